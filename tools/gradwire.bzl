@@ -1,0 +1,75 @@
+"""The project's cc rules: common flags, visibility by layer, one way to link tests."""
+
+GW_COPTS = [
+    "-Wall",
+    "-Wextra",
+    "-Werror=switch",
+    "-Werror=return-type",
+    "-Wmissing-declarations",
+    "-fvisibility=hidden",
+    # The same bits on every machine: no fused multiply-add behind our back.
+    "-ffp-contract=off",
+    "-fno-fast-math",
+]
+
+def _layer_visibility(visibility):
+    """A package is visible to the layers above its own; see the root BUILD."""
+    if visibility != None:
+        return visibility
+    return ["//:users_of_" + native.package_name().split("/")[0]]
+
+def gw_cc_library(name, copts = [], visibility = None, **kwargs):
+    """cc_library with the project's flags.
+
+    Args:
+      name: the library.
+      copts: further flags, after the common ones.
+      visibility: the layers above, unless given.
+      **kwargs: for cc_library.
+    """
+    native.cc_library(
+        name = name,
+        copts = GW_COPTS + copts,
+        visibility = _layer_visibility(visibility),
+        **kwargs
+    )
+
+def gw_cc_binary(name, copts = [], visibility = None, **kwargs):
+    """cc_binary with the project's flags.
+
+    With linkshared = True only libraries that say alwayslink = True are exported.
+
+    Args:
+      name: the binary.
+      copts: further flags, after the common ones.
+      visibility: public, unless given.
+      **kwargs: for cc_binary.
+    """
+    native.cc_binary(
+        name = name,
+        copts = GW_COPTS + copts,
+        visibility = ["//visibility:public"] if visibility == None else visibility,
+        **kwargs
+    )
+
+def gw_cc_test(name, copts = [], deps = [], main = "//tests/lib:gtest_main", size = "small", **kwargs):
+    """cc_test with GoogleTest and the project's main.
+
+    Tags: "no-asan", "no-tsan" leave it out of a sanitizer's run; "exclusive" for tests
+    that measure time or take the machine.
+
+    Args:
+      name: the test.
+      copts: further flags, after the common ones.
+      deps: without GoogleTest, which comes with main.
+      main: the library with main(); None where the test has its own.
+      size: small unless given.
+      **kwargs: for cc_test.
+    """
+    native.cc_test(
+        name = name,
+        copts = GW_COPTS + copts,
+        deps = deps + (["//third_party:gtest"] if main == None else [main]),
+        size = size,
+        **kwargs
+    )
