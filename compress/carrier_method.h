@@ -1,0 +1,73 @@
+// CarrierMethod: a compressor in rounds of "fill an array, let any all-reduce sum it, absorb the sum". The collective sees a
+// plain numeric array and knows no codec, so ring, tree, MPI and NCCL all carry it.
+#ifndef GRADWIRE_COMPRESS_CARRIER_METHOD_H_
+#define GRADWIRE_COMPRESS_CARRIER_METHOD_H_
+
+#include <cstdint>
+#include <span>
+
+#include "base/dtype.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "base/view.h"
+#include "compress/payload_codec.h"
+
+namespace gradwire {
+
+struct TensorMeta {
+  std::span<const int64_t> shape;
+  int64_t elems = 0;
+  DType dtype = DType::kFloat32;
+};
+
+enum class CarrierCollective : uint8_t { kAllReduce, kAllGather };
+
+// What one round moves: identical on all ranks and known before the round. All-gather: ranks first ..
+// first + contributors - 1 (mod world size) give `elems` each, the others nothing.
+struct RoundSpec {
+  CarrierCollective collective = CarrierCollective::kAllReduce;
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int64_t elems = 0;
+  int first = 0, contributors = 0;
+};
+
+// kElementwise: slices may cut it. kTensor: never cut, only its runs are.
+enum class CarrierUnit : uint8_t { kElementwise, kTensor };
+
+// Scratch of one step, equal on all ranks after each Absorb (scales, index set, basis).
+struct Agreed {
+  Bytes memory;
+};
+
+struct StepView {
+  TensorMeta meta;
+  ConstView grad;                      // float32, float16 or bfloat16
+  float in_scale = 1.0f, out_scale = 1.0f;
+  ConstView e_in;                      // float32 or empty
+  View e_out;                          // float32 or empty; disjoint from e_in or exactly the same
+  ConstBytes replicated_in;            // state equal on all ranks (a warm-started basis)
+  Bytes replicated_out;
+  View out;                            // type of grad; written in the last round
+  Dither dither;
+  Bytes workspace;                     // alive through all rounds of the step
+};
+
+class CarrierMethod {
+ public:
+  virtual ~CarrierMethod() = default;
+  virtual const CodecTraits& traits() const = 0;
+  virtual int rounds() const = 0;  // 1..3
+  virtual CarrierUnit unit() const = 0;
+  virtual int64_t QuantumElems(const TensorMeta&, int world_size) const = 0;
+  virtual int64_t WorkspaceBytes(const TensorMeta&, int world_size) const = 0;
+  virtual RoundSpec Round(int round, const TensorMeta&, int world_size, const Agreed&) const = 0;
+  // Local data -> carrier (RoundSpec::elems elements of its dtype).
+  virtual Status Fill(int round, const StepView&, View carrier, ExecContext*) const = 0;
+  // The reduced carrier -> agreed scratch; in the last round out, e_out and replicated_out.
+  virtual Status Absorb(int round, ConstView reduced, const StepView&, Agreed*, ExecContext*) const = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_CARRIER_METHOD_H_

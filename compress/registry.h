@@ -1,0 +1,59 @@
+// Codec registry and spec strings: `none`, `bf16`, `qsgd(bits=4,block=256)`, ... mean the same in the API, the
+// environment, files and on command lines.
+#ifndef GRADWIRE_COMPRESS_REGISTRY_H_
+#define GRADWIRE_COMPRESS_REGISTRY_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "compress/carrier_method.h"
+#include "compress/payload_codec.h"
+
+namespace gradwire {
+
+// A parsed spec: name, positional and named arguments as text, in order.
+struct SpecText {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> args;  // key empty: positional
+};
+
+// Syntax only: NAME or NAME(ARG, KEY=VALUE, ...); blanks are ignored.
+StatusOr<SpecText> ParseSpecText(std::string_view text);
+
+enum class Feedback : uint8_t { kOff, kOn };
+
+// A codec ready for use: what a registry row made of a spec.
+struct Codec {
+  std::string spec;  // canonical text, defaults filled in; equal text = equal codec
+  Feedback feedback = Feedback::kOff;
+  std::shared_ptr<const PayloadCodec> payload;   // null: none
+  std::shared_ptr<const CarrierMethod> carrier;  // null: none
+  // Options every spec takes. Tensors smaller than min_numel or matching `exclude` (comma-separated globs of
+  // names) travel as `none`.
+  int64_t min_numel = 0;
+  std::string exclude;
+};
+
+struct CodecRow {
+  std::string name;
+  std::string doc;                // one line: error law, bits per element, paper
+  std::vector<std::string> keys;  // accepted arguments, for errors and `gradwire info`
+  std::vector<std::string> conformance_specs;  // specs the conformance suite runs
+  StatusOr<Codec> (*make)(const SpecText&);
+};
+
+// compress/registry.cc.
+std::span<const CodecRow> Codecs();
+
+// An unknown name or key, or a value out of range, is gwInvalidArgument that says what is accepted and suggests the nearest
+// spelling; feedback=on where it is unsound likewise. Common options (min_numel, exclude, feedback) are parsed here.
+StatusOr<Codec> MakeCodec(std::string_view spec);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_REGISTRY_H_

@@ -1,0 +1,108 @@
+// Transport: moves fragments between the ranks of one communicator. Small eager fragments, consumed on
+// arrival, no posted receives (why: docs/architecture.md, section Transports).
+#ifndef GRADWIRE_TRANSPORTS_TRANSPORT_H_
+#define GRADWIRE_TRANSPORTS_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/view.h"
+#include "transports/frame/frame.h"
+
+namespace gradwire {
+
+// Identifies one accepted fragment to its sender.
+using SendToken = uint64_t;
+
+struct TransportCaps {
+  int32_t max_fragment_bytes = 0;    // payload behind one header; a multiple of 64
+  int32_t fragments_in_flight = 1;   // per peer, kept ahead by the driver
+  bool stream_ordered = false;       // work is enqueued on a CUDA stream
+  bool native_sum = false;           // has collectives of its own that sum
+  bool rank_identical = true;        // all ranks receive the same bits from a native sum
+  bool rerun_identical = true;       // and the same again in the next run
+  bool detects_peer_death = false;   // OnPeerLost comes without the control plane's help
+};
+
+// Receives what a transport has. Called from within Progress only; must not call the transport.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // One fragment. The header is as it came from the wire, unchecked. `fragment` is valid during the call
+  // only: consume it (add, copy, decode) or copy it aside, never hold it. Fragments of one message come once
+  // each, in offset order; between messages there is no order.
+  virtual void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) = 0;
+  // The source of an accepted send may be written again (locally complete).
+  virtual void OnSent(SendToken token) = 0;
+  // The peer is gone; its tokens complete (OnSent) before or within the abort bound.
+  virtual void OnPeerLost(int peer, const Status& cause) = 0;
+};
+
+enum class SendOutcome {
+  kAccepted,  // OnSent(token) will come
+  kFull,      // no effect; again after Progress
+  kLost,      // no effect; the peer is gone, OnPeerLost comes or came
+};
+
+// One rank's end. Threads: one at a time for everything but Wake.
+class Transport {
+ public:
+  virtual ~Transport() = default;  // bounded; releases everything, also named things like shared memory
+
+  virtual const TransportCaps& caps() const = 0;
+
+  // What peers need to reach this rank; opaque, at most 4 KiB. Valid from creation.
+  virtual std::string address() const = 0;
+  // Once, with every rank's address in rank order, before the first send. Local; may connect lazily.
+  virtual Status Connect(std::span<const std::string> addresses) = 0;
+
+  // Queues one fragment for `peer` (never this rank itself). `fragment` must stay unmodified until OnSent;
+  // `header` is copied. Its size is at most caps().max_fragment_bytes and may be 0.
+  virtual SendOutcome TrySend(int peer, const FrameHeader& header, ConstBytes fragment, SendToken token) = 0;
+
+  // Memory of the next outgoing slot to `peer`, to encode or reduce straight into, where there is such a thing. At
+  // most one reservation per peer, no TrySend to that peer in between; Commit with 0 bytes gives it back.
+  virtual std::optional<Bytes> Reserve(int peer, int64_t bytes);
+  virtual void Commit(int peer, const FrameHeader& header, int64_t bytes);
+
+  // Moves things and reports them to `sink`. Never blocks. Returns the number of reports made.
+  virtual int Progress(Sink* sink) = 0;
+
+  // Sleeps until Progress may have work, Wake is called, or the time has passed (still success).
+  virtual Status Wait(int64_t timeout_ns) = 0;
+  // From any thread: ends a Wait, or makes the next one return at once.
+  virtual void Wake() = 0;
+
+  // Drops what is queued for this operation; its tokens complete within the abort bound.
+  virtual void Cancel(uint32_t op_seq) = 0;
+};
+
+// What a factory may need. Times and environment come from outside.
+struct TransportOptions {
+  int rank = 0;
+  int world_size = 1;
+  uint64_t job = 0;
+  std::string interface;          // network interface to use; empty: the transport's choice
+  int32_t fragment_bytes = 0;     // 0: the transport's choice
+  bool all_ranks_on_host = true;  // known after the roster; a factory may refuse
+  int64_t death_timeout_ns = 0;   // bound for noticing a dead peer where the transport can
+};
+
+struct TransportRow {
+  std::string name;
+  std::string doc;
+  // An unusable transport is an error that names it and says why; there is no fall-back.
+  StatusOr<std::unique_ptr<Transport>> (*make)(const TransportOptions&);
+};
+
+// All transports of this build, in order of preference for `auto`. transports/registry.cc.
+std::span<const TransportRow> Transports();
+StatusOr<const TransportRow*> FindTransport(const std::string& name);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TRANSPORTS_TRANSPORT_H_
