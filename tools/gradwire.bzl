@@ -73,3 +73,23 @@ def gw_cc_test(name, copts = [], deps = [], main = "//tests/lib:gtest_main", siz
         size = size,
         **kwargs
     )
+
+def gw_py_test(name, srcs, deps = [], size = "small", **kwargs):
+    """py_test whose cases are counted one by one; the test file ends in unittest_main.main().
+
+    Args:
+      name: the test.
+      srcs: one file, called like the test.
+      deps: py_library targets, imported from the repository's root.
+      size: small unless given.
+      **kwargs: for py_test.
+    """
+    native.py_test(
+        name = name,
+        srcs = srcs,
+        deps = deps + ["//tools:unittest_main"],
+        main = srcs[0],
+        python_version = "PY3",
+        size = size,
+        **kwargs
+    )

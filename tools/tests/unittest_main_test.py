@@ -1,0 +1,44 @@
+import io
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+from tools import unittest_main
+
+
+class _Sample(unittest.TestCase):
+    """Run by hand below; its cases must not run as this file's own."""
+
+    def passes(self):
+        self.assertTrue(True)
+
+    def fails(self):
+        self.assertTrue(False)
+
+    def raises(self):
+        raise ValueError("odd")
+
+    def skips(self):
+        self.skipTest("no device")
+
+    def fails_in_a_subtest(self):
+        for value in (1, 2):
+            with self.subTest(value=value):
+                self.assertEqual(value, 1)
+
+
+class UnittestMainTest(unittest.TestCase):
+    def test_each_case_has_its_entry(self):
+        names = ("passes", "fails", "raises", "skips", "fails_in_a_subtest")
+        runner = unittest.TextTestRunner(stream=io.StringIO(), resultclass=unittest_main._Result)
+        result = runner.run(unittest.TestSuite(_Sample(name) for name in names))
+        suite = ElementTree.fromstring(unittest_main.to_xml(result.outcomes, 0.5)).find("testsuite")
+        self.assertEqual(suite.get("tests"), "5")
+        self.assertEqual(suite.get("failures"), "2")
+        self.assertEqual(suite.get("errors"), "1")
+        self.assertEqual(suite.get("skipped"), "1")
+        self.assertEqual(suite.find("testcase/skipped").get("message"), "no device")
+        self.assertIn("ValueError: odd", suite.find("testcase/error").get("message"))
+
+
+if __name__ == "__main__":
+    unittest_main.main()
