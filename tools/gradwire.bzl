@@ -3,6 +3,8 @@
 GW_COPTS = [
     "-Wall",
     "-Wextra",
+    # Designated initialisers that leave the defaults alone are the house style.
+    "-Wno-missing-field-initializers",
     "-Werror=switch",
     "-Werror=return-type",
     "-Wmissing-declarations",
