@@ -1,5 +1,6 @@
-// The frame: 64 bytes of header before every fragment, the same on every transport. docs/wire_format.md
-// is the specification. Little endian; gradwire runs on little-endian hosts only.
+// The frame: 64 bytes of header before every fragment, the same on every transport.
+// docs/wire_format.md is the specification. Little endian; gradwire runs on little-endian hosts
+// only.
 #ifndef GRADWIRE_TRANSPORTS_FRAME_FRAME_H_
 #define GRADWIRE_TRANSPORTS_FRAME_FRAME_H_
 
@@ -20,6 +21,8 @@ inline constexpr uint8_t kFrameVersion = 1;
 enum FrameFlag : uint16_t {
   kFramePointToPoint = 1,  // op_seq counts per ordered pair of ranks
 };
+inline constexpr uint16_t kFrameFlags =
+    kFramePointToPoint;  // all that exist; any other bit is corrupt
 
 // The header as it lies on the wire.
 struct FrameHeader {
@@ -57,14 +60,17 @@ enum class FrameVerdict {
   kCorrupt,  // damaged or forged: revoke
 };
 
-// Fills in both checksums. `fragment` is what will travel behind the header.
+// Fills in both checksums. `fragment` is what will travel behind the header; host memory, one pass
+// over it.
 void SealFrame(FrameHeader* header, ConstBytes fragment);
 
-// Checks everything that needs no operation: magic, version, header checksum, job, epoch, source, fragment
-// checksum, alignment of the offset, and offset + fragment <= message <= max. Never reads outside the views; any
-// bytes whatever give a verdict. `why` (may be null) receives the reason of kCorrupt.
-FrameVerdict CheckFrame(const FrameHeader& header, ConstBytes fragment, const FrameExpectation& expected,
-                        Status* why);
+// Checks everything that needs no operation: magic, version, header checksum, job, epoch, source,
+// flags, sizes (docs/wire_format.md, section Frames), and last the fragment's checksum: one pass
+// over it. Never reads outside the views; any bytes whatever give a verdict. Allocates for kCorrupt
+// only. `why` (may be null) receives the reason of kCorrupt, naming the field and, where the
+// header's own checksum holds, the peer; else it is left alone.
+FrameVerdict CheckFrame(const FrameHeader& header, ConstBytes fragment,
+                        const FrameExpectation& expected, Status* why);
 
 }  // namespace gradwire
 
