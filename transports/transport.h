@@ -1,5 +1,5 @@
-// Transport: moves fragments between the ranks of one communicator. Small eager fragments, consumed on
-// arrival, no posted receives (why: docs/architecture.md, section Transports).
+// Transport: moves fragments between the ranks of one communicator. Small eager fragments, consumed
+// on arrival, no posted receives (why: docs/architecture.md, section Transports).
 #ifndef GRADWIRE_TRANSPORTS_TRANSPORT_H_
 #define GRADWIRE_TRANSPORTS_TRANSPORT_H_
 
@@ -19,22 +19,22 @@ namespace gradwire {
 using SendToken = uint64_t;
 
 struct TransportCaps {
-  int32_t max_fragment_bytes = 0;    // payload behind one header; a multiple of 64
-  int32_t fragments_in_flight = 1;   // per peer, kept ahead by the driver
-  bool stream_ordered = false;       // work is enqueued on a CUDA stream
-  bool native_sum = false;           // has collectives of its own that sum
-  bool rank_identical = true;        // all ranks receive the same bits from a native sum
-  bool rerun_identical = true;       // and the same again in the next run
-  bool detects_peer_death = false;   // OnPeerLost comes without the control plane's help
+  int32_t max_fragment_bytes = 0;   // payload behind one header; a multiple of 64
+  int32_t fragments_in_flight = 1;  // per peer, kept ahead by the driver
+  bool stream_ordered = false;      // work is enqueued on a CUDA stream
+  bool native_sum = false;          // has collectives of its own that sum
+  bool rank_identical = true;       // all ranks receive the same bits from a native sum
+  bool rerun_identical = true;      // and the same again in the next run
+  bool detects_peer_death = false;  // OnPeerLost comes without the control plane's help
 };
 
 // Receives what a transport has. Called from within Progress only; must not call the transport.
 class Sink {
  public:
   virtual ~Sink() = default;
-  // One fragment. The header is as it came from the wire, unchecked. `fragment` is valid during the call
-  // only: consume it (add, copy, decode) or copy it aside, never hold it. Fragments of one message come once
-  // each, in offset order; between messages there is no order.
+  // One fragment. The header is as it came from the wire, unchecked. `fragment` is valid during the
+  // call only: consume it (add, copy, decode) or copy it aside, never hold it. Fragments of one
+  // message come once each, in offset order; between messages there is no order.
   virtual void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) = 0;
   // The source of an accepted send may be written again (locally complete).
   virtual void OnSent(SendToken token) = 0;
@@ -51,21 +51,25 @@ enum class SendOutcome {
 // One rank's end. Threads: one at a time for everything but Wake.
 class Transport {
  public:
-  virtual ~Transport() = default;  // bounded; releases everything, also named things like shared memory
+  virtual ~Transport() =
+      default;  // bounded; releases everything, also named things like shared memory
 
   virtual const TransportCaps& caps() const = 0;
 
   // What peers need to reach this rank; opaque, at most 4 KiB. Valid from creation.
   virtual std::string address() const = 0;
-  // Once, with every rank's address in rank order, before the first send. Local; may connect lazily.
+  // Once, with every rank's address in rank order, before the first send. Local; may connect
+  // lazily.
   virtual Status Connect(std::span<const std::string> addresses) = 0;
 
-  // Queues one fragment for `peer` (never this rank itself). `fragment` must stay unmodified until OnSent;
-  // `header` is copied. Its size is at most caps().max_fragment_bytes and may be 0.
-  virtual SendOutcome TrySend(int peer, const FrameHeader& header, ConstBytes fragment, SendToken token) = 0;
+  // Queues one fragment for `peer` (never this rank itself). `fragment` must stay unmodified until
+  // OnSent; `header` is copied. Its size is at most caps().max_fragment_bytes and may be 0.
+  virtual SendOutcome TrySend(int peer, const FrameHeader& header, ConstBytes fragment,
+                              SendToken token) = 0;
 
-  // Memory of the next outgoing slot to `peer`, to encode or reduce straight into, where there is such a thing. At
-  // most one reservation per peer, no TrySend to that peer in between; Commit with 0 bytes gives it back.
+  // Memory of the next outgoing slot to `peer`, to encode or reduce straight into, where there is
+  // such a thing. At most one reservation per peer, no TrySend to that peer in between; Commit with
+  // 0 bytes gives it back.
   virtual std::optional<Bytes> Reserve(int peer, int64_t bytes);
   virtual void Commit(int peer, const FrameHeader& header, int64_t bytes);
 

@@ -1,0 +1,130 @@
+// What is particular to loopback; what every transport must do is in tests/conformance.
+#include "transports/loopback/loopback_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace gradwire {
+namespace {
+
+using Ends = std::vector<std::unique_ptr<Transport>>;
+
+struct Recorder : Sink {
+  void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) override {
+    peers.push_back(peer);
+    messages.push_back(header.message);
+    bytes.emplace_back(reinterpret_cast<const char*>(fragment.data), fragment.size);
+  }
+  void OnSent(SendToken token) override { sent.push_back(token); }
+  void OnPeerLost(int peer, const Status& cause) override {
+    EXPECT_EQ(cause.code(), gwPeerLost);
+    lost.push_back(peer);
+  }
+  std::vector<int> peers, lost;
+  std::vector<uint32_t> messages;
+  std::vector<std::string> bytes;
+  std::vector<SendToken> sent;
+};
+
+Ends Connected(const LoopbackShape& shape) {
+  auto hub = MakeLoopbackHub(shape);
+  EXPECT_TRUE(hub.ok());
+  Ends ends;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < shape.world_size; ++rank) {
+    ends.push_back(std::move(*MakeLoopbackEnd(*hub, rank)));
+    addresses.push_back(ends.back()->address());
+  }
+  for (auto& end : ends) EXPECT_TRUE(end->Connect(addresses).ok());
+  return ends;
+}
+
+ConstBytes Text(const char* text) {
+  return {reinterpret_cast<const std::byte*>(text), static_cast<int64_t>(std::strlen(text))};
+}
+
+TEST(LoopbackTransportTest, QueueOfAPairIsBounded) {
+  Ends ends = Connected({.world_size = 3, .fragment_bytes = 64, .slots = 2});
+  EXPECT_EQ(ends[0]->TrySend(1, {.message = 1}, Text("a"), 11), SendOutcome::kAccepted);
+  EXPECT_EQ(ends[0]->TrySend(1, {.message = 2}, Text("b"), 12), SendOutcome::kAccepted);
+  EXPECT_EQ(ends[0]->TrySend(1, {.message = 3}, Text("c"), 13), SendOutcome::kFull);
+  EXPECT_EQ(ends[0]->TrySend(2, {.message = 3}, Text("c"), 14), SendOutcome::kAccepted);
+  Recorder sender, receiver;
+  EXPECT_EQ(ends[0]->Progress(&sender), 3);
+  EXPECT_EQ(sender.sent, (std::vector<SendToken>{11, 12, 14}));
+  EXPECT_EQ(ends[0]->TrySend(1, {.message = 3}, Text("c"), 15), SendOutcome::kFull);
+
+  EXPECT_EQ(ends[1]->Progress(&receiver), 2);
+  EXPECT_EQ(receiver.bytes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(ends[0]->TrySend(1, {.message = 3}, Text("c"), 16), SendOutcome::kAccepted);
+}
+
+TEST(LoopbackTransportTest, ReservedSlotTravelsOnCommit) {
+  Ends ends = Connected({.world_size = 2, .fragment_bytes = 64, .slots = 1});
+  EXPECT_FALSE(ends[0]->Reserve(1, 65).has_value());
+  auto given_back = ends[0]->Reserve(1, 64);
+  ASSERT_TRUE(given_back.has_value());
+  ends[0]->Commit(1, {}, 0);
+  auto slot = ends[0]->Reserve(1, 3);
+  ASSERT_TRUE(slot.has_value());
+  std::memcpy(slot->data, "xyz", 3);
+  ends[0]->Commit(1, {.message = 5}, 2);             // fewer than reserved
+  EXPECT_FALSE(ends[0]->Reserve(1, 1).has_value());  // the queue is full
+  Recorder receiver;
+  EXPECT_EQ(ends[1]->Progress(&receiver), 1);
+  EXPECT_EQ(receiver.bytes, (std::vector<std::string>{"xy"}));
+  EXPECT_EQ(receiver.messages, (std::vector<uint32_t>{5}));
+}
+
+TEST(LoopbackTransportTest, LostPeerIsReportedAfterWhatItSent) {
+  Ends ends = Connected({.world_size = 2});
+  EXPECT_EQ(ends[1]->TrySend(0, {.message = 7}, Text("last words"), 1), SendOutcome::kAccepted);
+  ends[1].reset();
+  Recorder sink;
+  EXPECT_EQ(ends[0]->Progress(&sink), 2);
+  EXPECT_EQ(sink.bytes, (std::vector<std::string>{"last words"}));
+  EXPECT_EQ(sink.lost, (std::vector<int>{1}));
+  EXPECT_EQ(ends[0]->Progress(&sink), 0);
+  EXPECT_EQ(ends[0]->TrySend(1, {}, {}, 2), SendOutcome::kLost);
+}
+
+TEST(LoopbackTransportTest, EndsMeetByJobAndWorldSize) {
+  TransportOptions options = {.rank = 0, .world_size = 2, .job = 77};
+  auto first = MakeLoopbackTransport(options);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(MakeLoopbackTransport(options).status().code(), gwInvalidUsage);
+  options.rank = 1;
+  auto second = MakeLoopbackTransport(options);
+  options.world_size = 3;
+  auto stranger = MakeLoopbackTransport(options);
+  ASSERT_TRUE(second.ok() && stranger.ok());
+
+  const std::vector<std::string> good = {(*first)->address(), (*second)->address()};
+  const std::vector<std::string> mixed = {(*first)->address(), (*stranger)->address()};
+  EXPECT_TRUE((*first)->Connect(good).ok());
+  EXPECT_EQ((*second)->Connect(mixed).code(), gwTransportUnavailable);
+  EXPECT_EQ((*stranger)->Connect(good).code(), gwTransportUnavailable);
+}
+
+TEST(LoopbackTransportTest, HubEndsWithItsLastRank) {
+  const TransportOptions options = {.rank = 0, .world_size = 1, .job = 78};
+  { ASSERT_TRUE(MakeLoopbackTransport(options).ok()); }
+  EXPECT_TRUE(MakeLoopbackTransport(options).ok());
+}
+
+TEST(LoopbackTransportTest, RefusesImpossibleShapes) {
+  EXPECT_EQ(MakeLoopbackHub({.world_size = 0}).status().code(), gwInvalidArgument);
+  EXPECT_EQ(MakeLoopbackHub({.fragment_bytes = 100}).status().code(), gwInvalidArgument);
+  EXPECT_EQ(MakeLoopbackHub({.fragment_bytes = 2 << 20}).status().code(), gwInvalidArgument);
+  EXPECT_EQ(MakeLoopbackHub({.slots = 0}).status().code(), gwInvalidArgument);
+  auto hub = MakeLoopbackHub({.world_size = 2});
+  ASSERT_TRUE(hub.ok());
+  EXPECT_EQ(MakeLoopbackEnd(*hub, 2).status().code(), gwInvalidArgument);
+  EXPECT_EQ(MakeLoopbackEnd(*hub, -1).status().code(), gwInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gradwire
