@@ -1,0 +1,228 @@
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/nearest_name.h"
+
+namespace gradwire {
+namespace {
+
+constexpr std::array<std::string_view, 6> kLevels = {"NONE", "VERSION", "ERROR",
+                                                     "WARN", "INFO",    "TRACE"};
+// Bit i of LogSubsys, and last the name of all of them.
+constexpr std::array<std::string_view, 9> kSubsystems = {"INIT", "COLL", "NET", "CTRL", "CODEC",
+                                                         "STEP", "PLAN", "ENV", "ALL"};
+
+constexpr int kNoRank = -1;
+thread_local int thread_rank = kNoRank;
+
+std::string Upper(std::string_view text) {
+  std::string upper(text);
+  for (char& c : upper) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return upper;
+}
+
+// The position of `name` in `names`, any case, or an error that suggests the nearest.
+StatusOr<size_t> Find(std::span<const std::string_view> names, std::string_view name,
+                      std::string_view what) {
+  const std::string upper = Upper(name);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == upper) return i;
+  }
+  return Status(gwInvalidArgument,
+                fmt::format("'{}' is no {}; accepted: {}", name, what, fmt::join(names, ", ")),
+                fmt::format("Did you mean {}?", NearestName(name, names)));
+}
+
+std::string MachineName() {
+  std::array<char, 256> name = {};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return std::string(name.data(), strcspn(name.data(), "."));
+}
+
+// Where lines go. Immutable once it is current, and never freed: a thread may be using it without a
+// lock, also in a child after fork.
+struct Sink {
+  LogConfig config;
+  std::string host;
+  int fd = STDERR_FILENO;
+};
+
+const Sink& FirstSink() {
+  static const Sink* const kSink = new Sink{.config = {}, .host = MachineName()};
+  return *kSink;
+}
+
+std::atomic<const Sink*> current_sink = nullptr;
+
+bool SameSink(const LogConfig& a, const LogConfig& b) {
+  return a.file == b.file && a.host == b.host && a.callback == b.callback && a.user == b.user;
+}
+
+StatusOr<std::string> ExpandFileName(const std::string& pattern, const std::string& host) {
+  std::string name;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%') {
+      name += pattern[i];
+      continue;
+    }
+    const char key = ++i < pattern.size() ? pattern[i] : '\0';
+    if (key == 'h') {
+      name += host;
+    } else if (key == 'p') {
+      name += std::to_string(getpid());
+    } else if (key == '%') {
+      name += '%';
+    } else {
+      return Status(gwInvalidArgument, fmt::format("log file name '{}' has an unknown %", pattern),
+                    "Use %h for the host, %p for the process id, %% for a percent sign");
+    }
+  }
+  return name;
+}
+
+StatusOr<int> OpenLogFile(const std::string& pattern, const std::string& host) {
+  if (pattern.empty()) return STDERR_FILENO;
+  StatusOr<std::string> name = ExpandFileName(pattern, host);
+  if (!name.ok()) return name.status();
+  const int fd = open(name->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd >= 0) return fd;
+  return Status(gwSystemError,
+                fmt::format("cannot open log file '{}': {}", *name, strerror(errno)));
+}
+
+// All sinks there ever were: one per different configuration, so a process that starts many
+// communicators does not collect them.
+using Sinks = std::vector<std::unique_ptr<const Sink>>;
+
+StatusOr<const Sink*> FindOrMakeSink(const LogConfig& config, Sinks* sinks) {
+  for (const auto& sink : *sinks) {
+    if (SameSink(sink->config, config)) return sink.get();
+  }
+  auto sink = std::make_unique<Sink>();
+  sink->config = config;
+  sink->host = config.host.empty() ? MachineName() : config.host;
+  const StatusOr<int> fd = OpenLogFile(config.file, sink->host);
+  if (!fd.ok()) return fd.status();
+  sink->fd = *fd;
+  sinks->push_back(std::move(sink));
+  return sinks->back().get();
+}
+
+// One write per line, so that lines of several threads and processes do not mix.
+void WriteAll(int fd, std::string_view line) {
+  while (!line.empty()) {
+    const ssize_t written = write(fd, line.data(), line.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;  // no place left to complain to
+    line.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+std::string MakeLine(const Sink& sink, LogLevel level, fmt::string_view format,
+                     fmt::format_args args) {
+  const std::string rank = thread_rank == kNoRank ? "-" : std::to_string(thread_rank);
+  std::string line =
+      fmt::format("{}:{}:{} [{}] GRADWIRE {} ", sink.host, getpid(), gettid(), rank, Name(level));
+  fmt::vformat_to(std::back_inserter(line), format, args);
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return line;
+}
+
+}  // namespace
+
+StatusOr<LogLevel> ParseLogLevel(std::string_view text) {
+  const StatusOr<size_t> found = Find(kLevels, text, "log level");
+  if (!found.ok()) return found.status();
+  return static_cast<LogLevel>(*found);
+}
+
+std::string_view Name(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
+
+StatusOr<uint32_t> ParseLogSubsystems(std::string_view list) {
+  const bool inverted = list.starts_with('^');
+  uint32_t bits = inverted ? kAllLogSubsys : 0;
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    std::string_view name = list.substr(0, comma);
+    list.remove_prefix(comma == list.npos ? list.size() : comma + 1);
+    const bool excluded = inverted || name.starts_with('^');
+    if (name.starts_with('^')) name.remove_prefix(1);
+    const StatusOr<size_t> found = Find(kSubsystems, name, "log subsystem");
+    if (!found.ok()) return found.status();
+    const uint32_t bit = *found == kSubsystems.size() - 1 ? kAllLogSubsys : 1u << *found;
+    bits = excluded ? bits & ~bit : bits | bit;
+  }
+  return bits;
+}
+
+Status ConfigureLog(const LogConfig& config) {
+  static auto* const mu = new std::mutex;
+  static auto* const sinks = new Sinks;
+  const std::lock_guard lock(*mu);
+  const StatusOr<const Sink*> sink = FindOrMakeSink(config, sinks);
+  if (!sink.ok()) return sink.status();
+  current_sink.store(*sink, std::memory_order_release);
+  const uint64_t level = static_cast<uint64_t>(config.level);
+  log_internal::gate.store(level << 32 | config.subsystems, std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+ScopedLogRank::ScopedLogRank(int rank) : previous_(std::exchange(thread_rank, rank)) {}
+ScopedLogRank::~ScopedLogRank() { thread_rank = previous_; }
+
+bool LogRateLimit::Allow(int64_t* left_out) {
+  const std::lock_guard lock(mu_);
+  const int64_t now_ns = clock_.NowNs();
+  if (started_ns_ == INT64_MIN || now_ns - started_ns_ >= interval_ns_) {
+    started_ns_ = now_ns;
+    written_ = 0;
+  }
+  if (written_ >= lines_) {
+    ++left_out_;
+    return false;
+  }
+  ++written_;
+  *left_out = std::exchange(left_out_, 0);
+  return true;
+}
+
+namespace log_internal {
+
+std::atomic<uint64_t> gate = uint64_t{static_cast<uint32_t>(LogLevel::kWarn)} << 32 | kAllLogSubsys;
+
+void Write(LogLevel level, LogSubsys subsys, fmt::string_view format,
+           fmt::format_args args) noexcept {
+  const int saved_errno = errno;
+  try {
+    const Sink* const configured = current_sink.load(std::memory_order_acquire);
+    const Sink& sink = configured != nullptr ? *configured : FirstSink();
+    std::string line = MakeLine(sink, level, format, args);
+    if (sink.config.callback != nullptr) {
+      sink.config.callback(sink.config.user, level, subsys, line.c_str());
+    } else {
+      line += '\n';
+      WriteAll(sink.fd, line);
+    }
+  } catch (...) {
+    // No memory for the text, or a callback that throws: the line is lost, the caller goes on.
+  }
+  errno = saved_errno;
+}
+
+}  // namespace log_internal
+}  // namespace gradwire
