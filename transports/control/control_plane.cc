@@ -1,0 +1,154 @@
+#include "transports/control/control_plane.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace gradwire {
+
+// Collects what one turn reports, so that no lock is held while others are told.
+class ControlPlane::Collector : public ControlSink {
+ public:
+  void OnControl(const ControlMessage& message) override { arrivals.emplace_back(message); }
+  void OnRankLost(int rank, const Status& cause) override {
+    arrivals.emplace_back(Loss{rank, cause});
+  }
+  std::vector<Arrival> arrivals;
+};
+
+StatusOr<std::unique_ptr<ControlPlane>> ControlPlane::Start(ControlPlaneOptions options,
+                                                            std::vector<StarLink> links) {
+  StatusOr<std::unique_ptr<TcpLinks>> tcp = TcpLinks::Create(std::move(links));
+  if (!tcp.ok()) return tcp.status();
+  std::unique_ptr<ControlPlane> plane(new ControlPlane(std::move(options), std::move(*tcp)));
+  GW_RETURN_IF_ERROR(plane->StartThread());
+  return plane;
+}
+
+ControlPlane::ControlPlane(ControlPlaneOptions options, std::unique_ptr<TcpLinks> links)
+    : options_(std::move(options)),
+      links_(std::move(links)),
+      node_(options_.node, links_.get(), options_.clock->NowNs()) {}
+
+Status ControlPlane::StartThread() {
+  // The application's signal handlers run on the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  Status status;
+  try {
+    thread_ = std::thread([this] { Run(); });
+    pthread_setname_np(thread_.native_handle(), "gw-control");
+  } catch (const std::system_error& e) {
+    status = Status(gwSystemError, fmt::format("cannot start the control thread: {}", e.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+void ControlPlane::Run() {
+  while (!stop_.load(std::memory_order_acquire)) {
+    int64_t next_ns;
+    {
+      std::lock_guard lock(mutex_);
+      next_ns = node_.NextNs();
+    }
+    links_->Wait(Deadline{next_ns}.PollTimeoutMs(*options_.clock));
+    Turn();
+  }
+}
+
+void ControlPlane::Turn() {
+  Collector collector;
+  {
+    std::lock_guard lock(mutex_);
+    node_.Step(options_.clock->NowNs(), &collector);
+    may_leave_ = node_.MayLeave();
+    if (may_leave_) left_.notify_all();
+  }
+  if (collector.arrivals.empty()) return;
+  {
+    std::lock_guard lock(arrivals_mutex_);
+    for (Arrival& a : collector.arrivals) arrivals_.push_back(std::move(a));
+    has_arrivals_.store(true, std::memory_order_release);
+  }
+  if (options_.on_arrival) options_.on_arrival();
+}
+
+void ControlPlane::WakeIfDue() {
+  if (node_.NextNs() <= options_.clock->NowNs()) links_->Wake();
+}
+
+Status ControlPlane::SendTo(int to_rank, ControlMessage message) {
+  std::lock_guard lock(mutex_);
+  return node_.SendTo(to_rank, std::move(message));
+}
+
+Status ControlPlane::Broadcast(ControlMessage message) {
+  std::lock_guard lock(mutex_);
+  Status status = node_.Broadcast(std::move(message));
+  WakeIfDue();
+  return status;
+}
+
+void ControlPlane::SetProgress(const ControlProgress& progress) {
+  std::lock_guard lock(mutex_);
+  node_.SetProgress(progress);
+}
+
+void ControlPlane::SetEpoch(uint32_t epoch) {
+  std::lock_guard lock(mutex_);
+  node_.SetEpoch(epoch);
+}
+
+int ControlPlane::Poll(ControlSink* sink) {
+  if (!has_arrivals_.load(std::memory_order_acquire)) return 0;
+  std::vector<Arrival> arrivals;
+  {
+    std::lock_guard lock(arrivals_mutex_);
+    arrivals.swap(arrivals_);
+    has_arrivals_.store(false, std::memory_order_release);
+  }
+  for (const Arrival& arrival : arrivals) {
+    if (const auto* loss = std::get_if<Loss>(&arrival)) {
+      sink->OnRankLost(loss->rank, loss->cause);
+    } else {
+      sink->OnControl(std::get<ControlMessage>(arrival));
+    }
+  }
+  return static_cast<int>(arrivals.size());
+}
+
+Status ControlPlane::GracefulBye(int64_t timeout_ns) {
+  std::unique_lock lock(mutex_);
+  node_.SayBye(Status::Ok());
+  may_leave_ = node_.MayLeave();
+  const bool known = left_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
+                                    [&] { return may_leave_ || stop_.load(); });
+  if (known) return {};
+  return Status(gwTimeout, ErrorDetail{.message = node_.WhoStays(),
+                                       .op = "leaving the communicator",
+                                       .rank = options_.node.rank});
+}
+
+void ControlPlane::LeaveWith(const Status& why) {
+  std::lock_guard lock(mutex_);
+  node_.SayBye(why);
+}
+
+void ControlPlane::Shutdown() {
+  std::lock_guard shutdown(shutdown_mutex_);
+  if (!thread_.joinable()) return;
+  stop_.store(true, std::memory_order_release);
+  links_->Wake();
+  thread_.join();
+  std::lock_guard lock(mutex_);
+  links_->CloseAll();
+  left_.notify_all();
+}
+
+}  // namespace gradwire

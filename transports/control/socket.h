@@ -1,0 +1,55 @@
+// File descriptors and non-blocking stream sockets, for the control plane and the start.
+#ifndef GRADWIRE_TRANSPORTS_CONTROL_SOCKET_H_
+#define GRADWIRE_TRANSPORTS_CONTROL_SOCKET_H_
+
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "base/view.h"
+
+namespace gradwire {
+
+// Owns a file descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+// gwSystemError with the text of errno.
+Status ErrnoStatus(const std::string& what, int error);
+
+// Non-blocking, closed on exec, no delay for small messages. `fd` is a TCP socket.
+Status PrepareStream(int fd);
+
+// What one non-blocking read gave.
+struct ReadOutcome {
+  enum class Kind { kData, kNothingYet, kClosed, kFailed };
+  Kind kind = Kind::kNothingYet;
+  ConstBytes data;  // in the caller's buffer
+  int error = 0;    // errno, for kFailed
+};
+ReadOutcome ReadSome(int fd, Bytes buffer);
+
+// Writes what fits now of `*text` from `*offset` on and moves the offset; once all is written, both
+// are cleared. The result is errno, 0 if nothing failed (also when nothing fitted).
+int WriteSome(int fd, std::string* text, size_t* offset);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TRANSPORTS_CONTROL_SOCKET_H_

@@ -1,0 +1,188 @@
+#include "transports/control/tcp_links.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+constexpr size_t kMaxQueuedBytes = 4 << 20;
+constexpr int kReadBytes = 64 * 1024;
+// Per Poll and link, so that one peer that talks without end does not starve the others.
+constexpr int kReadsPerPoll = 16;
+constexpr int kEventsPerPoll = 64;
+constexpr uint32_t kWakeMark = UINT32_MAX;
+
+ConstBytes BytesOf(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<TcpLinks>> TcpLinks::Create(std::vector<StarLink> stars) {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return ErrnoStatus("epoll_create1", errno);
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return ErrnoStatus("eventfd", errno);
+  epoll_event event{.events = EPOLLIN, .data = {.u32 = kWakeMark}};
+  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) < 0) {
+    return ErrnoStatus("epoll_ctl", errno);
+  }
+  std::unique_ptr<TcpLinks> links(
+      new TcpLinks(std::move(epoll), std::move(wake), std::move(stars)));
+  for (Link& link : links->links_) {
+    GW_RETURN_IF_ERROR(links->Watch(&link, EPOLL_CTL_ADD));
+    // What the start has read already raises no event: the first Poll must look.
+    if (!link.star.unread.empty()) links->Wake();
+  }
+  return links;
+}
+
+TcpLinks::TcpLinks(UniqueFd epoll, UniqueFd wake, std::vector<StarLink> stars)
+    : epoll_(std::move(epoll)), wake_(std::move(wake)), buffer_(kReadBytes) {
+  links_.resize(stars.size());
+  for (size_t i = 0; i < stars.size(); ++i) links_[i].star = std::move(stars[i]);
+}
+
+void TcpLinks::CloseAll() {
+  for (Link& link : links_) {
+    const int fd = link.star.fd.get();
+    if (fd < 0) continue;
+    (void)WriteSome(fd, &link.out, &link.out_offset);
+    (void)shutdown(fd, SHUT_WR);
+    // Closing with unread bytes would reset the connection and might take our last words along.
+    for (int i = 0; i < kReadsPerPoll; ++i) {
+      if (ReadSome(fd, {buffer_.data(), kReadBytes}).kind != ReadOutcome::Kind::kData) break;
+    }
+    link.star.fd.reset();
+  }
+}
+
+TcpLinks::Link* TcpLinks::Find(int peer) {
+  for (Link& link : links_) {
+    if (link.star.peer == peer) return &link;
+  }
+  return nullptr;
+}
+
+Status TcpLinks::Watch(Link* link, int operation) {
+  epoll_event event{.events = EPOLLIN | EPOLLRDHUP};
+  if (link->writable_wanted) event.events |= EPOLLOUT;
+  event.data.u32 = static_cast<uint32_t>(link - links_.data());
+  if (epoll_ctl(epoll_.get(), operation, link->star.fd.get(), &event) < 0) {
+    return ErrnoStatus("epoll_ctl", errno);
+  }
+  return {};
+}
+
+void TcpLinks::Flush(Link* link) {
+  // A failed write needs no report of its own: reading from the same socket fails as well.
+  (void)WriteSome(link->star.fd.get(), &link->out, &link->out_offset);
+  const bool wanted = !link->out.empty();
+  if (wanted == link->writable_wanted) return;
+  link->writable_wanted = wanted;
+  (void)Watch(link, EPOLL_CTL_MOD);  // fails only for descriptors that are not ours
+}
+
+void TcpLinks::Send(int peer, const std::string& wire) {
+  Link* link = Find(peer);
+  if (link == nullptr || !link->star.fd.valid() || link->overflown) return;
+  if (link->out.size() - link->out_offset + wire.size() > kMaxQueuedBytes) {
+    link->overflown = true;
+    Wake();  // the next Poll reports it
+    return;
+  }
+  link->out += wire;
+  Flush(link);
+}
+
+void TcpLinks::Fence(int peer) {
+  if (Link* link = Find(peer)) link->fenced = true;
+}
+
+void TcpLinks::Lose(Link* link, const Status& cause, LinkSink* sink) {
+  link->star.fd.reset();  // which also takes it out of the epoll set
+  link->out.clear();
+  link->out_offset = 0;
+  if (std::exchange(link->reported, true) || link->fenced) return;
+  sink->OnLinkLost(link->star.peer, cause);
+}
+
+bool TcpLinks::Digest(Link* link, ConstBytes bytes, LinkSink* sink) {
+  while (!link->fenced) {
+    ControlMessage message;
+    const StatusOr<bool> complete = link->star.reader.Next(&bytes, &message);
+    if (!complete.ok()) {
+      Lose(link, complete.status(), sink);
+      return false;
+    }
+    if (!*complete) return true;
+    sink->OnLinkMessage(link->star.peer, std::move(message));
+  }
+  return true;
+}
+
+void TcpLinks::Read(Link* link, LinkSink* sink) {
+  if (!Digest(link, BytesOf(std::exchange(link->star.unread, {})), sink)) return;
+  for (int i = 0; i < kReadsPerPoll; ++i) {
+    const ReadOutcome got = ReadSome(link->star.fd.get(), {buffer_.data(), kReadBytes});
+    switch (got.kind) {
+      case ReadOutcome::Kind::kNothingYet: return;
+      case ReadOutcome::Kind::kData:
+        if (!Digest(link, got.data, sink)) return;
+        break;
+      case ReadOutcome::Kind::kClosed: {
+        const char* where = link->star.reader.partial() ? " in the middle of a message" : "";
+        return Lose(link, Status(gwPeerLost, fmt::format("connection closed{}", where)), sink);
+      }
+      case ReadOutcome::Kind::kFailed:
+        return Lose(link, Status(gwPeerLost, std::generic_category().message(got.error)), sink);
+    }
+  }
+}
+
+void TcpLinks::Visit(Link* link, LinkSink* sink) {
+  if (!link->star.fd.valid()) return;
+  if (link->overflown) {
+    return Lose(link, Status(gwPeerLost, "it does not take its control messages"), sink);
+  }
+  if (!link->out.empty()) Flush(link);
+  Read(link, sink);
+}
+
+void TcpLinks::Poll(LinkSink* sink) {
+  epoll_event events[kEventsPerPoll];
+  const int count = epoll_wait(epoll_.get(), events, kEventsPerPoll, 0);
+  bool visit_all = false;
+  for (int i = 0; i < count; ++i) {
+    const uint32_t mark = events[i].data.u32;
+    if (mark == kWakeMark) {
+      uint64_t wakes;
+      (void)!read(wake_.get(), &wakes, sizeof(wakes));
+      visit_all = true;
+    } else {
+      Visit(&links_[mark], sink);
+    }
+  }
+  if (!visit_all) return;
+  for (Link& link : links_) Visit(&link, sink);
+}
+
+void TcpLinks::Wait(int timeout_ms) {
+  epoll_event event;
+  (void)epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+}
+
+void TcpLinks::Wake() {
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,72 @@
+// TcpLinks: the links over connected sockets, as the start (bootstrap) leaves them.
+#ifndef GRADWIRE_TRANSPORTS_CONTROL_TCP_LINKS_H_
+#define GRADWIRE_TRANSPORTS_CONTROL_TCP_LINKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transports/control/links.h"
+#include "transports/control/message.h"
+#include "transports/control/socket.h"
+
+namespace gradwire {
+
+// One connected, authenticated peer.
+struct StarLink {
+  int peer = -1;
+  UniqueFd fd;           // a stream socket, prepared
+  MessageReader reader;  // as far as the start has read
+  std::string unread;    // received, not yet given to the reader
+};
+
+// Threads: Wait by one thread and Wake by any at any time; everything else one at a time (it may be
+// during a Wait, which then goes on with what changed).
+class TcpLinks : public ControlLinks {
+ public:
+  static StatusOr<std::unique_ptr<TcpLinks>> Create(std::vector<StarLink> links);
+  ~TcpLinks() override { CloseAll(); }
+
+  // A peer that lets more than 4 MiB pile up is reported as lost.
+  void Send(int peer, const std::string& wire) override;
+  void Poll(LinkSink* sink) override;
+  void Fence(int peer) override;
+
+  // Sends what still fits and closes; never blocks. Not during a Wait.
+  void CloseAll();
+
+  // Until Poll may have work, Wake, or the time has passed. -1: no bound.
+  void Wait(int timeout_ms);
+  void Wake();
+
+ private:
+  struct Link {
+    StarLink star;
+    std::string out;
+    size_t out_offset = 0;
+    bool fenced = false;
+    bool writable_wanted = false;
+    bool reported = false;  // as lost
+    bool overflown = false;
+  };
+  TcpLinks(UniqueFd epoll, UniqueFd wake, std::vector<StarLink> links);
+
+  Link* Find(int peer);
+  Status Watch(Link* link, int operation);
+  void Flush(Link* link);
+  void Visit(Link* link, LinkSink* sink);
+  void Read(Link* link, LinkSink* sink);
+  // False: the stream is of no use any more, and that was reported.
+  bool Digest(Link* link, ConstBytes bytes, LinkSink* sink);
+  void Lose(Link* link, const Status& cause, LinkSink* sink);
+
+  UniqueFd epoll_, wake_;
+  std::vector<Link> links_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TRANSPORTS_CONTROL_TCP_LINKS_H_
