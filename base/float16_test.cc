@@ -138,7 +138,8 @@ __attribute__((target("f16c"))) float HardwareFloat(uint16_t fp16) {
 
 TEST(Float16, Fp16AgreesWithHardware) {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("f16c")) GTEST_SKIP() << "this processor has no F16C";
+  // clang 14 does not know the name f16c here; every processor with AVX2 has it.
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "this processor may lack F16C";
   for (uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
     const auto fp16 = static_cast<uint16_t>(bits);
     ASSERT_EQ(BitsOf(FloatFromFp16(fp16)), BitsOf(HardwareFloat(fp16))) << std::hex << bits;
