@@ -1,0 +1,170 @@
+#include "base/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/settings_toml.h"
+
+namespace gradwire {
+namespace {
+
+std::span<const std::string> NamesFor(const SettingRow& row, const SettingsInput& in) {
+  const auto found = in.names.find(std::string(row.name));
+  if (found == in.names.end()) return {};
+  return found->second;
+}
+
+// The nearest setting, for the file and the API.
+std::string NearestSetting(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const SettingRow& row : kSettings) names.push_back(row.name);
+  return NearestName(name, names);
+}
+
+std::string UnknownVariable(const std::string& variable) {
+  std::vector<std::string> known;
+  for (const SettingRow& row : kSettings) known.push_back(EnvironmentName(row));
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return fmt::format(
+      "environment variable {} is no setting of gradwire and has no effect; did you mean {}?",
+      variable, NearestName(variable, names));
+}
+
+// The row of a variable, or kSettings.size().
+size_t FindVariable(std::string_view variable) {
+  size_t i = 0;
+  while (i < kSettings.size() && EnvironmentName(kSettings[i]) != variable) ++i;
+  return i;
+}
+
+bool IsOtherVariable(std::string_view variable) {
+  return std::find(kOtherVariables.begin(), kOtherVariables.end(), variable) !=
+         kOtherVariables.end();
+}
+
+}  // namespace
+
+struct Settings::Given {
+  std::string_view name;
+  std::string_view text;
+  SettingSource source;
+  std::string origin;
+};
+
+SettingTexts EnvironmentFrom(const char* const* environ) {
+  SettingTexts texts;
+  for (; environ != nullptr && *environ != nullptr; ++environ) {
+    const std::string_view entry = *environ;
+    const size_t equals = entry.find('=');
+    if (!entry.starts_with(kSettingPrefix) || equals == entry.npos) continue;
+    texts.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return texts;
+}
+
+std::string ConfigPath(const SettingsInput& in) {
+  if (const auto api = in.api.find("config"); api != in.api.end()) return api->second;
+  const auto variable = in.environment.find("GRADWIRE_CONFIG");
+  return variable != in.environment.end() ? variable->second : std::string();
+}
+
+Settings::Settings() {
+  for (const SettingRow& row : kSettings) {
+    values_.push_back({.parsed = ParseSetting(row, row.default_text, {}).value_or(ParsedSetting{}),
+                       .source = SettingSource::kDefault,
+                       .origin = "default"});
+  }
+}
+
+StatusOr<Settings> Settings::Load(const SettingsInput& in) {
+  Settings settings;
+  // From the weakest source to the strongest: each replaces what is there.
+  GW_RETURN_IF_ERROR(settings.ApplyFile(in));
+  GW_RETURN_IF_ERROR(settings.ApplyEnvironment(in));
+  GW_RETURN_IF_ERROR(settings.ApplyApi(in));
+  GW_RETURN_IF_ERROR(settings.CheckTogether());
+  return settings;
+}
+
+Status Settings::Set(const Given& given, const SettingsInput& in) {
+  const size_t index = settings_internal::Find(given.name);
+  if (index == kSettings.size()) {
+    return Status(gwInvalidArgument,
+                  fmt::format("unknown setting '{}' (from {})", given.name, given.origin),
+                  fmt::format("Did you mean '{}'?", NearestSetting(given.name)));
+  }
+  const SettingRow& row = kSettings[index];
+  if (given.source == SettingSource::kFile && row.scope == SettingScope::kLaunch) {
+    return Status(
+        gwInvalidArgument,
+        fmt::format("setting '{}' differs from process to process and cannot come from {}",
+                    row.name, given.origin),
+        fmt::format("Use the environment variable {}", EnvironmentName(row)));
+  }
+  const std::span<const std::string> names = NamesFor(row, in);
+  std::optional<ParsedSetting> parsed = ParseSetting(row, given.text, names);
+  if (!parsed) {
+    const std::string nearest = NearestName(given.text, SettingChoices(row, names));
+    return Status(gwInvalidArgument,
+                  fmt::format("setting '{}' = '{}' (from {}): accepted: {}", row.name, given.text,
+                              given.origin, DescribeAccepted(row, names)),
+                  nearest.empty() ? std::string() : fmt::format("Did you mean '{}'?", nearest));
+  }
+  values_[index] = {.parsed = std::move(*parsed), .source = given.source, .origin = given.origin};
+  return Status::Ok();
+}
+
+Status Settings::ApplyFile(const SettingsInput& in) {
+  const StatusOr<std::vector<TomlEntry>> entries = ReadTomlEntries(in.toml_text, in.toml_path);
+  if (!entries.ok()) return entries.status();
+  for (const TomlEntry& entry : *entries) {
+    GW_RETURN_IF_ERROR(Set({entry.name, entry.text, SettingSource::kFile, entry.origin}, in));
+  }
+  return Status::Ok();
+}
+
+Status Settings::ApplyEnvironment(const SettingsInput& in) {
+  for (const auto& [variable, text] : in.environment) {
+    if (!variable.starts_with(kSettingPrefix) || IsOtherVariable(variable)) continue;
+    const size_t index = FindVariable(variable);
+    if (index == kSettings.size()) {
+      warnings_.push_back(UnknownVariable(variable));
+    } else if (!text.empty()) {  // `GRADWIRE_X= command` unsets for one command, as users expect
+      const std::string_view name = kSettings[index].name;
+      GW_RETURN_IF_ERROR(Set({name, text, SettingSource::kEnvironment, variable}, in));
+    }
+  }
+  return Status::Ok();
+}
+
+Status Settings::ApplyApi(const SettingsInput& in) {
+  for (const auto& [name, text] : in.api) {
+    GW_RETURN_IF_ERROR(Set({name, text, SettingSource::kApi, "API"}, in));
+  }
+  return Status::Ok();
+}
+
+Status Settings::CheckTogether() const {
+  if (DurationNs("heartbeat_timeout_ms") <= DurationNs("heartbeat_ms")) {
+    const auto timeout = settings_internal::Find("heartbeat_timeout_ms");
+    const auto period = settings_internal::Find("heartbeat_ms");
+    return Status(
+        gwInvalidArgument,
+        fmt::format("heartbeat_timeout_ms = {} (from {}) is not longer than heartbeat_ms = {} "
+                    "(from {})",
+                    ShownText(timeout), values_[timeout].origin, ShownText(period),
+                    values_[period].origin),
+        "A rank would count as lost between two signs of life; 5 times as long is usual");
+  }
+  if (is_set("rank") && is_set("world_size") && Int("rank") >= Int("world_size")) {
+    return Status(
+        gwInvalidArgument,
+        fmt::format("rank = {} is not below world_size = {}", Int("rank"), Int("world_size")),
+        "Ranks count from 0");
+  }
+  return Status::Ok();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,185 @@
+#include "base/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace gradwire {
+namespace {
+
+bool Has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+
+TEST(SettingsTable, RowsAreSound) {
+  std::set<std::string_view> names;
+  for (const SettingRow& row : kSettings) {
+    SCOPED_TRACE(row.name);
+    EXPECT_TRUE(names.insert(row.name).second) << "twice";
+    EXPECT_TRUE(std::all_of(row.name.begin(), row.name.end(),
+                            [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; }));
+    EXPECT_TRUE(ParseSetting(row, row.default_text, {}).has_value()) << "default not accepted";
+    EXPECT_FALSE(row.doc.empty());
+    EXPECT_EQ(row.doc.find_first_of("|\n"), row.doc.npos) << "breaks the table in settings.md";
+    const bool chooses = row.type == SettingType::kEnum || row.type == SettingType::kName;
+    EXPECT_EQ(chooses, !row.choices.empty());
+    const bool unit = row.name.ends_with("_ms") || row.name.ends_with("_us");
+    EXPECT_EQ(row.type == SettingType::kDuration, unit);
+  }
+}
+
+TEST(SettingsTable, OtherVariablesAreNoSettings) {
+  for (const std::string_view variable : kOtherVariables) {
+    EXPECT_TRUE(variable.starts_with(kSettingPrefix));
+    for (const SettingRow& row : kSettings) EXPECT_NE(EnvironmentName(row), variable);
+  }
+}
+
+TEST(Settings, DefaultsAreTheTables) {
+  const Settings settings;
+  EXPECT_EQ(settings.Int("window"), 4);
+  EXPECT_EQ(settings.Text("spec"), "none");
+  EXPECT_EQ(settings.Text("transport"), "auto");
+  EXPECT_TRUE(settings.Bool("transaction"));
+  EXPECT_FALSE(settings.Bool("insecure"));
+  EXPECT_EQ(settings.DurationNs("heartbeat_timeout_ms"), 10'000'000'000);
+  EXPECT_EQ(settings.DurationNs("spin_us"), 50'000);
+  EXPECT_EQ(settings.Choice("nonfinite"), 0);
+  EXPECT_FALSE(settings.is_set("window"));
+  EXPECT_TRUE(Settings::Load({}).ok());
+}
+
+TEST(Settings, StrongerSourcesWinAndAreRemembered) {
+  SettingsInput in;
+  in.toml_text = "window = 5\nslice_elems = 5\nseed = 5\n";
+  in.environment = {{"GRADWIRE_WINDOW", "6"}, {"GRADWIRE_SLICE_ELEMS", "6"}};
+  in.api = {{"window", "7"}};
+  const auto settings = Settings::Load(in);
+  ASSERT_TRUE(settings.ok()) << settings.status().ToString();
+  EXPECT_EQ(settings->Int("window"), 7);
+  EXPECT_EQ(settings->Int("slice_elems"), 6);
+  EXPECT_EQ(settings->Int("seed"), 5);
+  EXPECT_EQ(settings->source("window"), SettingSource::kApi);
+  EXPECT_EQ(settings->source("slice_elems"), SettingSource::kEnvironment);
+  EXPECT_EQ(settings->source("seed"), SettingSource::kFile);
+  EXPECT_EQ(settings->source("port"), SettingSource::kDefault);
+  const std::string table = settings->ToTable();
+  EXPECT_TRUE(Has(table, " GRADWIRE_SLICE_ELEMS ")) << table;
+  EXPECT_TRUE(Has(table, " gradwire.toml:3 ")) << table;
+}
+
+TEST(Settings, EmptyVariableCountsAsUnset) {
+  SettingsInput in;
+  in.toml_text = "window = 5\n";
+  in.environment = {{"GRADWIRE_WINDOW", ""}};
+  const auto settings = Settings::Load(in);
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->Int("window"), 5);
+}
+
+struct BadInput {
+  const char* what;
+  SettingsInput in;
+  std::vector<std::string_view> parts;  // of the error's text
+};
+
+class BadSettings : public testing::TestWithParam<BadInput> {};
+
+TEST_P(BadSettings, ErrorSaysWhatWhereAndWhatElse) {
+  const Status status = Settings::Load(GetParam().in).status();
+  EXPECT_EQ(status.code(), gwInvalidArgument);
+  for (const std::string_view part : GetParam().parts) {
+    EXPECT_TRUE(Has(status.ToString(), part)) << part << " is not in: " << status.ToString();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , BadSettings,
+    testing::Values(
+        BadInput{"unknown_in_file",
+                 {.toml_text = "\nwindwo = 4\n"},
+                 {"'windwo'", "gradwire.toml:2", "Did you mean 'window'?"}},
+        BadInput{"unknown_in_api",
+                 {.api = {{"transporter", "ucx"}}},
+                 {"'transporter'", "from API", "Did you mean 'transport'?"}},
+        BadInput{"number_out_of_range",
+                 {.environment = {{"GRADWIRE_WINDOW", "65"}}},
+                 {"'window'", "'65'", "GRADWIRE_WINDOW", "a whole number from 1 to 64"}},
+        BadInput{"unknown_choice",
+                 {.environment = {{"GRADWIRE_NONFINITE", "skp"}}},
+                 {"'skp'", "propagate, skip, error", "Did you mean 'skip'?"}},
+        BadInput{"unknown_name",
+                 {.environment = {{"GRADWIRE_ALGORITHM", "rnig"}},
+                  .names = {{"algorithm", {"ring", "tree"}}}},
+                 {"'rnig'", "auto, ring, tree", "Did you mean 'ring'?"}},
+        BadInput{"hidden_by_a_stronger_source",
+                 {.api = {{"window", "4"}}, .toml_text = "window = 0\n"},
+                 {"'window'", "gradwire.toml:1"}},
+        BadInput{"launch_setting_in_file",
+                 {.toml_text = "rank = 1\n"},
+                 {"'rank'", "gradwire.toml:1", "GRADWIRE_RANK"}},
+        BadInput{"broken_file", {.toml_text = "window =\n"}, {"gradwire.toml:1", "TOML"}},
+        BadInput{"heartbeats_contradict",
+                 {.environment = {{"GRADWIRE_HEARTBEAT_MS", "10s"}}},
+                 {"heartbeat_timeout_ms = 10000 (from default)", "GRADWIRE_HEARTBEAT_MS"}},
+        BadInput{"rank_beyond_world",
+                 {.environment = {{"GRADWIRE_RANK", "4"}, {"GRADWIRE_WORLD_SIZE", "4"}}},
+                 {"rank = 4", "world_size = 4"}}),
+    [](const auto& info) { return std::string(info.param.what); });
+
+TEST(Settings, UnknownVariablesWarnAndOthersDoNot) {
+  SettingsInput in;
+  in.environment = {{"GRADWIRE_WINDWO", "secret text"},
+                    {"GRADWIRE_LOCAL_RANK", "0"},
+                    {"NCCL_DEBUG", "INFO"},
+                    {"PATH", "/bin"}};
+  const auto settings = Settings::Load(in);
+  ASSERT_TRUE(settings.ok());
+  ASSERT_EQ(settings->warnings().size(), 1u);
+  EXPECT_TRUE(Has(settings->warnings()[0], "GRADWIRE_WINDWO"));
+  EXPECT_TRUE(Has(settings->warnings()[0], "did you mean GRADWIRE_WINDOW?"));
+  EXPECT_FALSE(Has(settings->warnings()[0], "secret text"));
+}
+
+TEST(Settings, SecretIsNeverShown) {
+  SettingsInput in;
+  in.environment = {{"GRADWIRE_SECRET", "hunter2"}};
+  const auto settings = Settings::Load(in);
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->Text("secret"), "hunter2");
+  EXPECT_FALSE(Has(settings->ToTable(), "hunter2"));
+  EXPECT_TRUE(Has(settings->ToTable(), "(set)"));
+  EXPECT_FALSE(Has(Settings().ToTable(), "(set)"));
+}
+
+TEST(Settings, ConfigPathComesFromApiThenEnvironment) {
+  SettingsInput in;
+  EXPECT_EQ(ConfigPath(in), "");
+  in.environment = {{"GRADWIRE_CONFIG", "/etc/a.toml"}};
+  EXPECT_EQ(ConfigPath(in), "/etc/a.toml");
+  in.api = {{"config", "/etc/b.toml"}};
+  EXPECT_EQ(ConfigPath(in), "/etc/b.toml");
+}
+
+TEST(EnvironmentFrom, TakesOurVariablesOnly) {
+  const char* const environ[] = {"PATH=/bin", "GRADWIRE_SPEC=topk(0.01,x=1)", "GRADWIRE_ODD",
+                                 "GRADWIRE_PORT=", nullptr};
+  const SettingTexts want = {{"GRADWIRE_SPEC", "topk(0.01,x=1)"}, {"GRADWIRE_PORT", ""}};
+  EXPECT_EQ(EnvironmentFrom(environ), want);
+  EXPECT_TRUE(EnvironmentFrom(nullptr).empty());
+}
+
+TEST(SettingsText, TableAndPageHaveEveryRow) {
+  const std::string table = Settings().ToTable();
+  const std::string page = SettingsMarkdown();
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), static_cast<int>(kSettings.size()) + 1);
+  for (const SettingRow& row : kSettings) {
+    EXPECT_TRUE(Has(table, "\n" + std::string(row.name) + " ")) << row.name;
+    EXPECT_TRUE(Has(page, "| `" + std::string(row.name) + "` |")) << row.name;
+    EXPECT_TRUE(Has(page, row.doc)) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
