@@ -4,9 +4,13 @@
 
 #include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/nearest_name.h"
+#include "transports/faulty/fault_plan.h"
+#include "transports/faulty/faulty_transport.h"
 #include "transports/loopback/loopback_transport.h"
 #include "transports/transport.h"
 
@@ -28,6 +32,22 @@ StatusOr<const TransportRow*> FindTransport(const std::string& name) {
   return Status(gwInvalidArgument, fmt::format("no transport is called '{}'", name),
                 fmt::format("did you mean {}? This build has {}", NearestName(name, known),
                             fmt::join(known, ", ")));
+}
+
+StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& spec,
+                                                   const TransportOptions& options) {
+  if (!IsFaultySpec(spec)) {
+    StatusOr<const TransportRow*> row = FindTransport(spec);
+    if (!row.ok()) return row.status();
+    return (*row)->make(options);
+  }
+  StatusOr<FaultySpec> faulty = ParseFaultySpec(spec);
+  if (!faulty.ok()) return faulty.status();
+  StatusOr<std::unique_ptr<Transport>> inner = MakeTransport(faulty->inner, options);
+  if (!inner.ok()) return inner;
+  FaultPlan plan = faulty->plan;
+  plan.seed = Hasher().Add(plan.seed).Add(options.rank).digest();
+  return MakeFaulty(std::move(*inner), plan);
 }
 
 }  // namespace gradwire

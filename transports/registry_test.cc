@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "transports/transport.h"
 
@@ -33,6 +34,20 @@ TEST(TransportRegistryTest, UnknownNameSuggestsTheNearest) {
   EXPECT_EQ(found.status().code(), gwInvalidArgument);
   EXPECT_NE(found.status().detail().hint.find("loopback?"), std::string::npos)
       << found.status().ToString();
+}
+
+TEST(TransportRegistryTest, MakesBySpec) {
+  const TransportOptions options = {.rank = 0, .world_size = 1, .job = 4711};
+  for (const char* spec : {"loopback", "faulty(loopback)", "faulty(loopback,seed=1,delay=0.5)",
+                           "faulty(faulty(loopback,full=0.1),delay=0.1)"}) {
+    auto made = MakeTransport(spec, options);
+    ASSERT_TRUE(made.ok()) << spec << ": " << made.status().ToString();
+    EXPECT_TRUE((*made)->Connect(std::vector<std::string>{(*made)->address()}).ok()) << spec;
+  }
+  for (const char* spec : {"", "faulty", "faulty(", "faulty()", "faulty(nothing)",
+                           "faulty(loopback", "faulty(loopback,delay=2)", "loopback(1)"}) {
+    EXPECT_EQ(MakeTransport(spec, options).status().code(), gwInvalidArgument) << spec;
+  }
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ class Transport {
   // From any thread: ends a Wait, or makes the next one return at once.
   virtual void Wake() = 0;
 
-  // Drops what is queued for this operation; its tokens complete within the abort bound.
+  // Drops what is queued for this collective operation; its tokens complete within the abort bound.
+  // Frames with kFramePointToPoint count on their own and are left alone.
   virtual void Cancel(uint32_t op_seq) = 0;
 };
 
@@ -106,6 +107,12 @@ struct TransportRow {
 // All transports of this build, in order of preference for `auto`. transports/registry.cc.
 std::span<const TransportRow> Transports();
 StatusOr<const TransportRow*> FindTransport(const std::string& name);
+
+// A transport by its spec: a row's name, or "faulty(SPEC,seed=1,delay=0.2,...)" around one
+// (transports/faulty/fault_plan.h; each rank draws faults of its own). Errors as of the factory;
+// gwInvalidArgument for a spec that is none.
+StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& spec,
+                                                   const TransportOptions& options);
 
 }  // namespace gradwire
 

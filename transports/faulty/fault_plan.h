@@ -1,0 +1,48 @@
+// FaultPlan: what a faulty transport does, how often, from which seed; and its spelling.
+#ifndef GRADWIRE_TRANSPORTS_FAULTY_FAULT_PLAN_H_
+#define GRADWIRE_TRANSPORTS_FAULTY_FAULT_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace gradwire {
+
+// Everything happens on the sending side. Probabilities are per fragment, 0 to 1; a "poll" is one
+// call of Progress. Equal plans give equal faults for equal sequences of calls. What is within the
+// contract (delay, full, late_sent) must change no result; the rest must end in an error.
+struct FaultPlan {
+  uint64_t seed = 1;
+
+  double delay =
+      0;  // the fragment, and so what follows of its message, is held; other messages pass
+  int64_t delay_polls = 8;  // longest time held; at least 1
+  double full = 0;          // kFull although there is room
+  double late_sent = 0;     // OnSent comes up to delay_polls later than it could
+
+  double corrupt = 0;       // one bit of header or payload is flipped
+  int64_t corrupt_at = -1;  // that of the n-th accepted fragment, from 0; -1: none
+  double duplicate = 0;     // the fragment is sent twice
+  double lose =
+      0;  // the peer counts as lost from here on: kLost, OnPeerLost, nothing comes from it
+  int64_t lose_at = -1;  // instead of accepting the n-th fragment
+};
+
+// "seed=1,delay=0.2,corrupt=1e-6": any of the fields above by name; empty is the default plan.
+// gwInvalidArgument: an unknown name (the nearest is suggested) or a value out of range.
+StatusOr<FaultPlan> ParseFaultPlan(std::string_view text);
+
+struct FaultySpec {
+  std::string inner;  // the transport that works
+  FaultPlan plan;
+};
+
+// "faulty(loopback,seed=1,delay=0.2)". gwInvalidArgument: not of this form, or as above.
+StatusOr<FaultySpec> ParseFaultySpec(std::string_view text);
+bool IsFaultySpec(std::string_view text);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TRANSPORTS_FAULTY_FAULT_PLAN_H_

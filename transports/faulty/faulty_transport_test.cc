@@ -1,0 +1,252 @@
+// What the plan's faults look like. That faults within the contract leave it whole is for
+// tests/conformance to say.
+#include "transports/faulty/faulty_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "transports/frame/frame.h"
+#include "transports/loopback/loopback_transport.h"
+
+namespace gradwire {
+namespace {
+
+struct Arrival {
+  FrameHeader header;
+  std::string bytes;
+};
+
+struct Recorder : Sink {
+  void OnFragment(int, const FrameHeader& header, ConstBytes fragment) override {
+    arrivals.push_back(
+        {header,
+         {reinterpret_cast<const char*>(fragment.data), static_cast<size_t>(fragment.size)}});
+  }
+  void OnSent(SendToken token) override { sent.push_back(token); }
+  void OnPeerLost(int peer, const Status& cause) override {
+    EXPECT_EQ(cause.code(), gwPeerLost);
+    lost.push_back(peer);
+  }
+  std::vector<Arrival> arrivals;
+  std::vector<SendToken> sent;
+  std::vector<int> lost;
+};
+
+constexpr int kFragments = 100;
+
+// Rank 0 is faulty and sends kFragments fragments of 32 bytes, `per_message` to a message; rank 1
+// listens.
+class Trial {
+ public:
+  explicit Trial(const FaultPlan& plan, int per_message = 4) {
+    auto hub = MakeLoopbackHub({.world_size = 2, .slots = 16});
+    sender = MakeFaulty(std::move(*MakeLoopbackEnd(*hub, 0)), plan);
+    receiver = std::move(*MakeLoopbackEnd(*hub, 1));
+    const std::vector<std::string> addresses = {sender->address(), receiver->address()};
+    EXPECT_TRUE(sender->Connect(addresses).ok() && receiver->Connect(addresses).ok());
+    for (int i = 0; i < kFragments; ++i) {
+      payloads.push_back(std::string(32, static_cast<char>(i)));
+      FrameHeader header = {.message = static_cast<uint32_t>(i / per_message),
+                            .offset = static_cast<uint32_t>(64 * (i % per_message)),
+                            .message_bytes = 4096,
+                            .fragment_bytes = 32};
+      SealFrame(&header, Payload(i));
+      headers.push_back(header);
+    }
+  }
+
+  ConstBytes Payload(int i) const {
+    return {reinterpret_cast<const std::byte*>(payloads[i].data()), 32};
+  }
+
+  // False: the peer is lost.
+  bool Send(int i) {
+    for (int attempts = 0; attempts < 10000; ++attempts) {
+      const SendOutcome outcome = sender->TrySend(1, headers[i], Payload(i), i);
+      if (outcome == SendOutcome::kLost) return false;
+      if (outcome == SendOutcome::kAccepted) return true;
+      ++refusals;
+      Poll();
+    }
+    ADD_FAILURE() << "fragment " << i << " was never accepted";
+    return false;
+  }
+  void Poll() {
+    sender->Progress(&from);
+    // What was sent may be written again.
+    for (; scribbled < from.sent.size(); ++scribbled)
+      payloads[from.sent[scribbled]].assign(32, '!');
+    receiver->Progress(&to);
+  }
+  void SendAll() {
+    for (int i = 0; i < kFragments && Send(i); ++i) {
+    }
+    for (int i = 0; i < 100; ++i) Poll();
+  }
+
+  std::unique_ptr<Transport> sender, receiver;
+  std::vector<std::string> payloads;
+  std::vector<FrameHeader> headers;
+  Recorder from, to;
+  size_t scribbled = 0;
+  int refusals = 0;
+};
+
+std::vector<uint32_t> Messages(const Trial& run) {
+  std::vector<uint32_t> messages;
+  for (const Arrival& arrival : run.to.arrivals) messages.push_back(arrival.header.message);
+  return messages;
+}
+
+void ExpectEachTokenOnce(const Trial& run) {
+  const std::set<SendToken> once(run.from.sent.begin(), run.from.sent.end());
+  EXPECT_EQ(once.size(), run.from.sent.size());
+  EXPECT_EQ(once.size(), static_cast<size_t>(kFragments));
+}
+
+TEST(FaultyTransportTest, EmptyPlanChangesNothing) {
+  Trial run({});
+  run.SendAll();
+  ASSERT_EQ(run.to.arrivals.size(), static_cast<size_t>(kFragments));
+  for (int i = 0; i < kFragments; ++i) {
+    EXPECT_EQ(run.to.arrivals[i].bytes, std::string(32, static_cast<char>(i)));
+    EXPECT_EQ(std::memcmp(&run.to.arrivals[i].header, &run.headers[i], 64), 0);
+  }
+  ExpectEachTokenOnce(run);
+}
+
+TEST(FaultyTransportTest, DelayReordersMessagesAndNeverTheirFragments) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Trial run({.seed = seed, .delay = 0.3, .late_sent = 0.3});
+    run.SendAll();
+    const std::vector<uint32_t> messages = Messages(run);
+    EXPECT_FALSE(std::is_sorted(messages.begin(), messages.end())) << "seed " << seed;
+    std::vector<uint32_t> next(kFragments, 0);
+    for (const Arrival& arrival : run.to.arrivals) {
+      EXPECT_EQ(arrival.header.offset, next[arrival.header.message]) << "seed " << seed;
+      next[arrival.header.message] += 64;
+      const int index = 4 * arrival.header.message + arrival.header.offset / 64;
+      EXPECT_EQ(arrival.bytes, std::string(32, static_cast<char>(index))) << "seed " << seed;
+    }
+    EXPECT_EQ(messages.size(), static_cast<size_t>(kFragments));
+    ExpectEachTokenOnce(run);
+  }
+}
+
+TEST(FaultyTransportTest, SamePlanSameFaults) {
+  const FaultPlan plan = {.seed = 9, .delay = 0.3, .full = 0.2, .duplicate = 0.1};
+  FaultPlan other = plan;
+  other.seed = 10;
+  Trial first(plan), again(plan), different(other);
+  for (Trial* run : {&first, &again, &different}) run->SendAll();
+  EXPECT_EQ(Messages(first), Messages(again));
+  EXPECT_EQ(first.refusals, again.refusals);
+  EXPECT_NE(Messages(first), Messages(different));
+}
+
+TEST(FaultyTransportTest, RefusalsDelayOnly) {
+  Trial run({.full = 0.5});
+  run.SendAll();
+  EXPECT_GT(run.refusals, kFragments / 2);
+  EXPECT_EQ(run.to.arrivals.size(), static_cast<size_t>(kFragments));
+  ExpectEachTokenOnce(run);
+}
+
+// A refusal of the plan's own ends with no event, so a driver that sleeps on it must not sleep
+// long.
+TEST(FaultyTransportTest, WaitReturnsAfterARefusal) {
+  Trial run({.full = 1});
+  EXPECT_EQ(run.sender->TrySend(1, run.headers[0], run.Payload(0), 0), SendOutcome::kFull);
+  EXPECT_TRUE(run.sender->Wait(INT64_MAX).ok());
+}
+
+int BitsApart(const Arrival& arrival, const FrameHeader& header, const std::string& bytes) {
+  std::string a(64 + bytes.size(), 0), b = a;
+  std::memcpy(a.data(), &arrival.header, 64);
+  std::memcpy(b.data(), &header, 64);
+  std::memcpy(a.data() + 64, arrival.bytes.data(), bytes.size());
+  std::memcpy(b.data() + 64, bytes.data(), bytes.size());
+  int bits = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    bits += std::popcount(static_cast<unsigned char>(a[i] ^ b[i]));
+  }
+  return bits;
+}
+
+TEST(FaultyTransportTest, CorruptsOneBitOfTheChosenFragment) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Trial run({.seed = seed, .corrupt_at = 17});
+    run.SendAll();
+    ASSERT_EQ(run.to.arrivals.size(), static_cast<size_t>(kFragments));
+    for (int i = 0; i < kFragments; ++i) {
+      const std::string sent(32, static_cast<char>(i));
+      EXPECT_EQ(BitsApart(run.to.arrivals[i], run.headers[i], sent), i == 17) << "seed " << seed;
+    }
+    const Arrival& hit = run.to.arrivals[17];
+    const ConstBytes fragment(reinterpret_cast<const std::byte*>(hit.bytes.data()), 32);
+    EXPECT_EQ(
+        CheckFrame(hit.header, fragment, {.world_size = 2, .max_message_bytes = 4096}, nullptr),
+        FrameVerdict::kCorrupt)
+        << "seed " << seed;
+  }
+}
+
+TEST(FaultyTransportTest, DuplicatesFollowTheirOriginal) {
+  Trial run({.delay = 0.2, .duplicate = 1});
+  run.SendAll();
+  ASSERT_EQ(run.to.arrivals.size(), static_cast<size_t>(2 * kFragments));
+  std::vector<std::vector<uint32_t>> offsets(kFragments / 4);
+  for (const Arrival& arrival : run.to.arrivals) {
+    offsets[arrival.header.message].push_back(arrival.header.offset);
+  }
+  for (const auto& message : offsets) {
+    EXPECT_EQ(message, (std::vector<uint32_t>{0, 0, 64, 64, 128, 128, 192, 192}));
+  }
+  ExpectEachTokenOnce(run);
+}
+
+TEST(FaultyTransportTest, LostPeerStaysLost) {
+  Trial run({.delay = 0.3, .lose_at = 40});
+  run.SendAll();
+  EXPECT_LE(run.to.arrivals.size(), 40u);
+  EXPECT_EQ(run.from.lost, (std::vector<int>{1}));
+  EXPECT_EQ(run.from.sent.size(), 40u);  // accepted before: complete, sent or not
+  EXPECT_EQ(run.sender->TrySend(1, run.headers[0], run.Payload(0), 0), SendOutcome::kLost);
+  EXPECT_EQ(run.receiver->TrySend(0, run.headers[0], run.Payload(0), 0), SendOutcome::kAccepted);
+  run.Poll();
+  EXPECT_TRUE(run.from.arrivals.empty());  // nothing comes from it either
+}
+
+TEST(FaultyTransportTest, LossOfTheInnerTransportPasses) {
+  Trial run({.delay = 1});
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(run.Send(i));
+  run.receiver.reset();
+  for (int i = 0; i < 20; ++i) run.sender->Progress(&run.from);
+  EXPECT_EQ(run.from.lost, (std::vector<int>{1}));
+  EXPECT_EQ(run.from.sent.size(), 8u);
+  EXPECT_EQ(run.sender->TrySend(1, run.headers[0], run.Payload(0), 0), SendOutcome::kLost);
+}
+
+TEST(FaultyTransportTest, CancelDropsWhatIsHeld) {
+  Trial run({.delay = 1, .delay_polls = 1000});
+  for (int i = 0; i < 4; ++i) run.headers[i].op_seq = 5;
+  run.headers[4].op_seq = 6;
+  run.headers[8].op_seq = 5;
+  run.headers[8].flags = kFramePointToPoint;
+  for (int i : {0, 1, 2, 3, 4, 8}) EXPECT_TRUE(run.Send(i));
+  run.sender->Cancel(5);
+  for (int i = 0; i < 1100; ++i) run.Poll();
+  std::vector<uint32_t> messages = Messages(run);
+  std::sort(messages.begin(), messages.end());
+  EXPECT_EQ(messages, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(run.from.sent.size(), 6u);
+}
+
+}  // namespace
+}  // namespace gradwire
