@@ -1,5 +1,5 @@
-// Executor: the dependency core of one run. No clock, no I/O, no allocation after construction; a driver
-// asks it what is ready and tells it what is complete.
+// Executor: the dependency core of one run. No clock, no I/O, no allocation after construction; a
+// driver asks it what is ready and tells it what is complete.
 #ifndef GRADWIRE_COLLECTIVES_EXECUTOR_H_
 #define GRADWIRE_COLLECTIVES_EXECUTOR_H_
 
@@ -24,7 +24,7 @@ struct PeerProgress {
   int peer = -1;
   int sends_done = 0, sends = 0;
   int recvs_done = 0, recvs = 0;
-  int32_t next_message = -1;  // first message not received yet, -1: none
+  int32_t next_message = -1;     // first message not received yet, -1: none
   std::string ToString() const;  // "sent 7 of 8, waits for peer 3 message 5"
 };
 
@@ -49,8 +49,9 @@ class Executor {
   // Starts over, for another run of the same schedule.
   void Reset();
 
-  // Appends the steps that became ready since the last call, ascending. kExpect: the receive's dependencies are met,
-  // fragments may be consumed in place. After an error nothing more becomes ready.
+  // Appends the steps that became ready since the last call, ascending. kExpect: the receive's
+  // dependencies are met, fragments may be consumed in place. After an error nothing more becomes
+  // ready.
   void TakeReady(std::vector<Command>* commands);
 
   // Each step once, after it was taken. `bytes` as sent or received. The first error is kept.
@@ -60,6 +61,9 @@ class Executor {
   bool failed() const { return !status_.ok(); }
   const Status& status() const { return status_; }
   bool IsComplete(int32_t step) const { return state_[step] == State::kComplete; }
+  // Sums of what was said at Complete.
+  int64_t bytes_sent() const { return bytes_sent_; }
+  int64_t bytes_received() const { return bytes_received_; }
   PeerProgress progress(int peer) const;
   // The first peer this run waits for, -1: none.
   int AwaitedPeer() const;
@@ -71,6 +75,7 @@ class Executor {
   std::vector<State> state_;
   std::vector<int32_t> ready_;
   int32_t complete_ = 0, outstanding_ = 0;
+  int64_t bytes_sent_ = 0, bytes_received_ = 0;
   Status status_;
 };
 

@@ -1,5 +1,6 @@
-// Schedule: what one rank does in one run of one collective, as data. An algorithm is a pure function from
-// (rank, world size, root) to a Schedule; the same data are executed, verified, costed and simulated.
+// Schedule: what one rank does in one run of one collective, as data. An algorithm is a pure
+// function from (rank, world size, root) to a Schedule; the same data are executed, verified,
+// costed and simulated.
 #ifndef GRADWIRE_COLLECTIVES_SCHEDULE_H_
 #define GRADWIRE_COLLECTIVES_SCHEDULE_H_
 
@@ -14,18 +15,28 @@
 
 namespace gradwire {
 
-enum class Collective : uint8_t { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kBarrier };
+enum class Collective : uint8_t {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBarrier
+};
 inline constexpr int kCollectives = 7;
 std::string_view Name(Collective collective);
 
-// kInput and kOutput are the caller's arrays and may be the same memory (in place): a shard of the input and a
-// shard of the output with the same logical number are then the same bytes, and schedules must be right both ways.
-// kScratch holds raw elements, kPayload encoded bytes.
+// kInput and kOutput are the caller's arrays and may be the same memory (in place): a shard of the
+// input and a shard of the output with the same logical number are then the same bytes, and
+// schedules must be right both ways. All-to-all is the exception: its two arrays never overlap.
+// kInput is only read. kScratch holds raw elements, kPayload encoded bytes.
 enum class BufferRole : uint8_t { kInput, kOutput, kScratch, kPayload };
+std::string_view Name(BufferRole role);
 
-// A buffer is a row of shards. shard_ids[i] is the logical shard whose elements buffer shard i holds; the run's
-// Partition says how many elements that is. Several shards of a buffer may hold the same logical shard (the payloads
-// for one shard from every rank).
+// A buffer is a row of shards. shard_ids[i] is the logical shard whose elements buffer shard i
+// holds; the run's Partition says how many elements that is. Several shards of a buffer may hold
+// the same logical shard (the payloads for one shard from every rank).
 struct BufferDecl {
   BufferRole role;
   std::vector<int32_t> shard_ids;
@@ -51,15 +62,17 @@ enum class StepKind : uint8_t {
 };
 std::string_view Name(StepKind kind);
 
-// Unused regions have count 0. `message` is unique among the messages from one rank to another in this schedule.
-// A send or receive of no shards is a bare header: it says that this rank has started.
+// Unused regions have count 0. `message` is unique among the messages from one rank to another in
+// this schedule. A send or receive of no shards is a bare header: it says that this rank has
+// started.
 struct Step {
   StepKind kind = StepKind::kCopy;
   Region src, arg, dst;
   int32_t peer = -1;
   int32_t message = -1;
   int32_t round = 0;
-  uint32_t deps_begin = 0, deps_count = 0;  // into Schedule::deps: steps that must be complete before this one
+  uint32_t deps_begin = 0,
+           deps_count = 0;  // into Schedule::deps: steps that must be complete before this one
 };
 
 struct Schedule {
@@ -71,7 +84,8 @@ struct Schedule {
   std::vector<BufferDecl> buffers;
   std::vector<Step> steps;  // in an order that respects deps
   std::vector<int32_t> deps;
-  uint64_t hash = 0;  // of everything above that must agree between ranks: algorithm, collective, world size, root
+  uint64_t hash = 0;  // of everything above that must agree between ranks: algorithm, collective,
+                      // world size, root
 
   std::span<const int32_t> DepsOf(const Step& step) const {
     return {deps.data() + step.deps_begin, step.deps_count};
@@ -85,15 +99,21 @@ struct Partition {
   int32_t shards() const { return static_cast<int32_t>(begin.size()) - 1; }
 };
 
-// `elems` cut into `shards` nearly equal parts, borders at multiples of `quantum` (the last part takes the rest).
+// `elems` cut into `shards` nearly equal parts, borders at multiples of `quantum` (the last part
+// takes the rest).
 Partition EvenPartition(int64_t elems, int32_t shards, int64_t quantum = 1);
 
-// Builds a schedule from steps in program order. Dependencies are derived: a step depends on the last writer of what
-// it reads, and on the last writer and all readers since of what it writes, with input and output shards of the same
-// logical number taken as the same memory (invariant I1 by construction). Rounds and messages are the caller's.
+// Builds a schedule from steps in program order. Dependencies are derived: a step depends on the
+// last writer of what it reads, and on the last writer and all readers since of what it writes,
+// with input and output shards of the same logical number taken as the same memory (invariant I1 by
+// construction). Rounds and messages are the caller's.
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(Collective collective, int rank, int world_size, int root, int32_t logical_shards);
+  ScheduleBuilder(Collective collective, int rank, int world_size, int root,
+                  int32_t logical_shards);
+
+  int rank() const { return schedule_.rank; }
+  int world_size() const { return schedule_.world_size; }
 
   // Returns the buffer's number. At most 255 buffers.
   uint8_t AddBuffer(BufferRole role, std::vector<int32_t> shard_ids);
@@ -123,6 +143,12 @@ class ScheduleBuilder {
   std::vector<Cell> caller_cells_;        // per logical shard
 };
 
+// What all ranks together send in one run, in closed form (invariant I6).
+struct WireTotals {
+  int64_t messages = 0;  // with the bare headers
+  int64_t shards = 0;    // logical shards carried, raw or encoded
+};
+
 // One algorithm of the registry.
 struct AlgorithmRow {
   std::string name;  // "ring", "tree", ...
@@ -131,16 +157,21 @@ struct AlgorithmRow {
   std::string doc;  // steps and bytes, paper
   // Rank's schedule. Precondition: 0 <= rank < world_size, 0 <= root < world_size.
   Schedule (*make)(int rank, int world_size, int root);
+  WireTotals (*totals)(int world_size);
   // Largest world size it accepts, 0: any.
-  int max_world_size;
+  int max_world_size = 0;
 };
 
 // All algorithms of this build. collectives/registry.cc.
 std::span<const AlgorithmRow> Algorithms();
-// By name; an unknown name is an error that suggests the nearest and lists the collective's algorithms.
-StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_view name, bool encoded = false);
-// The default for this collective, world size and size of the whole operation in bytes: a pure function of its arguments.
-const AlgorithmRow& ChooseAlgorithm(Collective collective, int world_size, int64_t bytes, bool encoded);
+// By name; an unknown name is an error that suggests the nearest and lists the collective's
+// algorithms.
+StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_view name,
+                                            bool encoded = false);
+// The default for this collective, world size and size of the whole operation in bytes: a pure
+// function of its arguments.
+const AlgorithmRow& ChooseAlgorithm(Collective collective, int world_size, int64_t bytes,
+                                    bool encoded);
 
 }  // namespace gradwire
 

@@ -1,0 +1,119 @@
+// Every algorithm of this build. A new one is a folder under algorithms/ and a row here;
+// verification, conformance and the command find it by themselves.
+#include <fmt/format.h>
+
+#include <cassert>
+#include <string>
+#include <vector>
+
+#include "base/nearest_name.h"
+#include "collectives/algorithms/direct/direct.h"
+#include "collectives/algorithms/dissemination/dissemination.h"
+#include "collectives/algorithms/recursive_doubling/recursive_doubling.h"
+#include "collectives/algorithms/ring/ring.h"
+#include "collectives/algorithms/tree/tree.h"
+#include "collectives/algorithms/two_shot/two_shot.h"
+#include "collectives/schedule.h"
+
+namespace gradwire {
+namespace {
+
+std::vector<AlgorithmRow> MakeTable() {
+  using enum Collective;
+  constexpr bool kRaw = false, kEncoded = true;
+  return {
+      {"direct", kAllReduce, kRaw, "everyone to everyone, adds in rank order; 2 messages deep",
+       MakeDirectAllReduce, DirectAllReduceTotals},
+      {"ring", kAllReduce, kRaw, "neighbour to neighbour; 2(n-1) messages deep, least bytes",
+       MakeRingAllReduce, RingAllReduceTotals},
+      {"tree", kAllReduce, kRaw, "double binary tree; about 4 log2 n messages deep",
+       MakeTreeAllReduce, TreeAllReduceTotals},
+      {"recursive_doubling", kAllReduce, kRaw,
+       "pairwise exchange of everything; log2 n messages deep, n log2 n bytes",
+       MakeRecursiveDoublingAllReduce, RecursiveDoublingTotals},
+      {"two_shot", kAllReduce, kEncoded,
+       "encoded shards to their owners, one sum, one encoding back; 2 encodes at any n",
+       MakeTwoShotAllReduce, TwoShotAllReduceTotals},
+      {"tree", kReduce, kRaw, "binomial tree; log2 n messages deep", MakeTreeReduce,
+       TreeRootedTotals},
+      {"tree", kBroadcast, kRaw, "binomial tree; log2 n messages deep", MakeTreeBroadcast,
+       TreeRootedTotals},
+      {"direct", kAllGather, kRaw, "everyone to everyone; 1 message deep", MakeDirectAllGather,
+       DirectHalfTotals},
+      {"ring", kAllGather, kRaw, "neighbour to neighbour; n-1 messages deep", MakeRingAllGather,
+       RingHalfTotals},
+      {"direct", kReduceScatter, kRaw, "everyone to everyone, adds in rank order; 1 message deep",
+       MakeDirectReduceScatter, DirectHalfTotals},
+      {"ring", kReduceScatter, kRaw, "neighbour to neighbour; n-1 messages deep",
+       MakeRingReduceScatter, RingHalfTotals},
+      {"two_shot", kReduceScatter, kEncoded, "encoded shards to their owners, which add; 1 encode",
+       MakeTwoShotReduceScatter, TwoShotReduceScatterTotals},
+      {"direct", kAllToAll, kRaw, "everyone to everyone; 1 message deep", MakeDirectAllToAll,
+       DirectHalfTotals},
+      {"dissemination", kBarrier, kRaw, "log2 n rounds of bare headers", MakeDisseminationBarrier,
+       DisseminationTotals},
+  };
+}
+
+std::vector<std::string_view> NamesOf(Collective collective, bool encoded) {
+  std::vector<std::string_view> names;
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.collective == collective && row.encoded == encoded) names.push_back(row.name);
+  }
+  return names;
+}
+
+std::string_view DefaultName(Collective collective, int world_size, int64_t bytes) {
+  // Below this an all-reduce is bound by latency; above, by bandwidth.
+  constexpr int64_t kSmallBytes = 64 * 1024;
+  constexpr int kDirectRanks = 16, kDirectSmallRanks = 8;
+  switch (collective) {
+    case Collective::kAllReduce:
+      if (bytes <= kSmallBytes && world_size > kDirectSmallRanks) return "recursive_doubling";
+      return world_size <= kDirectRanks ? "direct" : "ring";
+    case Collective::kAllGather:
+    case Collective::kReduceScatter: return world_size <= kDirectRanks ? "direct" : "ring";
+    case Collective::kReduce:
+    case Collective::kBroadcast: return "tree";
+    case Collective::kAllToAll: return "direct";
+    case Collective::kBarrier: return "dissemination";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const AlgorithmRow> Algorithms() {
+  static const std::vector<AlgorithmRow> table = MakeTable();
+  return table;
+}
+
+StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_view name,
+                                            bool encoded) {
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.collective == collective && row.name == name && row.encoded == encoded) return &row;
+  }
+  const std::vector<std::string_view> names = NamesOf(collective, encoded);
+  const char* kind = encoded ? "encoded" : "exact";
+  if (names.empty()) {
+    return Status(gwInvalidArgument,
+                  fmt::format("there is no algorithm for an {} {}", kind, Name(collective)));
+  }
+  return Status(gwInvalidArgument,
+                fmt::format("no algorithm '{}' for an {} {}", name, kind, Name(collective)),
+                fmt::format("did you mean '{}'? There are: {}", NearestName(name, names),
+                            fmt::join(names, ", ")));
+}
+
+const AlgorithmRow& ChooseAlgorithm(Collective collective, int world_size, int64_t bytes,
+                                    bool encoded) {
+  const std::string_view name =
+      encoded ? std::string_view("two_shot") : DefaultName(collective, world_size, bytes);
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.collective == collective && row.name == name && row.encoded == encoded) return row;
+  }
+  assert(false && "no encoded algorithm for this collective");
+  return Algorithms().front();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "collectives/schedule.h"
+
+namespace gradwire {
+namespace {
+
+TEST(RegistryTest, RowsAreCompleteAndTheirNamesUnique) {
+  std::set<std::tuple<Collective, std::string, bool>> seen;
+  for (const AlgorithmRow& row : Algorithms()) {
+    EXPECT_TRUE(seen.emplace(row.collective, row.name, row.encoded).second) << row.name;
+    EXPECT_FALSE(row.doc.empty()) << row.name;
+    ASSERT_NE(row.make, nullptr);
+    ASSERT_NE(row.totals, nullptr);
+    EXPECT_EQ(row.make(0, 2, 0).collective, row.collective);
+  }
+}
+
+TEST(RegistryTest, EveryCollectiveHasAnAlgorithm) {
+  for (int c = 0; c < kCollectives; ++c) {
+    const AlgorithmRow& row = ChooseAlgorithm(static_cast<Collective>(c), 4, 1 << 20, false);
+    EXPECT_EQ(static_cast<int>(row.collective), c);
+    EXPECT_FALSE(row.encoded);
+  }
+}
+
+TEST(RegistryTest, FindsByName) {
+  const auto ring = FindAlgorithm(Collective::kAllGather, "ring");
+  ASSERT_TRUE(ring.ok());
+  EXPECT_EQ((*ring)->collective, Collective::kAllGather);
+  const auto two_shot = FindAlgorithm(Collective::kAllReduce, "two_shot", /*encoded=*/true);
+  ASSERT_TRUE(two_shot.ok());
+  EXPECT_TRUE((*two_shot)->encoded);
+}
+
+TEST(RegistryTest, UnknownNamesGetTheNearest) {
+  const Status status = FindAlgorithm(Collective::kAllReduce, "rnig").status();
+  EXPECT_EQ(status.code(), gwInvalidArgument);
+  EXPECT_NE(status.detail().hint.find("did you mean 'ring'"), std::string::npos)
+      << status.ToString();
+  EXPECT_NE(status.detail().hint.find("direct, ring, tree"), std::string::npos);
+  EXPECT_EQ(FindAlgorithm(Collective::kBroadcast, "tree", /*encoded=*/true).status().code(),
+            gwInvalidArgument);
+  // An encoded algorithm is no exact one of that name.
+  EXPECT_FALSE(FindAlgorithm(Collective::kAllReduce, "two_shot").ok());
+}
+
+TEST(ChooseAlgorithmTest, Defaults) {
+  auto chosen = [](Collective c, int n, int64_t bytes, bool encoded = false) {
+    return ChooseAlgorithm(c, n, bytes, encoded).name;
+  };
+  constexpr int64_t kSmall = 64 * 1024, kLarge = kSmall + 1;
+  EXPECT_EQ(chosen(Collective::kAllReduce, 8, kSmall), "direct");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 9, kSmall), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 16, kLarge), "direct");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 17, kLarge), "ring");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 17, kLarge, true), "two_shot");
+  EXPECT_EQ(chosen(Collective::kReduceScatter, 17, kLarge, true), "two_shot");
+  EXPECT_EQ(chosen(Collective::kAllGather, 16, kLarge), "direct");
+  EXPECT_EQ(chosen(Collective::kAllGather, 17, kLarge), "ring");
+  EXPECT_EQ(chosen(Collective::kReduceScatter, 17, kLarge), "ring");
+  EXPECT_EQ(chosen(Collective::kBroadcast, 3, kLarge), "tree");
+  EXPECT_EQ(chosen(Collective::kReduce, 3, kLarge), "tree");
+  EXPECT_EQ(chosen(Collective::kAllToAll, 3, kLarge), "direct");
+  EXPECT_EQ(chosen(Collective::kBarrier, 3, 0), "dissemination");
+}
+
+}  // namespace
+}  // namespace gradwire
