@@ -1,0 +1,97 @@
+#include "collectives/reduce/reduce.h"
+
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <type_traits>
+
+#include "base/float16.h"
+#include "collectives/reduce/kernels.h"
+
+namespace gradwire {
+namespace {
+
+int KernelOp(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg: return 0;
+    case ReduceOp::kProd: return 1;
+    case ReduceOp::kMax: return 2;
+    case ReduceOp::kMin: return 3;
+  }
+  return 0;
+}
+
+// Views of the caller are aligned, so these two may use plain pointers.
+template <typename T>
+void Scale(View values, int world_size) {
+  T* x = values.as<T>();
+  if constexpr (std::is_floating_point_v<T>) {
+    const T factor = T{1} / static_cast<T>(world_size);
+    for (int64_t i = 0; i < values.elems; ++i) x[i] *= factor;
+  } else {
+    // In 64 bits: an 8-bit divisor could not hold every world size.
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    const Wide divisor = static_cast<Wide>(world_size);
+    for (int64_t i = 0; i < values.elems; ++i)
+      x[i] = static_cast<T>(static_cast<Wide>(x[i]) / divisor);
+  }
+}
+
+template <float (*widen)(uint16_t), uint16_t (*narrow)(float)>
+void Scale16(View values, int world_size) {
+  uint16_t* x = values.as<uint16_t>();
+  const float factor = 1.0f / static_cast<float>(world_size);
+  for (int64_t i = 0; i < values.elems; ++i) x[i] = narrow(widen(x[i]) * factor);
+}
+
+// `exponent`: the bits that are all set in NaN and infinity.
+template <typename U>
+int64_t CountFullExponents(ConstView values, U exponent) {
+  const U* x = values.as<U>();
+  int64_t count = 0;
+  for (int64_t i = 0; i < values.elems; ++i) count += (x[i] & exponent) == exponent;
+  return count;
+}
+
+}  // namespace
+
+void ReduceInto(DType dtype, ReduceOp op, ConstBytes a, ConstBytes b, Bytes out) {
+  assert(a.size == out.size && b.size == out.size && out.size % SizeOf(dtype) == 0);
+  const ReduceKernels& kernels = kBaselineReduceKernels;
+  kernels[static_cast<int>(dtype)][KernelOp(op)](a.data, b.data, out.data,
+                                                 out.size / SizeOf(dtype));
+}
+
+void ScaleAvg(DType dtype, View values, int world_size) {
+  switch (dtype) {
+    case DType::kInt8: return Scale<int8_t>(values, world_size);
+    case DType::kUint8: return Scale<uint8_t>(values, world_size);
+    case DType::kInt32: return Scale<int32_t>(values, world_size);
+    case DType::kUint32: return Scale<uint32_t>(values, world_size);
+    case DType::kInt64: return Scale<int64_t>(values, world_size);
+    case DType::kUint64: return Scale<uint64_t>(values, world_size);
+    case DType::kFloat16: return Scale16<FloatFromFp16, Fp16FromFloat>(values, world_size);
+    case DType::kFloat32: return Scale<float>(values, world_size);
+    case DType::kFloat64: return Scale<double>(values, world_size);
+    case DType::kBfloat16: return Scale16<FloatFromBf16, Bf16FromFloat>(values, world_size);
+  }
+}
+
+int64_t CountNonFinite(ConstView values) {
+  switch (values.dtype) {
+    case DType::kFloat16: return CountFullExponents<uint16_t>(values, 0x7C00);
+    case DType::kBfloat16: return CountFullExponents<uint16_t>(values, 0x7F80);
+    case DType::kFloat32: return CountFullExponents<uint32_t>(values, 0x7F800000);
+    case DType::kFloat64: return CountFullExponents<uint64_t>(values, 0x7FF0000000000000);
+    case DType::kInt8:
+    case DType::kUint8:
+    case DType::kInt32:
+    case DType::kUint32:
+    case DType::kInt64:
+    case DType::kUint64: return 0;
+  }
+  return 0;
+}
+
+}  // namespace gradwire
