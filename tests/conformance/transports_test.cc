@@ -1,0 +1,382 @@
+// The transport contract (transports/transport.h), on every transport of this build without being
+// told of it: a row in the registry is enough. A transport that cannot work on this machine is
+// skipped and says why.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "tests/conformance/transport_world.h"
+
+namespace gradwire::conformance {
+namespace {
+
+// Longer than any test may take: a lost wake-up shows.
+constexpr int64_t kLongNs = 120 * kNsPerSecond;
+
+class TransportTest : public testing::TestWithParam<TransportKind> {
+ protected:
+  // Null: skipped, or failed already.
+  std::unique_ptr<World> Make(int world_size) {
+    auto world = MakeWorld(GetParam(), world_size);
+    if (world.ok()) return std::move(*world);
+    const std::string why = world.status().ToString();
+    if (GetParam().may_skip && world.status().code() == gwTransportUnavailable) {
+      [&] { GTEST_SKIP() << why; }();
+    } else {
+      ADD_FAILURE() << why;
+    }
+    return nullptr;
+  }
+};
+
+#define MAKE_WORLD(world, world_size)                      \
+  std::unique_ptr<World> world##_owner = Make(world_size); \
+  if (world##_owner == nullptr) return;                    \
+  World& world = *world##_owner
+
+// Until `messages` have arrived at every rank and every token has come back.
+testing::AssertionResult Exchange(World* world, const std::vector<int64_t>& messages) {
+  const bool done = world->RunUntil([&] {
+    for (int r = 0; r < world->size(); ++r) {
+      if (!world->rank(r).AllSent() || world->rank(r).received() < messages[r]) return false;
+    }
+    return true;
+  });
+  if (done && world->failure().empty()) return testing::AssertionSuccess();
+  auto failure = testing::AssertionFailure() << world->failure();
+  for (int r = 0; r < world->size(); ++r) {
+    failure << "\nrank " << r << ": received " << world->rank(r).received() << " of " << messages[r]
+            << " messages, " << world->rank(r).outstanding() << " tokens outstanding, "
+            << (world->rank(r).AllAccepted() ? "nothing" : "something") << " left to send";
+  }
+  return failure;
+}
+
+TEST_P(TransportTest, CapsAndAddressesAreSane) {
+  MAKE_WORLD(world, 2);
+  for (auto& end : world.ends) {
+    EXPECT_GE(end->caps().max_fragment_bytes, 64);
+    EXPECT_EQ(end->caps().max_fragment_bytes % 64, 0);
+    EXPECT_GE(end->caps().fragments_in_flight, 1);
+    EXPECT_FALSE(end->address().empty());
+    EXPECT_LE(end->address().size(), 4096u);
+  }
+  EXPECT_NE(world.ends[0]->address(), world.ends[1]->address());
+}
+
+TEST_P(TransportTest, OneRankAloneIsQuiet) {
+  MAKE_WORLD(world, 1);
+  world.Settle();
+  EXPECT_EQ(world.ends[0]->Progress(&world.rank(0)), 0);
+  EXPECT_EQ(world.failure(), "");
+}
+
+TEST_P(TransportTest, ConnectWantsEveryAddress) {
+  World world;
+  auto ends = GetParam().make_ends(2, 0xC0FFEE, &world);
+  if (!ends.ok()) GTEST_SKIP() << ends.status().ToString();
+  const std::vector<std::string> too_few = {(*ends)[0]->address()};
+  EXPECT_FALSE((*ends)[0]->Connect(too_few).ok());
+}
+
+TEST_P(TransportTest, PingPong) {
+  MAKE_WORLD(world, 2);
+  constexpr uint32_t kRounds = 100;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const int64_t bytes = round % 2 ? 1 : 1000;
+    world.rank(0).Send(1, {.message = round}, bytes);
+    ASSERT_TRUE(Exchange(&world, {round, round + 1})) << "ping " << round;
+    world.rank(1).Send(0, {.message = round}, bytes);
+    ASSERT_TRUE(Exchange(&world, {round + 1, round + 1})) << "pong " << round;
+  }
+}
+
+TEST_P(TransportTest, EverySizeArrivesWhole) {
+  MAKE_WORLD(world, 2);
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  uint32_t message = 0;
+  for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{64}, int64_t{65}, most - 1,
+                        most, most + 1, 3 * most + 7, int64_t{0}}) {
+    world.rank(0).Send(1, {.message = message}, bytes);
+    world.rank(1).Send(0, {.message = message++}, bytes);
+  }
+  EXPECT_TRUE(Exchange(&world, {message, message}));
+}
+
+TEST_P(TransportTest, AllToAllManyFragments) {
+  constexpr int kRanks = 4;
+  constexpr uint32_t kMessages = 5;
+  constexpr uint64_t kSeed = 11;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  MAKE_WORLD(world, kRanks);
+  RandomStream random(kSeed);
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    for (int src = 0; src < kRanks; ++src) {
+      for (int dst = 0; dst < kRanks; ++dst) {
+        if (src == dst) continue;
+        world.rank(src).Send(dst, {.op_seq = i % 2, .message = i}, random.Below(4 * most));
+      }
+    }
+  }
+  EXPECT_TRUE(Exchange(&world, std::vector<int64_t>(kRanks, kMessages * (kRanks - 1))));
+}
+
+// More than any queue takes, both ways, offered before anybody listens.
+TEST_P(TransportTest, FloodInBothDirections) {
+  MAKE_WORLD(world, 2);
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  constexpr uint32_t kMessages = 60;
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    world.rank(0).Send(1, {.message = i}, most);
+    world.rank(1).Send(0, {.message = i}, most);
+  }
+  world.rank(0).Pump();
+  world.rank(1).Pump();
+  EXPECT_TRUE(Exchange(&world, {kMessages, kMessages}));
+}
+
+// A rank that does not listen stops its senders, and only for itself.
+TEST_P(TransportTest, DeafPeerHoldsUpNobodyElse) {
+  MAKE_WORLD(world, 3);
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  constexpr uint32_t kMessages = 40;
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    world.rank(0).Send(2, {.message = i}, most);
+    world.rank(0).Send(1, {.message = i}, most);
+  }
+  const Deadline deadline = Deadline::After(SteadyClock(), 20 * kNsPerSecond);
+  while (world.rank(1).received() < kMessages && !deadline.Expired(SteadyClock())) {
+    const bool busy0 = world.rank(0).Poll(), busy1 = world.rank(1).Poll();
+    if (!busy0 && !busy1) world.idle();
+  }
+  EXPECT_EQ(world.rank(1).received(), kMessages);
+  EXPECT_EQ(world.rank(2).received(), 0);
+  EXPECT_TRUE(Exchange(&world, {0, kMessages, kMessages}));
+}
+
+TEST_P(TransportTest, TwoWorldsDoNotMix) {
+  MAKE_WORLD(one, 2);
+  MAKE_WORLD(two, 2);
+  for (uint32_t i = 0; i < 5; ++i) {
+    one.rank(0).Send(1, {.message = i}, 100);
+    two.rank(0).Send(1, {.message = i}, 100);
+  }
+  EXPECT_TRUE(Exchange(&one, {0, 5}));
+  EXPECT_TRUE(Exchange(&two, {0, 5}));
+  one.Settle();
+  EXPECT_EQ(one.failure(), "");
+}
+
+TEST_P(TransportTest, ReservedMemoryTravels) {
+  MAKE_WORLD(world, 2);
+  Rank& sender = world.rank(0);
+  FrameHeader header = sender.Header({.message = 1}, 64);
+  if (!world.ends[0]->Reserve(1, 64).has_value()) GTEST_SKIP() << "this transport reserves nothing";
+  world.ends[0]->Commit(1, header, 0);  // gives it back
+  std::optional<Bytes> slot = world.ends[0]->Reserve(1, 64);
+  ASSERT_TRUE(slot.has_value());
+  ASSERT_EQ(slot->size, 64);
+  sender.FillContent(1, {.message = 1}, *slot);
+  header.fragment_bytes = 64;
+  SealFrame(&header, *slot);
+  world.ends[0]->Commit(1, header, 64);
+  sender.Send(1, {.message = 2}, 100);
+  EXPECT_TRUE(Exchange(&world, {0, 2}));
+}
+
+// --- Cancel
+
+TEST_P(TransportTest, CancelCompletesTokensAndSparesOtherOperations) {
+  MAKE_WORLD(world, 2);
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  for (uint32_t i = 0; i < 4; ++i) {
+    world.rank(0).Send(1, {.op_seq = 1, .message = i}, 3 * most);
+    world.rank(0).Send(1, {.op_seq = 2, .message = i}, 3 * most);
+  }
+  world.rank(0).Pump();
+  world.rank(0).Forget(1);
+  world.ends[0]->Cancel(1);
+  EXPECT_TRUE(world.RunUntil([&] { return world.rank(0).AllSent(); })) << world.failure();
+  EXPECT_TRUE(world.RunUntil([&] {
+    for (uint32_t i = 0; i < 4; ++i) {
+      if (!world.rank(1).Received(0, {.op_seq = 2, .message = i})) return false;
+    }
+    return true;
+  })) << world.failure();
+  world.ends[0]->Cancel(77);  // nothing of that operation was ever queued
+  world.Settle();
+  EXPECT_EQ(world.failure(), "");
+}
+
+// --- the end of a peer
+
+TEST_P(TransportTest, DestroyedPeerIsLostToAllOthersOnly) {
+  MAKE_WORLD(world, 3);
+  const bool detects = world.ends[0]->caps().detects_peer_death;
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  for (uint32_t i = 0; i < 30; ++i) {
+    for (int src = 0; src < 3; ++src) world.rank(src).Send((src + 1) % 3, {.message = i}, 2 * most);
+  }
+  for (int i = 0; i < 3; ++i) world.Settle(1);
+  world.Destroy(2);
+  if (!detects) world.rank(1).ForgetQueued();
+  const bool known = world.RunUntil([&] {
+    const bool told = !world.rank(0).lost().empty() && !world.rank(1).lost().empty();
+    return (told || !detects) && world.rank(0).AllSent() && world.rank(1).AllSent();
+  });
+  EXPECT_TRUE(known) << world.failure() << "; outstanding " << world.rank(0).outstanding() << ", "
+                     << world.rank(1).outstanding();
+  if (detects) {
+    EXPECT_EQ(world.rank(0).lost(), (std::vector<int>{2}));
+    EXPECT_EQ(world.rank(1).lost(), (std::vector<int>{2}));
+    FrameHeader header = world.rank(0).Header({.message = 99}, 0);
+    EXPECT_EQ(world.ends[0]->TrySend(2, header, {}, 0), SendOutcome::kLost);
+  }
+  world.rank(1).Send(0, {.message = 1000}, 5 * most);
+  EXPECT_TRUE(world.RunUntil([&] { return world.rank(0).Received(1, {.message = 1000}); }))
+      << world.failure();
+  EXPECT_TRUE(world.RunUntil([&] { return world.rank(1).Received(0, {.message = 29}); }));
+}
+
+TEST_P(TransportTest, EndsBoundedWithEverythingInFlight) {
+  const int64_t start_ns = SteadyClock().NowNs();
+  for (int round = 0; round < 3; ++round) {
+    MAKE_WORLD(world, 3);
+    const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+    for (int src = 0; src < 3; ++src) {
+      for (int dst = 0; dst < 3; ++dst) {
+        if (src != dst) world.rank(src).Send(dst, {}, 50 * most);
+      }
+    }
+    for (int i = 0; i < round; ++i) world.Settle(1);
+    for (int r = 0; r < 3; ++r) world.Destroy(r);
+  }
+  EXPECT_LT(SteadyClock().NowNs() - start_ns, 20 * kNsPerSecond);
+}
+
+// --- Wait and Wake
+
+TEST_P(TransportTest, WaitOfNoTimeReturns) {
+  MAKE_WORLD(world, 2);
+  world.Settle();
+  for (auto& end : world.ends) {
+    EXPECT_TRUE(end->Wait(0).ok());
+    EXPECT_TRUE(end->Wait(kNsPerMs).ok());
+  }
+}
+
+TEST_P(TransportTest, WakeBeforeWaitIsNotLost) {
+  MAKE_WORLD(world, 2);
+  world.Settle();
+  const int64_t start_ns = SteadyClock().NowNs();
+  for (int i = 0; i < 3; ++i) {
+    world.ends[0]->Wake();
+    if (i > 0) world.rank(0).PollOnly();  // Progress does not take it away
+    EXPECT_TRUE(world.ends[0]->Wait(kLongNs).ok());
+  }
+  EXPECT_LT(SteadyClock().NowNs() - start_ns, kLongNs);
+}
+
+class TransportThreadsTest : public TransportTest {
+ protected:
+  void SetUp() override {
+    if (!GetParam().threads) GTEST_SKIP() << "all ranks of this transport share one thread";
+  }
+};
+
+TEST_P(TransportThreadsTest, WakeEndsAWait) {
+  MAKE_WORLD(world, 2);
+  world.Settle();
+  for (int i = 0; i < 20; ++i) {
+    const int64_t start_ns = SteadyClock().NowNs();
+    std::thread waker([&] { world.ends[0]->Wake(); });
+    EXPECT_TRUE(world.ends[0]->Wait(kLongNs).ok());
+    waker.join();
+    EXPECT_LT(SteadyClock().NowNs() - start_ns, kLongNs);
+    (void)world.ends[0]->Wait(
+        0);  // the Wait may have ended for another reason: takes a Wake that is left
+  }
+}
+
+// Each rank in a thread of its own that sleeps whenever it has nothing to do: every arrival, every
+// freed slot and every token must end the sleep.
+void LiveInThreads(World* world, const std::vector<int64_t>& messages) {
+  std::atomic<int> busy_ranks = world->size();
+  const auto live = [&](int r) {
+    Rank& rank = world->rank(r);
+    bool counted = false;
+    while (busy_ranks.load() > 0 && rank.failure().empty()) {
+      const bool busy = rank.Poll();
+      if (!counted && rank.AllSent() && rank.received() >= messages[r]) {
+        counted = true;
+        // The others may sleep for good: nothing else happens.
+        if (--busy_ranks == 0) {
+          for (auto& end : world->ends) end->Wake();
+        }
+      }
+      if (!busy && busy_ranks.load() > 0) {
+        ASSERT_TRUE(rank.transport()->Wait(kLongNs).ok());
+      }
+    }
+    // A failed rank must not leave the others asleep.
+    if (!rank.failure().empty()) busy_ranks = 0;
+    for (auto& end : world->ends) end->Wake();
+  };
+  std::vector<std::thread> threads;
+  for (int r = 0; r < world->size(); ++r) threads.emplace_back(live, r);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(TransportThreadsTest, SleepersAreWokenByWhatConcernsThem) {
+  constexpr int kRanks = 3;
+  constexpr uint32_t kMessages = 40;
+  MAKE_WORLD(world, kRanks);
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    for (int src = 0; src < kRanks; ++src) {
+      for (int dst = 0; dst < kRanks; ++dst) {
+        if (src != dst) world.rank(src).Send(dst, {.message = i}, i % 4 == 0 ? 2 * most + 8 : 8);
+      }
+    }
+  }
+  const int64_t start_ns = SteadyClock().NowNs();
+  LiveInThreads(&world, std::vector<int64_t>(kRanks, kMessages * (kRanks - 1)));
+  EXPECT_LT(SteadyClock().NowNs() - start_ns, kLongNs) << "a wake-up was lost";
+  EXPECT_EQ(world.failure(), "");
+  for (int r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(world.rank(r).received(), kMessages * (kRanks - 1));
+    EXPECT_TRUE(world.rank(r).AllSent());
+  }
+}
+
+// --- the suite itself: transports that break a promise are caught
+
+class BrokenTransportTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(BrokenTransportTest, IsCaught) {
+  const TransportKind kind = KindOfSpec("broken", GetParam());
+  auto world = MakeWorld(kind, 2);
+  ASSERT_TRUE(world.ok()) << world.status().ToString();
+  for (uint32_t i = 0; i < 20; ++i) (*world)->rank(0).Send(1, {.message = i}, 300'000);
+  EXPECT_FALSE((*world)->RunUntil([&] { return (*world)->rank(1).received() == 20; }));
+  EXPECT_NE((*world)->failure(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BrokenTransportTest,
+                         testing::Values("faulty(loopback,duplicate=0.1)",
+                                         "faulty(loopback,corrupt_at=30)",
+                                         "faulty(loopback,corrupt=0.1,delay=0.1)"));
+
+std::string KindName(const testing::TestParamInfo<TransportKind>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(All, TransportTest, testing::ValuesIn(TransportKinds()), KindName);
+INSTANTIATE_TEST_SUITE_P(All, TransportThreadsTest, testing::ValuesIn(TransportKinds()), KindName);
+
+}  // namespace
+}  // namespace gradwire::conformance
