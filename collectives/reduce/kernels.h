@@ -1,4 +1,4 @@
-// The reduction kernels of one SIMD target, by dtype and operation.
+// The reduction kernels of each SIMD target, by dtype and operation.
 #ifndef GRADWIRE_COLLECTIVES_REDUCE_KERNELS_H_
 #define GRADWIRE_COLLECTIVES_REDUCE_KERNELS_H_
 
@@ -17,8 +17,10 @@ using ReduceKernel = void (*)(const std::byte* a, const std::byte* b, std::byte*
 inline constexpr int kKernelOps = 4;  // sum, prod, max, min; avg is sum
 using ReduceKernels = std::array<std::array<ReduceKernel, kKernelOps>, kDTypes>;
 
-// Plain loops for the baseline of the architecture: what the others must equal.
-extern const ReduceKernels kBaselineReduceKernels;
+// All of the same loops. Null pointers where the architecture has no such target.
+extern const ReduceKernels kBaselineReduceKernels;  // what every processor of the architecture runs
+extern const ReduceKernels kAvx2ReduceKernels;
+extern const ReduceKernels kAvx512ReduceKernels;
 
 }  // namespace gradwire
 

@@ -1,7 +1,7 @@
 // The reduction loops as templates, written so that compilers vectorise them. Each source that
-// includes this file compiles them for one target; everything is in an unnamed namespace, so that no
-// linker takes one target's copy for another's. (Which is also why nothing of the standard library
-// that has a body is used here.)
+// includes this file compiles them for one target; everything is in an unnamed namespace, so that
+// no linker takes one target's copy for another's. (Which is also why nothing of the standard
+// library that has a body is used here.)
 #ifndef GRADWIRE_COLLECTIVES_REDUCE_LOOPS_H_
 #define GRADWIRE_COLLECTIVES_REDUCE_LOOPS_H_
 
@@ -68,7 +68,8 @@ struct Fp16 {
   static uint16_t Narrow(float value) {
     const int32_t bits = Bits<int32_t>(value);
     const int32_t magnitude = bits & 0x7FFFFFFF;
-    // In [2^15, 2^16) * 2^-39 a float32 has steps of 2^-24, the steps of subnormals: the adder rounds.
+    // In [2^15, 2^16) * 2^-39 a float32 has steps of 2^-24, the steps of subnormals: the adder
+    // rounds.
     const int32_t small = Bits<int32_t>(Bits<float>(magnitude) + 0.5f) - 0x3F000000;
     const int32_t normal = (magnitude - (112 << 23) + 0x0FFF + ((magnitude >> 13) & 1)) >> 13;
     const int32_t capped = normal > kInf ? kInf : normal;
@@ -85,7 +86,9 @@ struct Integer {
   using Stored = T;
   // Wraps; also where the promotion to int would overflow.
   using Modular = std::make_unsigned_t<T>;
-  static T Sum(T x, T y) { return static_cast<T>(static_cast<Modular>(x) + static_cast<Modular>(y)); }
+  static T Sum(T x, T y) {
+    return static_cast<T>(static_cast<Modular>(x) + static_cast<Modular>(y));
+  }
   static T Prod(T x, T y) {
     return static_cast<T>(static_cast<Modular>(x) * static_cast<Modular>(y));
   }
@@ -161,10 +164,10 @@ constexpr std::array<ReduceKernel, kKernelOps> Ops() {
 
 // In the order of DType.
 constexpr ReduceKernels Loops() {
-  return {Ops<Integer<int8_t>>(),        Ops<Integer<uint8_t>>(),  Ops<Integer<int32_t>>(),
-          Ops<Integer<uint32_t>>(),      Ops<Integer<int64_t>>(),  Ops<Integer<uint64_t>>(),
-          Ops<Float16<Fp16>>(),          Ops<Float<float, int32_t>>(),
-          Ops<Float<double, int64_t>>(), Ops<Float16<Bf16>>()};
+  return {Ops<Integer<int8_t>>(),   Ops<Integer<uint8_t>>(),      Ops<Integer<int32_t>>(),
+          Ops<Integer<uint32_t>>(), Ops<Integer<int64_t>>(),      Ops<Integer<uint64_t>>(),
+          Ops<Float16<Fp16>>(),     Ops<Float<float, int32_t>>(), Ops<Float<double, int64_t>>(),
+          Ops<Float16<Bf16>>()};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/float16.h"
 #include "collectives/reduce/kernels.h"
+#include "compress/kernels/dispatch.h"
 
 namespace gradwire {
 namespace {
@@ -20,6 +21,14 @@ int KernelOp(ReduceOp op) {
     case ReduceOp::kMin: return 3;
   }
   return 0;
+}
+
+const ReduceKernels& ActiveKernels() {
+  // Baseline stands for the reference and for what a processor without avx2 runs.
+  static const KernelTable<const ReduceKernels*> table = {
+      {&kBaselineReduceKernels, nullptr, &kAvx2ReduceKernels, &kAvx512ReduceKernels},
+      [](const ReduceKernels* const& k) { return k != nullptr && (*k)[0][0] != nullptr; }};
+  return *table.Active();
 }
 
 // Views of the caller are aligned, so these two may use plain pointers.
@@ -58,9 +67,8 @@ int64_t CountFullExponents(ConstView values, U exponent) {
 
 void ReduceInto(DType dtype, ReduceOp op, ConstBytes a, ConstBytes b, Bytes out) {
   assert(a.size == out.size && b.size == out.size && out.size % SizeOf(dtype) == 0);
-  const ReduceKernels& kernels = kBaselineReduceKernels;
-  kernels[static_cast<int>(dtype)][KernelOp(op)](a.data, b.data, out.data,
-                                                 out.size / SizeOf(dtype));
+  const ReduceKernel kernel = ActiveKernels()[static_cast<int>(dtype)][KernelOp(op)];
+  kernel(a.data, b.data, out.data, out.size / SizeOf(dtype));
 }
 
 void ScaleAvg(DType dtype, View values, int world_size) {
