@@ -25,7 +25,13 @@ enum class DType : int32_t {
 };
 inline constexpr int kDTypes = GW_NUM_TYPES;
 
-enum class ReduceOp : int32_t { kSum = gwSum, kProd = gwProd, kMax = gwMax, kMin = gwMin, kAvg = gwAvg };
+enum class ReduceOp : int32_t {
+  kSum = gwSum,
+  kProd = gwProd,
+  kMax = gwMax,
+  kMin = gwMin,
+  kAvg = gwAvg
+};
 inline constexpr int kReduceOps = GW_NUM_OPS;
 
 // Bytes of one element.

@@ -1,4 +1,5 @@
-// Status: the one error type. Its codes are the public gwResult_t; nothing is translated at the C API.
+// Status: the one error type. Its codes are the public gwResult_t; nothing is translated at the C
+// API.
 #ifndef GRADWIRE_BASE_STATUS_H_
 #define GRADWIRE_BASE_STATUS_H_
 
@@ -64,8 +65,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] StatusOr {
  public:
-  StatusOr(T value) : value_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-  StatusOr(Status status) : status_(std::move(status)) {}        // NOLINT(google-explicit-constructor)
+  StatusOr(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  StatusOr(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
   T& value() { return *value_; }
@@ -84,8 +85,8 @@ class [[nodiscard]] StatusOr {
 const char* ResultText(gwResult_t code);
 Blast BlastOf(gwResult_t code);
 
-#define GW_RETURN_IF_ERROR(expr)                        \
-  do {                                                  \
+#define GW_RETURN_IF_ERROR(expr)                                                     \
+  do {                                                                               \
     if (::gradwire::Status gw_status_ = (expr); !gw_status_.ok()) return gw_status_; \
   } while (false)
 

@@ -1,4 +1,5 @@
-// Views: pointer and length that travel together. A view never owns; who makes one says until when it holds.
+// Views: pointer and length that travel together. A view never owns; who makes one says until when
+// it holds.
 #ifndef GRADWIRE_BASE_VIEW_H_
 #define GRADWIRE_BASE_VIEW_H_
 
@@ -31,13 +32,17 @@ struct ConstBytes {
   int16_t device = kNoDevice;
 
   ConstBytes() = default;
-  ConstBytes(const std::byte* d, int64_t s, MemoryKind m = MemoryKind::kHost, int16_t dev = kNoDevice)
+  ConstBytes(const std::byte* d, int64_t s, MemoryKind m = MemoryKind::kHost,
+             int16_t dev = kNoDevice)
       : data(d), size(s), memory(m), device(dev) {}
-  ConstBytes(const Bytes& b)  // NOLINT(google-explicit-constructor): a reader may always look at writable memory
+  ConstBytes(const Bytes& b)  // NOLINT(google-explicit-constructor): a reader may always look at
+                              // writable memory
       : data(b.data), size(b.size), memory(b.memory), device(b.device) {}
 
   bool empty() const { return size == 0; }
-  ConstBytes Sub(int64_t offset, int64_t bytes) const { return {data + offset, bytes, memory, device}; }
+  ConstBytes Sub(int64_t offset, int64_t bytes) const {
+    return {data + offset, bytes, memory, device};
+  }
 };
 
 // An array of `elems` elements of `dtype`, contiguous, aligned to its element.
@@ -68,7 +73,8 @@ struct ConstView {
   int16_t device = kNoDevice;
 
   ConstView() = default;
-  ConstView(const std::byte* d, int64_t n, DType t, MemoryKind m = MemoryKind::kHost, int16_t dev = kNoDevice)
+  ConstView(const std::byte* d, int64_t n, DType t, MemoryKind m = MemoryKind::kHost,
+            int16_t dev = kNoDevice)
       : data(d), elems(n), dtype(t), memory(m), device(dev) {}
   ConstView(const View& v)  // NOLINT(google-explicit-constructor): as above
       : data(v.data), elems(v.elems), dtype(v.dtype), memory(v.memory), device(v.device) {}
