@@ -222,12 +222,11 @@ using Ends = std::vector<std::unique_ptr<Transport>>;
 // Contract or not, none of these faults may show: refusals, delays, late OnSent.
 constexpr const char* kHarmlessFaults = "seed=7,delay=0.2,delay_polls=5,full=0.2,late_sent=0.2";
 
-StatusOr<Ends> MakeBySpec(const std::string& spec, int world_size, uint64_t job, World* world) {
+StatusOr<Ends> MakeBySpec(const std::string& spec, TransportOptions options, World* world) {
+  options.death_timeout_ns = kNsPerSecond / 2;
   Ends ends;
-  for (int rank = 0; rank < world_size; ++rank) {
-    auto end = MakeTransport(
-        spec,
-        {.rank = rank, .world_size = world_size, .job = job, .death_timeout_ns = kNsPerSecond / 2});
+  for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
+    auto end = MakeTransport(spec, options);
     if (!end.ok()) return end.status();
     ends.push_back(std::move(*end));
   }
@@ -262,11 +261,14 @@ std::string Identifier(std::string name) {
 
 }  // namespace
 
-TransportKind KindOfSpec(const std::string& name, const std::string& spec) {
+TransportKind KindOfSpec(const std::string& name, const std::string& spec, Place place) {
   return {.name = Identifier(name),
           .may_skip = spec.find("loopback") == std::string::npos,  // which works everywhere
-          .make_ends = [spec](int world_size, uint64_t job, World* world) {
-            return MakeBySpec(spec, world_size, job, world);
+          .make_ends = [spec, place](int world_size, uint64_t job, World* world) {
+            TransportOptions options = {.world_size = world_size, .job = job};
+            options.all_ranks_on_host = place == Place::kOneHost;
+            if (place == Place::kManyHosts) options.interface = "lo";
+            return MakeBySpec(spec, options, world);
           }};
 }
 
@@ -274,8 +276,9 @@ std::vector<TransportKind> TransportKinds() {
   std::vector<TransportKind> kinds;
   for (const TransportRow& row : Transports()) {
     const std::string faulty = fmt::format("faulty({},{})", row.name, kHarmlessFaults);
-    kinds.push_back(KindOfSpec(row.name, row.name));
-    kinds.push_back(KindOfSpec("faulty_" + row.name, faulty));
+    kinds.push_back(KindOfSpec(row.name, row.name, Place::kOneHost));
+    kinds.push_back(KindOfSpec("far_" + row.name, row.name, Place::kManyHosts));
+    kinds.push_back(KindOfSpec("faulty_" + row.name, faulty, Place::kOneHost));
   }
   const auto sim = [&](const char* name, const SimOptions& options) {
     kinds.push_back({.name = name,

@@ -125,12 +125,15 @@ struct TransportKind {
       make_ends;
 };
 
-// Every row of the registry, plain and within the faulty transport (faults within the contract
-// only), and the simulated network.
+// Every row of the registry: plain, as between hosts, and within the faulty transport (faults
+// within the contract only), and the simulated network.
 std::vector<TransportKind> TransportKinds();
 
+// Where the factory is told the ranks are; in truth all are in this process.
+enum class Place { kOneHost, kManyHosts };
+
 // One transport by its spec (MakeTransport).
-TransportKind KindOfSpec(const std::string& name, const std::string& spec);
+TransportKind KindOfSpec(const std::string& name, const std::string& spec, Place place);
 
 // A connected world of a job of its own.
 StatusOr<std::unique_ptr<World>> MakeWorld(const TransportKind& kind, int world_size);

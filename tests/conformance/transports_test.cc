@@ -360,7 +360,7 @@ TEST_P(TransportThreadsTest, SleepersAreWokenByWhatConcernsThem) {
 class BrokenTransportTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(BrokenTransportTest, IsCaught) {
-  const TransportKind kind = KindOfSpec("broken", GetParam());
+  const TransportKind kind = KindOfSpec("broken", GetParam(), Place::kOneHost);
   auto world = MakeWorld(kind, 2);
   ASSERT_TRUE(world.ok()) << world.status().ToString();
   for (uint32_t i = 0; i < 20; ++i) (*world)->rank(0).Send(1, {.message = i}, 300'000);
