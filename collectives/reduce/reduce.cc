@@ -54,15 +54,6 @@ void Scale16(View values, int world_size) {
   for (int64_t i = 0; i < values.elems; ++i) x[i] = narrow(widen(x[i]) * factor);
 }
 
-// `exponent`: the bits that are all set in NaN and infinity.
-template <typename U>
-int64_t CountFullExponents(ConstView values, U exponent) {
-  const U* x = values.as<U>();
-  int64_t count = 0;
-  for (int64_t i = 0; i < values.elems; ++i) count += (x[i] & exponent) == exponent;
-  return count;
-}
-
 }  // namespace
 
 void ReduceInto(DType dtype, ReduceOp op, ConstBytes a, ConstBytes b, Bytes out) {
@@ -84,22 +75,6 @@ void ScaleAvg(DType dtype, View values, int world_size) {
     case DType::kFloat64: return Scale<double>(values, world_size);
     case DType::kBfloat16: return Scale16<FloatFromBf16, Bf16FromFloat>(values, world_size);
   }
-}
-
-int64_t CountNonFinite(ConstView values) {
-  switch (values.dtype) {
-    case DType::kFloat16: return CountFullExponents<uint16_t>(values, 0x7C00);
-    case DType::kBfloat16: return CountFullExponents<uint16_t>(values, 0x7F80);
-    case DType::kFloat32: return CountFullExponents<uint32_t>(values, 0x7F800000);
-    case DType::kFloat64: return CountFullExponents<uint64_t>(values, 0x7FF0000000000000);
-    case DType::kInt8:
-    case DType::kUint8:
-    case DType::kInt32:
-    case DType::kUint32:
-    case DType::kInt64:
-    case DType::kUint64: return 0;
-  }
-  return 0;
 }
 
 }  // namespace gradwire

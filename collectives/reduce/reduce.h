@@ -30,9 +30,6 @@ void ReduceInto(DType dtype, ReduceOp op, ConstBytes a, ConstBytes b, Bytes out)
 // zero.
 void ScaleAvg(DType dtype, View values, int world_size);
 
-// Elements that are NaN or infinite; 0 for integers.
-int64_t CountNonFinite(ConstView values);
-
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COLLECTIVES_REDUCE_REDUCE_H_

@@ -309,33 +309,5 @@ TEST(ScaleAvgTest, FloatsAreMultipliedByTheRoundedInverse) {
             Bf16FromFloat(10.0f * (1.0f / 3.0f)));
 }
 
-TEST(CountNonFiniteTest, CountsNanAndInfinity) {
-  std::vector<float> values(1000, 1.0f);
-  const ConstView view(reinterpret_cast<const std::byte*>(values.data()), 1000, DType::kFloat32);
-  EXPECT_EQ(CountNonFinite(view), 0);
-  values[3] = std::numeric_limits<float>::infinity();
-  values[500] = -std::numeric_limits<float>::infinity();
-  values[999] = std::nanf("");
-  values[998] = std::numeric_limits<float>::max();
-  EXPECT_EQ(CountNonFinite(view), 3);
-}
-
-TEST(CountNonFiniteTest, EveryFloatType) {
-  for (DType dtype : {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64}) {
-    Array array;
-    int64_t expected = 0;
-    for (uint64_t bits : SpecialBits(dtype)) {
-      const auto* p = reinterpret_cast<const std::byte*>(&bits);
-      array.insert(array.end(), p, p + SizeOf(dtype));
-    }
-    // Infinity and four kinds of NaN, of both signs.
-    expected = 10;
-    const int64_t elems = static_cast<int64_t>(array.size()) / SizeOf(dtype);
-    EXPECT_EQ(CountNonFinite({array.data(), elems, dtype}), expected) << Name(dtype);
-  }
-  const Array ones(64, std::byte{0xFF});
-  EXPECT_EQ(CountNonFinite({ones.data(), 8, DType::kInt64}), 0);
-}
-
 }  // namespace
 }  // namespace gradwire
