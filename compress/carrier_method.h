@@ -1,5 +1,6 @@
-// CarrierMethod: a compressor in rounds of "fill an array, let any all-reduce sum it, absorb the sum". The collective sees a
-// plain numeric array and knows no codec, so ring, tree, MPI and NCCL all carry it.
+// CarrierMethod: a compressor in rounds of "fill an array, let any all-reduce sum it, absorb the
+// sum". The collective sees a plain numeric array and knows no codec, so ring, tree, MPI and NCCL
+// all carry it.
 #ifndef GRADWIRE_COMPRESS_CARRIER_METHOD_H_
 #define GRADWIRE_COMPRESS_CARRIER_METHOD_H_
 
@@ -18,12 +19,13 @@ struct TensorMeta {
   std::span<const int64_t> shape;
   int64_t elems = 0;
   DType dtype = DType::kFloat32;
+  bool has_residual = false;  // equal on all ranks, so that a round's type may depend on it
 };
 
 enum class CarrierCollective : uint8_t { kAllReduce, kAllGather };
 
-// What one round moves: identical on all ranks and known before the round. All-gather: ranks first ..
-// first + contributors - 1 (mod world size) give `elems` each, the others nothing.
+// What one round moves: identical on all ranks and known before the round. All-gather: ranks first
+// .. first + contributors - 1 (mod world size) give `elems` each, the others nothing.
 struct RoundSpec {
   CarrierCollective collective = CarrierCollective::kAllReduce;
   DType dtype = DType::kFloat32;
@@ -42,15 +44,15 @@ struct Agreed {
 
 struct StepView {
   TensorMeta meta;
-  ConstView grad;                      // float32, float16 or bfloat16
+  ConstView grad;  // float32, float16 or bfloat16
   float in_scale = 1.0f, out_scale = 1.0f;
-  ConstView e_in;                      // float32 or empty
-  View e_out;                          // float32 or empty; disjoint from e_in or exactly the same
-  ConstBytes replicated_in;            // state equal on all ranks (a warm-started basis)
+  ConstView e_in;            // float32 or empty
+  View e_out;                // float32 or empty; disjoint from e_in or exactly the same
+  ConstBytes replicated_in;  // state equal on all ranks (a warm-started basis)
   Bytes replicated_out;
-  View out;                            // type of grad; written in the last round
+  View out;  // type of grad; written in the last round
   Dither dither;
-  Bytes workspace;                     // alive through all rounds of the step
+  Bytes workspace;  // alive through all rounds of the step
 };
 
 class CarrierMethod {
@@ -65,7 +67,8 @@ class CarrierMethod {
   // Local data -> carrier (RoundSpec::elems elements of its dtype).
   virtual Status Fill(int round, const StepView&, View carrier, ExecContext*) const = 0;
   // The reduced carrier -> agreed scratch; in the last round out, e_out and replicated_out.
-  virtual Status Absorb(int round, ConstView reduced, const StepView&, Agreed*, ExecContext*) const = 0;
+  virtual Status Absorb(int round, ConstView reduced, const StepView&, Agreed*,
+                        ExecContext*) const = 0;
 };
 
 }  // namespace gradwire

@@ -1,5 +1,6 @@
-// PayloadCodec: a compressor whose result is a self-contained string of bytes. Stateless, re-entrant, no
-// allocation, no clock, no globals; all state (residuals, random counters) is an argument.
+// PayloadCodec: a compressor whose result is a self-contained string of bytes. Stateless,
+// re-entrant, no allocation, no clock, no globals; all state (residuals, random counters) is an
+// argument.
 #ifndef GRADWIRE_COMPRESS_PAYLOAD_CODEC_H_
 #define GRADWIRE_COMPRESS_PAYLOAD_CODEC_H_
 
@@ -16,12 +17,14 @@ namespace gradwire {
 inline constexpr int64_t kBlockElems = 256;
 
 struct CodecTraits {
-  bool unbiased = false;        // E[Decode(Encode(x))] = x
-  bool contractive = false;     // |x - Decode(Encode(x))|^2 <= (1 - delta) |x|^2 for every x: feedback is sound
-  bool estimates_sum = true;    // the aggregate estimates the sum (majority vote does not)
-  bool fixed_size = true;       // MaxBytes is the size
+  bool unbiased = false;  // E[Decode(Encode(x))] = x
+  // |x - Decode(Encode(x))|^2 <= (1 - delta) |x|^2 for every x, but for what is below the smallest
+  // normal float: feedback is sound.
+  bool contractive = false;
+  bool estimates_sum = true;  // the aggregate estimates the sum (majority vote does not)
+  bool fixed_size = true;     // MaxBytes is the size
   bool lossless = false;
-  int64_t quantum_elems = 1;    // shard borders are multiples of this (but for the end of the tensor)
+  int64_t quantum_elems = 1;  // shard borders are multiples of this (but for the end of the tensor)
   DTypeSet dtypes = kFloatTypes;
 };
 
@@ -31,20 +34,21 @@ struct ExecContext {
   void* stream = nullptr;
 };
 
-// From the same pass as the encoding. Sums may differ in the last bits between targets; only one rank decides from them.
+// From the same pass as the encoding. Sums may differ in the last bits between targets; only one
+// rank decides from them.
 struct EncodeStats {
-  double sum_p2 = 0;        // of p = grad * in_scale + e_in, finite blocks only
-  double sum_err2 = 0;      // of p - decoded
-  float absmax = 0;         // of p, finite elements
-  uint32_t nonfinite = 0;   // elements that are NaN or infinite
-  int64_t bytes = 0;        // written to `out`
+  double sum_p2 = 0;       // of p = grad * in_scale + e_in, finite blocks only
+  double sum_err2 = 0;     // of p - decoded
+  float absmax = 0;        // of p, finite elements
+  uint32_t nonfinite = 0;  // elements that are NaN or infinite, or too large for the codec's type
+  int64_t bytes = 0;       // written to `out`
 };
 
 struct EncodeArgs {
-  ConstView grad;                  // float32, float16 or bfloat16
-  ConstView e_in;                  // float32 residual or empty (reads as zeros)
-  View e_out;                      // float32 residual or empty (not written); disjoint from e_in or exactly the same
-  Bytes out;                       // at least MaxBytes(grad.elems), any alignment
+  ConstView grad;  // float32, float16 or bfloat16
+  ConstView e_in;  // float32 residual or empty (reads as zeros)
+  View e_out;  // float32 residual or empty (not written); disjoint from e_in or exactly the same
+  Bytes out;   // at least MaxBytes(grad.elems), any alignment
   Bytes workspace;                 // at least WorkspaceBytes(grad.elems), 64-byte aligned
   float in_scale = 1.0f;           // power of two
   EncodeStats* stats = nullptr;    // may be null
@@ -57,18 +61,21 @@ class PayloadCodec {
   virtual ~PayloadCodec() = default;
   virtual const CodecTraits& traits() const = 0;
 
-  // Closed form. Encode succeeds whenever `out` has this size; exact when fixed_size.
+  // Closed form. Encode succeeds whenever `out` has this size; exact when fixed_size. Then the
+  // payload of a run is also the payloads of its parts in a row, wherever it is cut at a quantum.
   virtual int64_t MaxBytes(int64_t elems) const = 0;
   virtual int64_t WorkspaceBytes(int64_t elems) const = 0;
 
-  // p = fl(grad * in_scale) + e_in;  out = encoding of p;  e_out = fl(p - decoded out). A block with a non-finite
-  // element decodes to NaN as a whole and leaves e_out = e_in there (zero where e_in is empty).
+  // p = fl(grad * in_scale) + e_in;  out = encoding of p;  e_out = fl(p - decoded out). A block
+  // with a non-finite element decodes to NaN as a whole and leaves e_out = e_in there (zero where
+  // e_in is empty).
   virtual Status Encode(const EncodeArgs& args) const = 0;
 
-  // Any bytes whatever: success or gwDataCorrupt, and nothing outside the views is touched. `payload` is exactly what
-  // Encode made for out.elems elements; out is float32, float16 or bfloat16; every element is multiplied once by
-  // `out_scale` after decoding, in float32.
-  virtual Status Decode(ConstBytes payload, View out, float out_scale, ExecContext* context) const = 0;
+  // Any bytes whatever: success or gwDataCorrupt, and nothing outside the views is touched.
+  // `payload` is exactly what Encode made for out.elems elements; out is float32, float16 or
+  // bfloat16; every element is multiplied once by `out_scale` after decoding, in float32.
+  virtual Status Decode(ConstBytes payload, View out, float out_scale,
+                        ExecContext* context) const = 0;
   // acc (float32) += decoded, exactly one float32 add per element.
   virtual Status DecodeAdd(ConstBytes payload, View acc, ExecContext* context) const = 0;
 };

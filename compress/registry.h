@@ -1,5 +1,5 @@
-// Codec registry and spec strings: `none`, `bf16`, `qsgd(bits=4,block=256)`, ... mean the same in the API, the
-// environment, files and on command lines.
+// Codec registry and spec strings: `none`, `bf16`, `qsgd(bits=4,block=256)`, ... mean the same in
+// the API, the environment, files and on command lines.
 #ifndef GRADWIRE_COMPRESS_REGISTRY_H_
 #define GRADWIRE_COMPRESS_REGISTRY_H_
 
@@ -33,16 +33,16 @@ struct Codec {
   Feedback feedback = Feedback::kOff;
   std::shared_ptr<const PayloadCodec> payload;   // null: none
   std::shared_ptr<const CarrierMethod> carrier;  // null: none
-  // Options every spec takes. Tensors smaller than min_numel or matching `exclude` (comma-separated globs of
-  // names) travel as `none`.
+  // Options every spec takes. Tensors smaller than min_numel or matching `exclude` (comma-separated
+  // globs of names) travel as `none`.
   int64_t min_numel = 0;
   std::string exclude;
 };
 
 struct CodecRow {
   std::string name;
-  std::string doc;                // one line: error law, bits per element, paper
-  std::vector<std::string> keys;  // accepted arguments, for errors and `gradwire info`
+  std::string doc;                             // one line: error law, bits per element, paper
+  std::vector<std::string> keys;               // accepted arguments, for errors and `gradwire info`
   std::vector<std::string> conformance_specs;  // specs the conformance suite runs
   StatusOr<Codec> (*make)(const SpecText&);
 };
@@ -50,8 +50,9 @@ struct CodecRow {
 // compress/registry.cc.
 std::span<const CodecRow> Codecs();
 
-// An unknown name or key, or a value out of range, is gwInvalidArgument that says what is accepted and suggests the nearest
-// spelling; feedback=on where it is unsound likewise. Common options (min_numel, exclude, feedback) are parsed here.
+// An unknown name or key, or a value out of range, is gwInvalidArgument that says what is accepted
+// and suggests the nearest spelling; feedback=on where it is unsound likewise. Common options
+// (min_numel, exclude, feedback) are parsed here.
 StatusOr<Codec> MakeCodec(std::string_view spec);
 
 }  // namespace gradwire

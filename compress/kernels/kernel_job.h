@@ -1,0 +1,71 @@
+// What a codec hands to its kernels: EncodeArgs and Decode's arguments after checking, with raw
+// pointers.
+#ifndef GRADWIRE_COMPRESS_KERNELS_KERNEL_JOB_H_
+#define GRADWIRE_COMPRESS_KERNELS_KERNEL_JOB_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "base/rng.h"
+#include "compress/payload_codec.h"
+
+namespace gradwire {
+
+// Kernels work on runs of 256 elements: the input of a run stays in the first-level cache between
+// the pass that finds the scale and the pass that uses it.
+inline constexpr int64_t kRunElems = kBlockElems;
+
+// A block with a non-finite element has this scale on the wire, and decodes to this float.
+inline constexpr uint32_t kNanBits = 0x7FC00000u;
+
+// Bit patterns of |x|, which order as the numbers do.
+inline constexpr uint32_t kInfBits = 0x7F800000u;
+inline constexpr uint32_t kMinNormalBits = 0x00800000u;
+
+struct EncodeJob {
+  const std::byte* grad;  // elems of dtype
+  DType dtype;            // float32, float16 or bfloat16
+  float in_scale;
+  const float* e_in;  // elems, or null: zeros
+  float* e_out;       // elems, or null; disjoint from e_in or equal to it
+  std::byte* out;     // as many bytes as the codec says, any alignment
+  int64_t elems;
+  Dither dither;       // first_elem belongs to grad[0]
+  EncodeStats* stats;  // added to; never null
+
+  // Elements [first, first + count), whose payload starts at `out_bytes`.
+  EncodeJob Sub(int64_t first, int64_t count, int64_t out_bytes) const {
+    EncodeJob job = *this;
+    job.grad += first * SizeOf(dtype);
+    if (e_in != nullptr) job.e_in += first;
+    if (e_out != nullptr) job.e_out += first;
+    job.out += out_bytes;
+    job.elems = count;
+    job.dither.first_elem += first;
+    return job;
+  }
+};
+
+enum class DecodeTo : uint8_t { kStore, kAdd };
+
+struct DecodeJob {
+  const std::byte* payload;  // as many bytes as the codec says, any alignment, any contents
+  std::byte* out;            // elems of dtype
+  DType dtype;               // kAdd: float32
+  DecodeTo to;
+  float out_scale;  // kStore only
+  int64_t elems;
+
+  DecodeJob Sub(int64_t first, int64_t count, int64_t payload_bytes) const {
+    DecodeJob job = *this;
+    job.payload += payload_bytes;
+    job.out += first * SizeOf(dtype);
+    job.elems = count;
+    return job;
+  }
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_KERNELS_KERNEL_JOB_H_

@@ -1,0 +1,105 @@
+#include "compress/registry.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compress/codecs/none/none_codec.h"
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+// What every spec takes, beside the keys of its row.
+constexpr std::string_view kFeedback = "feedback";
+constexpr std::string_view kMinNumel = "min_numel";
+constexpr std::string_view kExclude = "exclude";
+
+StatusOr<const CodecRow*> FindRow(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const CodecRow& row : Codecs()) {
+    if (row.name == name) return &row;
+    known.push_back(row.name);
+  }
+  return Status(gwInvalidArgument, "unknown codec \"" + std::string(name) + "\"",
+                NameHint(name, known));
+}
+
+// Gives positional arguments the keys of the row, in order, and refuses unknown and repeated keys.
+StatusOr<SpecText> NameArguments(const CodecRow& row, const SpecText& spec) {
+  std::vector<std::string_view> known(row.keys.begin(), row.keys.end());
+  known.insert(known.end(), {kFeedback, kMinNumel, kExclude});
+  SpecText named{.name = spec.name};
+  std::vector<std::string_view> seen;
+  for (size_t i = 0; i < spec.args.size(); ++i) {
+    auto [key, value] = spec.args[i];
+    if (key.empty()) {
+      const bool leads = i == 0 || spec.args[i - 1].first.empty();
+      if (!leads || i >= row.keys.size()) {
+        return Status(gwInvalidArgument, row.name + ": \"" + value + "\" has no name",
+                      "write KEY=VALUE; known: " + NameHint(value, known));
+      }
+      key = row.keys[i];
+    }
+    const auto found = std::find(known.begin(), known.end(), key);
+    if (found == known.end()) {
+      return Status(gwInvalidArgument, row.name + " has no option \"" + key + "\"",
+                    NameHint(key, known));
+    }
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) {
+      return Status(gwInvalidArgument, row.name + ": \"" + key + "\" is given twice");
+    }
+    seen.push_back(*found);
+    named.args.emplace_back(key, value);
+  }
+  return named;
+}
+
+// Feedback adds the error of one step to the next: it must shrink what it is given.
+Status CheckFeedback(const Codec& codec) {
+  const CodecTraits& traits = codec.payload ? codec.payload->traits() : codec.carrier->traits();
+  if (codec.feedback == Feedback::kOff || traits.contractive) return Status::Ok();
+  return Status(gwInvalidArgument, codec.spec + ": feedback=on needs a contractive codec",
+                "leave feedback out, or use bf16, qsgd or efsign");
+}
+
+// min_numel and exclude; both are left out of the canonical text where they change nothing.
+Status ReadCommon(const SpecText& spec, Codec* codec) {
+  SpecArgs args(spec);
+  codec->min_numel = args.Int(kMinNumel, 0, {.min = 0, .max = std::numeric_limits<int64_t>::max()});
+  for (const auto& [key, value] : spec.args) {
+    if (key == kExclude) codec->exclude = value;
+  }
+  GW_RETURN_IF_ERROR(Status(args.status()));
+  if (codec->min_numel == 0 && codec->exclude.empty()) return Status::Ok();
+  StatusOr<SpecText> canonical = ParseSpecText(codec->spec);
+  if (!canonical.ok()) return canonical.status();
+  if (codec->min_numel != 0) {
+    canonical->args.emplace_back(kMinNumel, std::to_string(codec->min_numel));
+  }
+  if (!codec->exclude.empty()) canonical->args.emplace_back(kExclude, codec->exclude);
+  codec->spec = FormatSpecText(*canonical);
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::span<const CodecRow> Codecs() {
+  static const std::vector<CodecRow> rows = {NoneRow()};
+  return rows;
+}
+
+StatusOr<Codec> MakeCodec(std::string_view spec) {
+  const StatusOr<SpecText> parsed = ParseSpecText(spec);
+  if (!parsed.ok()) return parsed.status();
+  const StatusOr<const CodecRow*> row = FindRow(parsed->name);
+  if (!row.ok()) return row.status();
+  const StatusOr<SpecText> named = NameArguments(**row, *parsed);
+  if (!named.ok()) return named.status();
+  StatusOr<Codec> codec = (*row)->make(*named);
+  if (!codec.ok()) return codec;
+  GW_RETURN_IF_ERROR(CheckFeedback(*codec));
+  GW_RETURN_IF_ERROR(ReadCommon(*named, &*codec));
+  return codec;
+}
+
+}  // namespace gradwire

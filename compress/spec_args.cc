@@ -1,0 +1,98 @@
+#include "compress/spec_args.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "base/nearest_name.h"
+
+namespace gradwire {
+namespace {
+
+std::string Joined(std::span<const std::string_view> words) {
+  std::string out;
+  for (std::string_view word : words) {
+    if (!out.empty()) out += ", ";
+    out += word;
+  }
+  return out;
+}
+
+std::string Quoted(const std::string& value) {
+  return value.find_first_of(",()= \t") == std::string::npos ? value : '"' + value + '"';
+}
+
+}  // namespace
+
+std::string FormatSpecText(const SpecText& spec) {
+  if (spec.args.empty()) return spec.name;
+  std::string out = spec.name + "(";
+  for (const auto& [key, value] : spec.args) {
+    if (out.back() != '(') out += ',';
+    if (!key.empty()) out += key + "=";
+    out += Quoted(value);
+  }
+  return out + ")";
+}
+
+std::string NameHint(std::string_view name, std::span<const std::string_view> known) {
+  if (known.empty()) return "none is accepted";
+  return "did you mean \"" + NearestName(name, known) + "\"? known: " + Joined(known);
+}
+
+const std::string* SpecArgs::Find(std::string_view key) const {
+  for (const auto& [k, value] : spec_.args) {
+    if (k == key) return &value;
+  }
+  return nullptr;
+}
+
+void SpecArgs::Fail(std::string_view key, std::string_view value, const std::string& accepted) {
+  if (!status_.ok()) return;
+  const std::string setting = std::string(key) + "=" + std::string(value);
+  status_ = Status(gwInvalidArgument, spec_.name + " does not accept " + setting,
+                   "accepted: " + accepted);
+}
+
+int64_t SpecArgs::Int(std::string_view key, int64_t otherwise, const IntRange& range) {
+  int64_t value = otherwise;
+  if (const std::string* text = Find(key); text != nullptr) {
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    const bool whole = error == std::errc() && end == text->data() + text->size();
+    if (!whole || value < range.min || value > range.max || value % range.multiple_of != 0) {
+      std::string accepted = std::to_string(range.min) + ".." + std::to_string(range.max);
+      if (range.multiple_of != 1) accepted += ", multiples of " + std::to_string(range.multiple_of);
+      Fail(key, *text, accepted);
+      value = otherwise;
+    }
+  }
+  canonical_.args.emplace_back(key, std::to_string(value));
+  return value;
+}
+
+std::string SpecArgs::Choice(std::string_view key,
+                             std::initializer_list<std::string_view> choices) {
+  std::string_view value = *choices.begin();
+  if (const std::string* text = Find(key); text != nullptr) {
+    const auto found = std::find(choices.begin(), choices.end(), *text);
+    if (found == choices.end()) {
+      const std::span<const std::string_view> known(choices.begin(), choices.size());
+      const bool hint = choices.size() > 1;
+      Fail(key, *text,
+           Joined(known) + (hint ? " (nearest: " + NearestName(*text, known) + ")" : ""));
+    } else {
+      value = *found;
+    }
+  }
+  canonical_.args.emplace_back(key, value);
+  return std::string(value);
+}
+
+Feedback SpecArgs::ReadFeedback(Feedback otherwise) {
+  const bool on = otherwise == Feedback::kOn;
+  const std::string value =
+      on ? Choice("feedback", {"on", "off"}) : Choice("feedback", {"off", "on"});
+  return value == "on" ? Feedback::kOn : Feedback::kOff;
+}
+
+}  // namespace gradwire

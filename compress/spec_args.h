@@ -1,0 +1,58 @@
+// Reads the named arguments of a spec, for the factories of codecs.
+#ifndef GRADWIRE_COMPRESS_SPEC_ARGS_H_
+#define GRADWIRE_COMPRESS_SPEC_ARGS_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/status.h"
+#include "compress/registry.h"
+
+namespace gradwire {
+
+// The inverse of ParseSpecText: NAME, or NAME(KEY=VALUE,...) without blanks; values that hold a
+// comma, a parenthesis, an equals sign or a blank are quoted.
+std::string FormatSpecText(const SpecText& spec);
+
+// "known: a, b, c", with 'did you mean "b"?' in front; the hint of every error about a name.
+std::string NameHint(std::string_view name, std::span<const std::string_view> known);
+
+struct IntRange {
+  int64_t min = 0;
+  int64_t max = 0;
+  int64_t multiple_of = 1;
+};
+
+// Values of one spec. Every reader also writes the value, defaults filled in, to the canonical
+// spec, in the order of the calls. The first error stays; readers then return their defaults.
+class SpecArgs {
+ public:
+  // `spec` has named arguments only (MakeCodec turns positional ones into named ones) and outlives
+  // this.
+  explicit SpecArgs(const SpecText& spec) : spec_(spec), canonical_{.name = spec.name} {}
+
+  int64_t Int(std::string_view key, int64_t otherwise, const IntRange& range);
+  // One of `choices`; the first is the default.
+  std::string Choice(std::string_view key, std::initializer_list<std::string_view> choices);
+  // feedback=on|off.
+  Feedback ReadFeedback(Feedback otherwise);
+
+  const Status& status() const { return status_; }
+  std::string canonical() const { return FormatSpecText(canonical_); }
+
+ private:
+  const std::string* Find(std::string_view key) const;
+  void Fail(std::string_view key, std::string_view value, const std::string& accepted);
+
+  const SpecText& spec_;
+  SpecText canonical_;
+  Status status_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_SPEC_ARGS_H_
