@@ -15,9 +15,12 @@
 namespace gradwire {
 namespace {
 
+// Bell-shaped, of variance 1: the sum of the four 16-bit parts of one draw.
 float Gaussian(RandomStream* random) {
-  const double radius = std::sqrt(-2 * std::log(1.0 - random->Unit()));
-  return static_cast<float>(radius * std::cos(2 * M_PI * random->Unit()));
+  uint64_t bits = (*random)();
+  double sum = -2;
+  for (int i = 0; i < 4; ++i, bits >>= 16) sum += static_cast<double>(bits & 0xFFFF) * 0x1p-16;
+  return static_cast<float>(sum * std::sqrt(3.0));
 }
 
 float ValueOf(Kind kind, int64_t i, int64_t elems, RandomStream* random) {
@@ -211,6 +214,8 @@ std::vector<CodecOnTarget> AllCodecsOnTargets() {
   }
   return all;
 }
+
+void PrintTo(const CodecOnTarget& c, std::ostream* out) { *out << c.spec << " on " << c.target; }
 
 std::string TestName(const ::testing::TestParamInfo<CodecOnTarget>& info) {
   std::string name;
