@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compress/codecs/bf16/bf16_codec.h"
 #include "compress/codecs/none/none_codec.h"
 #include "compress/spec_args.h"
 
@@ -84,7 +85,7 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow()};
+  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row()};
   return rows;
 }
 
