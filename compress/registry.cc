@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compress/codecs/bf16/bf16_codec.h"
+#include "compress/codecs/fp16/fp16_codec.h"
 #include "compress/codecs/none/none_codec.h"
 #include "compress/spec_args.h"
 
@@ -85,7 +86,7 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row()};
+  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(), Fp16Row()};
   return rows;
 }
 
