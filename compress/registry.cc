@@ -6,6 +6,7 @@
 #include "compress/codecs/bf16/bf16_codec.h"
 #include "compress/codecs/fp16/fp16_codec.h"
 #include "compress/codecs/none/none_codec.h"
+#include "compress/codecs/qsgd/qsgd_codec.h"
 #include "compress/spec_args.h"
 
 namespace gradwire {
@@ -86,7 +87,7 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(), Fp16Row()};
+  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(), Fp16Row(), QsgdRow()};
   return rows;
 }
 
