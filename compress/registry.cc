@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compress/codecs/bf16/bf16_codec.h"
+#include "compress/codecs/efsign/efsign_codec.h"
 #include "compress/codecs/fp16/fp16_codec.h"
 #include "compress/codecs/none/none_codec.h"
 #include "compress/codecs/qsgd/qsgd_codec.h"
@@ -87,7 +88,8 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(), Fp16Row(), QsgdRow()};
+  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(), Fp16Row(), QsgdRow(),
+                                             EfsignRow()};
   return rows;
 }
 

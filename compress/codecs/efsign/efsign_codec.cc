@@ -1,0 +1,69 @@
+#include "compress/codecs/efsign/efsign_codec.h"
+
+#include <memory>
+
+#include "compress/codecs/codec_args.h"
+#include "compress/kernels/efsign/efsign_kernels.h"
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+class EfsignCodec : public PayloadCodec {
+ public:
+  const CodecTraits& traits() const override {
+    static constexpr CodecTraits kTraits = {.contractive = true, .quantum_elems = kBlockElems};
+    return kTraits;
+  }
+
+  int64_t MaxBytes(int64_t elems) const override { return EfsignBytes(elems); }
+  int64_t WorkspaceBytes(int64_t) const override { return 0; }
+
+  Status Encode(const EncodeArgs& args) const override {
+    EncodeStats unread;
+    const StatusOr<EncodeJob> job = StartEncode(*this, args, &unread);
+    if (!job.ok()) return job.status();
+    ActiveEfsignKernels().encode(*job);
+    return Status::Ok();
+  }
+
+  Status Decode(ConstBytes payload, View out, float out_scale,
+                ExecContext* context) const override {
+    return Run(StartDecode(*this, payload, out, out_scale, context));
+  }
+
+  Status DecodeAdd(ConstBytes payload, View acc, ExecContext* context) const override {
+    return Run(StartDecodeAdd(*this, payload, acc, context));
+  }
+
+ private:
+  static Status Run(const StatusOr<DecodeJob>& job) {
+    if (!job.ok()) return job.status();
+    return ActiveEfsignKernels().decode(*job) ? Status::Ok() : CorruptPayload();
+  }
+};
+
+StatusOr<Codec> Make(const SpecText& spec) {
+  SpecArgs args(spec);
+  if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
+    return Status(gwInvalidArgument, "efsign does not accept feedback=off",
+                  "without feedback its bias stays; use qsgd(bits=2) for an unbiased codec");
+  }
+  if (!args.status().ok()) return args.status();
+  return Codec{
+      .spec = spec.name, .feedback = Feedback::kOn, .payload = std::make_shared<EfsignCodec>()};
+}
+
+}  // namespace
+
+CodecRow EfsignRow() {
+  return {.name = "efsign",
+          .doc =
+              "sign times the block's l1 mean, error feedback, 1.125 bits per element; EF-signSGD, "
+              "Karimireddy et al. 2019",
+          .keys = {},
+          .conformance_specs = {"efsign"},
+          .make = Make};
+}
+
+}  // namespace gradwire

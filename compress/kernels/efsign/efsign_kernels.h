@@ -1,0 +1,58 @@
+// Sign with the l1 mean per block (Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019):
+// the arithmetic of codec `efsign`. docs/wire_format.md describes the bytes.
+#ifndef GRADWIRE_COMPRESS_KERNELS_EFSIGN_EFSIGN_KERNELS_H_
+#define GRADWIRE_COMPRESS_KERNELS_EFSIGN_EFSIGN_KERNELS_H_
+
+#include <cstdint>
+
+#include "compress/kernels/kernel_job.h"
+
+namespace gradwire {
+
+// Bytes of a whole block of kRunElems elements: scale and sign bits.
+inline constexpr int64_t kEfsignBlockBytes = 4 + kRunElems / 8;
+
+// Bytes of `elems` elements; exact.
+inline int64_t EfsignBytes(int64_t elems) {
+  const int64_t rest = elems % kRunElems;
+  return elems / kRunElems * kEfsignBlockBytes + (rest == 0 ? 0 : 4 + (rest + 31) / 32 * 4);
+}
+
+// Blocks whose largest magnitude lies in [2^-80, 2^80) need no care for overflow and underflow. The
+// SIMD kernels treat only these and leave the others to the reference.
+inline constexpr uint32_t kEfsignPlainBegin = (127u - 80u) << 23;
+inline constexpr uint32_t kEfsignPlainEnd = (127u + 80u) << 23;
+
+// Sum of 16 lanes in the one order every target uses, because it reaches the wire: halves are added
+// to halves. Lane i has summed |p| of the elements i, i + 16, i + 32, ... of the block in this
+// order.
+inline float SumLanes(float lanes[16]) {
+  for (int half = 8; half >= 1; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+// Zero, or a normal finite float.
+inline bool IsEfsignScale(uint32_t bits) {
+  return bits == 0 || (bits >= kMinNormalBits && bits < kInfBits);
+}
+
+struct EfsignKernels {
+  // job.out has EfsignBytes(elems) bytes.
+  void (*encode)(const EncodeJob&);
+  // False: the payload is not what an encoder makes; the output is then undefined, but nothing
+  // outside it was touched.
+  bool (*decode)(const DecodeJob&);
+};
+
+// The reference: any number of elements, tail included.
+void EfsignEncodeRef(const EncodeJob& job);
+bool EfsignDecodeRef(const DecodeJob& job);
+
+// The kernels of the active SIMD target.
+const EfsignKernels& ActiveEfsignKernels();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_KERNELS_EFSIGN_EFSIGN_KERNELS_H_

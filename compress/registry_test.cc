@@ -1,0 +1,96 @@
+#include "compress/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+std::string SpecOf(std::string_view text) {
+  const StatusOr<Codec> codec = MakeCodec(text);
+  return codec.ok() ? codec->spec : codec.status().ToString();
+}
+
+TEST(RegistryTest, NamesAreUniqueAndRowsComplete) {
+  std::set<std::string> names;
+  for (const CodecRow& row : Codecs()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_FALSE(row.doc.empty()) << row.name;
+    EXPECT_FALSE(row.conformance_specs.empty()) << row.name;
+    ASSERT_NE(row.make, nullptr);
+  }
+}
+
+TEST(RegistryTest, CanonicalTextMakesTheSameCodec) {
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& text : row.conformance_specs) {
+      const StatusOr<Codec> codec = MakeCodec(text);
+      ASSERT_TRUE(codec.ok()) << codec.status().ToString();
+      EXPECT_EQ(SpecOf(codec->spec), codec->spec);
+      EXPECT_TRUE(codec->payload != nullptr || codec->carrier != nullptr) << text;
+    }
+  }
+}
+
+TEST(RegistryTest, FillsInDefaults) {
+  EXPECT_EQ(SpecOf("none"), "none");
+  EXPECT_EQ(SpecOf("none(feedback=off)"), "none");
+  EXPECT_EQ(SpecOf("bf16"), "bf16(feedback=off)");
+  EXPECT_EQ(SpecOf("fp16()"), "fp16");
+  EXPECT_EQ(SpecOf("efsign(feedback=on)"), "efsign");
+  EXPECT_EQ(SpecOf("qsgd"), "qsgd(bits=8,block=256,norm=max,feedback=off)");
+  EXPECT_EQ(SpecOf("qsgd(4)"), SpecOf("qsgd( bits = 4 )"));
+  EXPECT_EQ(SpecOf("qsgd(4,512,feedback=on)"), "qsgd(bits=4,block=512,norm=max,feedback=on)");
+}
+
+TEST(RegistryTest, ReadsCommonOptions) {
+  const StatusOr<Codec> codec = MakeCodec("qsgd(4,exclude=\"*.bias,*norm*\",min_numel=1024)");
+  ASSERT_TRUE(codec.ok()) << codec.status().ToString();
+  EXPECT_EQ(codec->min_numel, 1024);
+  EXPECT_EQ(codec->exclude, "*.bias,*norm*");
+  EXPECT_EQ(
+      codec->spec,
+      "qsgd(bits=4,block=256,norm=max,feedback=off,min_numel=1024,exclude=\"*.bias,*norm*\")");
+  EXPECT_EQ(SpecOf(codec->spec), codec->spec);
+}
+
+TEST(RegistryTest, FeedbackIsForContractiveCodecs) {
+  EXPECT_EQ(MakeCodec("qsgd(feedback=on)")->feedback, Feedback::kOn);
+  EXPECT_TRUE(MakeCodec("qsgd(feedback=on)")->payload->traits().contractive);
+  EXPECT_TRUE(MakeCodec("qsgd")->payload->traits().unbiased);
+  EXPECT_EQ(MakeCodec("bf16(feedback=on)")->feedback, Feedback::kOn);
+  EXPECT_EQ(MakeCodec("efsign")->feedback, Feedback::kOn);
+  EXPECT_THAT(SpecOf("fp16(feedback=on)"), HasSubstr("bf16(feedback=on)"));
+  EXPECT_THAT(SpecOf("efsign(feedback=off)"), HasSubstr("feedback=off"));
+  EXPECT_THAT(SpecOf("none(feedback=on)"), HasSubstr("no error to feed back"));
+}
+
+TEST(RegistryTest, ErrorsNameTheNearestSpelling) {
+  EXPECT_THAT(SpecOf("qsdg(4)"), HasSubstr("did you mean \"qsgd\""));
+  EXPECT_THAT(SpecOf("qsdg(4)"), HasSubstr("none, bf16, fp16, qsgd, efsign"));
+  EXPECT_THAT(SpecOf("qsgd(bit=4)"), HasSubstr("did you mean \"bits\""));
+  EXPECT_THAT(SpecOf("qsgd(feedback=onn)"), HasSubstr("nearest: on"));
+  EXPECT_THAT(SpecOf("bf16(min_numle=3)"), HasSubstr("did you mean \"min_numel\""));
+}
+
+TEST(RegistryTest, ErrorsNameWhatIsAccepted) {
+  EXPECT_THAT(SpecOf("qsgd(9)"), HasSubstr("2..8"));
+  EXPECT_THAT(SpecOf("qsgd(1)"), HasSubstr("2..8"));
+  EXPECT_THAT(SpecOf("qsgd(4.5)"), HasSubstr("bits=4.5"));
+  EXPECT_THAT(SpecOf("qsgd(block=300)"), HasSubstr("multiples of 256"));
+  EXPECT_THAT(SpecOf("qsgd(block=99999999999999999999)"), HasSubstr("256..4096"));
+  EXPECT_THAT(SpecOf("qsgd(norm=l2)"), HasSubstr("accepted: max"));
+  EXPECT_THAT(SpecOf("qsgd(bits=4,bits=4)"), HasSubstr("given twice"));
+  EXPECT_THAT(SpecOf("qsgd(4,bits=4)"), HasSubstr("given twice"));
+  EXPECT_THAT(SpecOf("qsgd(bits=4,256)"), HasSubstr("has no name"));
+  EXPECT_THAT(SpecOf("bf16(4)"), HasSubstr("has no name"));
+  EXPECT_THAT(SpecOf("bf16(min_numel=-1)"), HasSubstr("min_numel=-1"));
+  EXPECT_EQ(MakeCodec("bf16(min_numel=-1)").status().code(), gwInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gradwire
