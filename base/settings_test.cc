@@ -45,6 +45,10 @@ TEST(Settings, DefaultsAreTheTables) {
   EXPECT_FALSE(settings.Bool("insecure"));
   EXPECT_EQ(settings.DurationNs("heartbeat_timeout_ms"), 10'000'000'000);
   EXPECT_EQ(settings.DurationNs("spin_us"), 50'000);
+  EXPECT_EQ(settings.DurationNs("op_timeout_ms"), 600'000'000'000);
+  EXPECT_EQ(settings.Text("host_id"), "");
+  EXPECT_EQ(settings.Text("recorder_dir"), "");
+  EXPECT_EQ(settings.Text("record_messages"), "");
   EXPECT_EQ(settings.Choice("nonfinite"), 0);
   EXPECT_FALSE(settings.is_set("window"));
   EXPECT_TRUE(Settings::Load({}).ok());
@@ -67,6 +71,21 @@ TEST(Settings, StrongerSourcesWinAndAreRemembered) {
   const std::string table = settings->ToTable();
   EXPECT_TRUE(Has(table, " GRADWIRE_SLICE_ELEMS ")) << table;
   EXPECT_TRUE(Has(table, " gradwire.toml:3 ")) << table;
+}
+
+TEST(Settings, DebuggingAidsComeFromTheEnvironment) {
+  SettingsInput in;
+  in.environment = {{"GRADWIRE_HOST_ID", "rack7-a"},
+                    {"GRADWIRE_RECORD_MESSAGES", "/tmp/sent"},
+                    {"GRADWIRE_RECORDER_DIR", "/tmp/rec"},
+                    {"GRADWIRE_OP_TIMEOUT_MS", "90s"}};
+  const auto settings = Settings::Load(in);
+  ASSERT_TRUE(settings.ok()) << settings.status().ToString();
+  EXPECT_TRUE(settings->warnings().empty());
+  EXPECT_EQ(settings->Text("host_id"), "rack7-a");
+  EXPECT_EQ(settings->Text("record_messages"), "/tmp/sent");
+  EXPECT_EQ(settings->Text("recorder_dir"), "/tmp/rec");
+  EXPECT_EQ(settings->DurationNs("op_timeout_ms"), 90'000'000'000);
 }
 
 TEST(Settings, EmptyVariableCountsAsUnset) {
@@ -119,6 +138,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"launch_setting_in_file",
                  {.toml_text = "rank = 1\n"},
                  {"'rank'", "gradwire.toml:1", "GRADWIRE_RANK"}},
+        BadInput{"no_bound",
+                 {.environment = {{"GRADWIRE_OP_TIMEOUT_MS", "0"}}},
+                 {"'op_timeout_ms'", "'0'", "ms from 1 to"}},
+        BadInput{
+            "host_in_file", {.toml_text = "host_id = \"a\"\n"}, {"'host_id'", "GRADWIRE_HOST_ID"}},
         BadInput{"broken_file", {.toml_text = "window =\n"}, {"gradwire.toml:1", "TOML"}},
         BadInput{"heartbeats_contradict",
                  {.environment = {{"GRADWIRE_HEARTBEAT_MS", "10s"}}},

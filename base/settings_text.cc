@@ -12,14 +12,15 @@ namespace {
 constexpr std::string_view kPageHead =
     "# Settings\n"
     "\n"
-    "Made from `base/settings_table.h`; do not edit. A value comes from, strongest first: the API, "
-    "the\n"
-    "environment (`GRADWIRE_` and the name in capitals), `gradwire.toml` (the name at the top "
-    "level),\n"
-    "the default. `gradwire info -c` prints each value and where it came from. An unknown name in "
-    "the\n"
-    "file and a value that is not accepted are errors; an unknown `GRADWIRE_` variable is a "
-    "warning.\n";
+    "Made from `base/settings_table.h` by `bazel run //docs:settings_markdown > "
+    "docs/settings.md`; do\n"
+    "not edit. A value comes from, strongest first: the API, the environment (`GRADWIRE_` and the "
+    "name\n"
+    "in capitals), `gradwire.toml` (the name at the top level), the default. `gradwire info -c` "
+    "prints\n"
+    "each value and where it came from. An unknown name in the file and a value that is not "
+    "accepted are\n"
+    "errors; an unknown `GRADWIRE_` variable is a warning.\n";
 
 std::string_view ScopeTitle(SettingScope scope) {
   switch (scope) {
