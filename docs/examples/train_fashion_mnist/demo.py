@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Trains the same network with and without compression over a slow network, and compares.
+
+Each setting is one run of train_fashion_mnist under `gradwire run`; what it measured comes from
+its JSON file. Ends with a table and writes the same to demo.json and demo.html.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import demo_page
+import demo_table
+
+_SETTINGS = "none bf16 qsgd(bits=8) qsgd(bits=4,feedback=on) efsign"
+_QUICK_SETTINGS = "none qsgd(bits=4,feedback=on)"
+# The full run, and one that takes seconds: it asserts what the full one does.
+_FULL = {"epochs": 2.0, "target": 86.0}
+_QUICK = {"epochs": 0.15, "target": 70.0}
+_PROGRESS = re.compile(r"step \d+/\d+, .*")
+_PLAIN_LINE_SECONDS = 5.0
+_RUN_LIMIT_SECONDS = 900
+
+
+def parse_args(argv):
+    """The command line; gradwire and trainer are the two programs."""
+    parser = argparse.ArgumentParser(prog="./run demo", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--gradwire", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--trainer", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
+    parser.add_argument("--rate", default="200mbit", help="of each rank's link (default: 200mbit)")
+    parser.add_argument(
+        "--settings", default=None, help=f"specs, blank between them (default: {_SETTINGS})"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
+    parser.add_argument(
+        "--seconds", type=float, default=0, help="of training for all settings together, at most"
+    )
+    parser.add_argument("--out", default="out", help="folder for demo.json, demo.html (default: out)")
+    parser.add_argument("--quick", action="store_true", help="a few seconds, two settings")
+    parser.add_argument("--loopback", action="store_true", help="no test network, also as root")
+    args = parser.parse_args(argv)
+    args.settings = (args.settings or (_QUICK_SETTINGS if args.quick else _SETTINGS)).split()
+    return args
+
+
+def uses_netlab(args):
+    """Whether this process may build the test network."""
+    return not args.loopback and os.geteuid() == 0 and shutil.which("ip") is not None
+
+
+class Progress:
+    """One line that is written over on a terminal, a plain line every few seconds elsewhere."""
+
+    def __init__(self, setting):
+        self._setting = setting
+        self._terminal = sys.stdout.isatty()
+        self._last = float("-inf")
+
+    def show(self, text):
+        """What the setting is at."""
+        now = time.monotonic()
+        if self._terminal:
+            room = shutil.get_terminal_size().columns - 1
+            print("\r\x1b[K" + f"{self._setting}: {text}"[:room], end="", flush=True)
+        elif now - self._last >= _PLAIN_LINE_SECONDS:
+            print(f"{self._setting}: {text}", flush=True)
+            self._last = now
+
+    def done(self, text):
+        """The setting's last line."""
+        print("\r\x1b[K" * self._terminal + f"{self._setting}: {text}", flush=True)
+
+
+def trainer_command(args, setting, json_path, max_seconds):
+    """The command line of one setting's run."""
+    command = [args.gradwire, "run", "-n", str(args.ranks)]
+    if uses_netlab(args):
+        command += ["--netlab", args.rate]
+    size = _QUICK if args.quick else _FULL
+    command += ["--", args.trainer, f"--spec={setting}", f"--seed={args.seed}"]
+    command += [f"--epochs={size['epochs']}", f"--target={size['target']}", f"--json={json_path}"]
+    if max_seconds:
+        command.append(f"--max-seconds={max_seconds:.1f}")
+    return command
+
+
+def run_setting(args, setting, max_seconds):
+    """The JSON of one setting's run; SystemExit where the run failed."""
+    progress = Progress(setting)
+    last_lines = []
+    with tempfile.TemporaryDirectory(prefix="gradwire-demo-") as folder:
+        path = os.path.join(folder, "run.json")
+        command = trainer_command(args, setting, path, max_seconds)
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            watchdog = threading.Timer(_RUN_LIMIT_SECONDS, process.terminate)
+            watchdog.start()
+            for line in process.stdout:
+                last_lines = [*last_lines[-30:], line.rstrip()]
+                if match := _PROGRESS.search(line):
+                    progress.show(match.group())
+            process.wait()
+            watchdog.cancel()
+        if process.returncode != 0:
+            progress.done("failed")
+            sys.exit("\n".join([*last_lines, f"demo: exit code {process.returncode}: {command}"]))
+        with open(path, encoding="utf-8") as file:
+            run = json.load(file)
+    target = run["to_target_s"]
+    reached = f"{run['target']:g} % after {target:.1f} s" if target else "target not reached"
+    progress.done(f"{run['steps']} steps, {reached}, final accuracy {run['final_accuracy']:.2f} %")
+    return run
+
+
+def check(run):
+    """Prints the byte check; SystemExit where it or the digests fail."""
+    line, problem = demo_table.check_counters(run)
+    print(line, flush=True)
+    for text in (problem, demo_table.check_digests(run)):
+        if text:
+            sys.exit(f"demo: {run['spec']}: {text}")
+
+
+def write_results(folder, runs, rows, notes):
+    """demo.json and demo.html."""
+    os.makedirs(folder, exist_ok=True)
+    results = {"title": demo_table.title(runs[0]), "rows": rows, "notes": notes, "runs": runs}
+    with open(os.path.join(folder, "demo.json"), "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+        file.write("\n")
+    with open(os.path.join(folder, "demo.html"), "w", encoding="utf-8") as file:
+        file.write(demo_page.make_page(runs, rows, notes))
+
+
+def main(argv):
+    """Runs the settings one after the other."""
+    args = parse_args(argv)
+    if not uses_netlab(args):
+        why = "asked for" if args.loopback else "a test network needs root and iproute2"
+        print(f"plain loopback ({why}): nothing slows the network, so compression cannot pay here")
+    runs, spent = [], 0.0
+    for i, setting in enumerate(args.settings):
+        share = max((args.seconds - spent) / (len(args.settings) - i), 1.0) if args.seconds else 0
+        run = run_setting(args, setting, share)
+        spent += run["points"][-1]["seconds"]
+        check(run)
+        runs.append(run)
+    rows, notes = demo_table.make_rows(runs), demo_table.footnotes(runs)
+    write_results(args.out, runs, rows, notes)
+    print("\n# " + demo_table.title(runs[0]))
+    print("\n".join(demo_table.format_table(rows)))
+    for note in notes:
+        print("# " + note)
+    print(f"# also in {args.out}/demo.json and {args.out}/demo.html")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,191 @@
+"""The demo's table, byte check and page, from made-up runs."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import stat
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+import demo
+import demo_page
+import demo_table
+import svg_plot
+from tools import unittest_main
+
+
+def make_run(spec="none", speed=1.0, **changes):
+    """What train_fashion_mnist writes, `speed` times as fast as uncompressed."""
+    points = [
+        {
+            "step": step,
+            "epoch": step / 468,
+            "seconds": step * 0.06 / speed,
+            "sent_bytes": step * 1.4e6 / speed,
+            "loss": 2.0 / (1 + step),
+            "accuracy": 88.0 - 60.0 / (1 + step / 10),
+        }
+        for step in range(0, 937, 39)
+    ]
+    run = {
+        "spec": spec, "batch": 32, "lr": 0.05, "momentum": 0.9, "seed": 1, "target": 86.0,
+        "ranks": 2, "netlab": "200mbit", "network": "784-256-128-10", "points": points,
+        "steps": 936, "step_ms": 60.0 / speed, "compute_ms": 4.0, "exposed_comm_ms": 56.0 / speed,
+        "to_target_s": next(p["seconds"] for p in points if p["accuracy"] >= 86.0),
+        "final_accuracy": points[-1]["accuracy"],
+        "counters": [
+            {"rank": r, "transport_bytes": 1.3e9, "interface_bytes": 1.3e9 * 1.001} for r in (0, 1)
+        ],
+        "digests": ["0123456789abcdef"] * 2,
+        "stats": {"transport": "ucx", "relerr": 0.0123},
+    }  # fmt: skip
+    return {**run, **changes}
+
+
+class TableTest(unittest.TestCase):
+    def test_time_is_relative_to_none_wherever_it_stands(self):
+        rows = demo_table.make_rows([make_run("bf16", 2.0), make_run("none")])
+        self.assertAlmostEqual(rows[0]["time_vs_none"], 0.5)
+        self.assertAlmostEqual(rows[1]["time_vs_none"], 1.0)
+
+    def test_target_not_reached_and_no_none(self):
+        rows = demo_table.make_rows([make_run("bf16", to_target_s=None)])
+        lines = demo_table.format_table(rows)
+        self.assertEqual(lines[0].split()[1:], list(demo_table.COLUMNS))
+        self.assertEqual(
+            lines[1].split(),
+            "bf16 60.00 4.00 56.00 1.389 0.0123 - 87.37 - 0123456789abcdef".split(),
+        )
+
+    def test_columns_are_aligned(self):
+        rows = demo_table.make_rows([make_run(s) for s in ("none", "a-very-long(" + "x" * 40 + ")")])
+        self.assertEqual(len({len(line) for line in demo_table.format_table(rows)}), 1)
+
+    def test_title_names_what_ran(self):
+        self.assertEqual(
+            demo_table.title(make_run()),
+            "2 ranks, ucx/tcp, 200 Mbit/s, Fashion-MNIST, MLP 784-256-128-10, "
+            "target 86 % test accuracy, seed 1",
+        )
+        self.assertIn("2 ranks, ucx, unshaped loopback", demo_table.title(make_run(netlab=None)))
+        self.assertEqual(demo_table.rate_text("1.5gbit"), "1.5 Gbit/s")
+
+
+class CheckTest(unittest.TestCase):
+    def counters(self, ratio):
+        """Of two ranks, the second with another ratio."""
+        return [
+            {"rank": 0, "transport_bytes": 1e6, "interface_bytes": 1e6},
+            {"rank": 1, "transport_bytes": 1e6, "interface_bytes": 1e6 * ratio},
+        ]
+
+    def test_every_rank_is_held_to_two_per_cent(self):
+        for ratio, is_fine in ((1.0, True), (1.019, True), (0.981, True), (1.021, False), (0, False)):
+            _, problem = demo_table.check_counters(make_run(counters=self.counters(ratio)))
+            self.assertEqual(problem is None, is_fine, ratio)
+        self.assertIn("rank 1", problem)
+
+    def test_line_has_the_figures(self):
+        line, _ = demo_table.check_counters(make_run(counters=self.counters(1.01)))
+        self.assertEqual(line, "counters: transport 2.00 MB, interface 2.01 MB, ratio 1.0050")
+
+    def test_failure_ends_the_demo(self):
+        for run in (
+            make_run(counters=self.counters(1.1)),
+            make_run(digests=["0123456789abcdef", "0123456789abcdee"]),
+        ):
+            with contextlib.redirect_stdout(io.StringIO()), self.assertRaises(SystemExit) as end:
+                demo.check(run)
+            self.assertIn("none", str(end.exception))
+
+    def test_loopback_has_no_interface_to_compare(self):
+        counters = [{"rank": 0, "transport_bytes": 1.0, "interface_bytes": None}]
+        line, problem = demo_table.check_counters(make_run(counters=counters))
+        self.assertIn("not compared", line)
+        self.assertIsNone(problem)
+
+
+class PageTest(unittest.TestCase):
+    def setUp(self):
+        self.runs = [make_run("none"), make_run("qsgd(bits=4,feedback=on)", 5.0)]
+        rows = demo_table.make_rows(self.runs)
+        self.page = demo_page.make_page(self.runs, rows, ["a <note>"])
+
+    def test_needs_no_other_file(self):
+        self.assertNotRegex(self.page, r"(?i)https?:|//|url\((?!#)|<script|<link|@import|src=")
+
+    def test_has_two_plots_with_a_line_per_setting_and_the_target(self):
+        plots = re.findall(r"<svg.*?</svg>", self.page, re.DOTALL)
+        self.assertEqual(len(plots), 2)
+        for plot in plots:
+            tree = ElementTree.fromstring(plot)
+            self.assertEqual(len(tree.findall(".//g[@class='series']")), 2)
+            self.assertEqual(len(tree.findall(".//path[@class='target']")), 1)
+            self.assertIn("target 86 %", plot)
+        self.assertEqual(self.page.count("qsgd(bits=4,feedback=on)</"), 2, "legend and table")
+
+    def test_escapes_text(self):
+        self.assertIn("a &lt;note&gt;", self.page)
+        self.assertNotIn("<note>", self.page)
+
+    def test_one_point_is_enough(self):
+        run = make_run(points=[make_run()["points"][3]])
+        self.assertIn("</svg>", demo_page.make_page([run], demo_table.make_rows([run]), []))
+
+    def test_ticks_are_round_and_inside(self):
+        self.assertEqual(svg_plot.Axis("", 0, 58).ticks(), [0, 10, 20, 30, 40, 50])
+        self.assertEqual(svg_plot.Axis("", 3, 1300, True).ticks(), [5, 10, 20, 50, 100, 200, 500, 1000])
+
+
+_FAKE_GRADWIRE = """#!/usr/bin/env python3
+import json, sys
+print("gradwire run: noise")
+print("step 1/2, epoch 0.00, loss 1.000, accuracy 50.00 %, 1 images/s, 1 s left")
+spec = next(a for a in sys.argv if a.startswith("--spec=")).removeprefix("--spec=")
+path = next(a for a in sys.argv if a.startswith("--json=")).removeprefix("--json=")
+if spec == "broken":
+    sys.exit("rank 1 says why")
+run = json.load(open(sys.argv[0] + ".json"))
+json.dump({**run, "spec": spec}, open(path, "w"))
+"""
+
+
+class DriverTest(unittest.TestCase):
+    def run_demo(self, settings):
+        """Output of the demo with a stand-in for gradwire, and its results."""
+        with tempfile.TemporaryDirectory() as folder:
+            fake = os.path.join(folder, "gradwire")
+            with open(fake, "w", encoding="utf-8") as file:
+                file.write(_FAKE_GRADWIRE)
+            os.chmod(fake, stat.S_IRWXU)
+            with open(fake + ".json", "w", encoding="utf-8") as file:
+                json.dump(make_run(), file)
+            out = os.path.join(folder, "out")
+            argv = ["--gradwire", fake, "--trainer", "t", "--out", out, "--settings", settings]
+            text = io.StringIO()
+            with contextlib.redirect_stdout(text):
+                demo.main([*argv, "--loopback"])
+            with open(os.path.join(out, "demo.json"), encoding="utf-8") as file:
+                return text.getvalue(), json.load(file), os.listdir(out)
+
+    def test_runs_settings_and_writes_the_table_thrice(self):
+        text, results, files = self.run_demo("none qsgd(bits=8)")
+        self.assertTrue(text.startswith("plain loopback (asked for)"), text)
+        self.assertIn("none: step 1/2, epoch 0.00", text)
+        self.assertEqual([r["setting"] for r in results["rows"]], ["none", "qsgd(bits=8)"])
+        self.assertEqual(tuple(results["rows"][0]), demo_table.COLUMNS)
+        self.assertIn("\n".join(demo_table.format_table(results["rows"])), text)
+        self.assertEqual(sorted(files), ["demo.html", "demo.json"])
+
+    def test_failed_run_shows_its_last_words(self):
+        with self.assertRaises(SystemExit) as end:
+            self.run_demo("broken")
+        self.assertIn("rank 1 says why", str(end.exception))
+        self.assertIn("exit code 1", str(end.exception))
+
+
+if __name__ == "__main__":
+    unittest_main.main()
