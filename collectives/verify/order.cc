@@ -192,6 +192,12 @@ Status CheckStarted(const World& world) {
     at_end[at.rank].Add(known);
   }
   for (const Schedule& schedule : world.schedules()) {
+    for (int peer = 0; schedule.collective == Collective::kBarrier && peer < world.size(); ++peer) {
+      if (peer == schedule.rank || at_end[schedule.rank].Has(peer)) continue;
+      return Status(gwInternalError, fmt::format("I5: rank {} may leave the barrier before rank {} "
+                                                 "has come",
+                                                 schedule.rank, peer));
+    }
     for (int32_t i = 0; i < static_cast<int32_t>(schedule.steps.size()); ++i) {
       const Step& step = schedule.steps[i];
       if (step.kind == StepKind::kSend && !at_end[schedule.rank].Has(step.peer)) {

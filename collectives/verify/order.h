@@ -12,7 +12,7 @@ Status CheckForm(std::span<const Schedule> schedules);
 Status CheckHazards(const Schedule& schedule);  // I1
 Status CheckMessages(const World& world);       // I2
 Status CheckRounds(const World& world);         // I3
-Status CheckStarted(const World& world);        // I8
+Status CheckStarted(const World& world);        // I8, and I5 for a barrier
 
 }  // namespace gradwire
 

@@ -24,7 +24,7 @@ Status VerifyAll(const AlgorithmRow& row, int world_size, int root = 0);
 //       received depends on a message
 //   I4  no circle, even where a send only completes when its receive has started
 //   I5  the outputs hold what the collective promises, each rank's contribution once, each payload
-//       decoded, in place or not
+//       decoded, in place or not; nobody leaves a barrier before everybody has come
 //   I6  messages and shards sent are `totals`
 //   I8  who sends to a rank completes only after that rank has started
 // (I7, no bytes, types and clocks in a schedule, is a matter of its type.)

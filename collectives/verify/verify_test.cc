@@ -160,6 +160,14 @@ TEST_F(BrokenTest, WrongTotals) {
   ExpectBroken("I6");
 }
 
+TEST_F(BrokenTest, BarrierThatPassesOnWhatItHasNotHeard) {
+  Load(Collective::kBarrier, "dissemination", 5);
+  for (Schedule& schedule : schedules_) {
+    for (Step& step : schedule.steps) step.deps_count = 0;
+  }
+  ExpectBroken("I5: rank 0 may leave the barrier");
+}
+
 TEST_F(BrokenTest, BroadcastWithoutAnnouncement) {
   Load(Collective::kBroadcast, "tree", 4);
   for (Schedule& schedule : schedules_) {
