@@ -1,0 +1,41 @@
+#include "cli/arguments.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/subcommand.h"
+
+namespace gradwire {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST(SplitAtDashes, TheFirstDashesSeparate) {
+  const Texts args = {"-n", "4", "--", "cmd", "--", "-x"};
+  const SplitArguments split = SplitAtDashes(args);
+  EXPECT_EQ(split.options, (Texts{"-n", "4"}));
+  EXPECT_EQ(split.command, (Texts{"cmd", "--", "-x"}));
+}
+
+TEST(SplitAtDashes, WithoutDashesThereIsNoCommand) {
+  const Texts args = {"-n", "4"};
+  EXPECT_EQ(SplitAtDashes(args).options, args);
+  EXPECT_TRUE(SplitAtDashes(args).command.empty());
+  EXPECT_TRUE(SplitAtDashes({}).options.empty());
+}
+
+TEST(ParseArguments, TellsGoOnFromHelpFromError) {
+  const auto parse = [](Texts args, int* value) {
+    CLI::App app("test", "gradwire test");
+    app.add_option("-n", *value, "number");
+    return ParseArguments(&app, args);
+  };
+  int value = 0;
+  EXPECT_EQ(parse({"-n", "4"}, &value), std::nullopt);
+  EXPECT_EQ(value, 4);
+  EXPECT_EQ(parse({"--help"}, &value), kExitOk);
+  EXPECT_EQ(parse({"-n", "four"}, &value), kExitUsage);
+  EXPECT_EQ(parse({"--unknown"}, &value), kExitUsage);
+}
+
+}  // namespace
+}  // namespace gradwire

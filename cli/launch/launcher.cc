@@ -1,0 +1,258 @@
+#include "cli/launch/launcher.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <optional>
+
+#include "cli/launch/end_of_job.h"
+#include "cli/launch/guardian.h"
+#include "cli/launch/line_relay.h"
+
+namespace gradwire {
+namespace {
+
+// How long output is still read after the last rank has ended: somebody who left a rank's process
+// group may hold its pipes for ever.
+constexpr int64_t kDrainNs = kNsPerSecond;
+
+// Takes the signals of the job as a descriptor, and gives them back.
+class JobSignals {
+ public:
+  JobSignals() {
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&wanted, s);
+    sigprocmask(SIG_BLOCK, &wanted, &before_);
+    pipe_before_ = std::signal(SIGPIPE, SIG_IGN);
+    fd_ = UniqueFd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~JobSignals() {
+    std::signal(SIGPIPE, pipe_before_);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  int fd() const { return fd_.get(); }
+  // The next one, 0: none.
+  int Take() const {
+    signalfd_siginfo info{};
+    return read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                              : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  void (*pipe_before_)(int) = SIG_DFL;
+  UniqueFd fd_;
+};
+
+struct Stream {
+  UniqueFd source;
+  int target;
+  LineRelay relay;
+};
+
+struct Rank {
+  pid_t pid = -1;
+  bool alive = true;
+};
+
+class Job {
+ public:
+  Job(const LaunchOptions& options, const Clock& clock)
+      : options_(options),
+        clock_(clock),
+        end_(clock, options.grace_ns),
+        timeout_(options.timeout_ns > 0 ? Deadline::After(clock, options.timeout_ns)
+                                        : Deadline::Never()) {}
+
+  StatusOr<int> Run() {
+    GW_RETURN_IF_ERROR(guardian_.Start());
+    if (const Status started = StartAll(); !started.ok()) {
+      SignalAll(SIGKILL);
+      Drive();
+      return started;
+    }
+    Drive();
+    return exit_code_.value_or(0);
+  }
+
+ private:
+  Status StartAll();
+  void Drive();
+  bool OutputIsOpen() const;
+  void WaitForEvents();
+  void ReadStream(Stream* stream);
+  void Write(const Stream& stream, const std::string& text);
+  void OnSignal(int signal);
+  void ReapChildren();
+  void OnRankEnded(size_t rank, const siginfo_t& how);
+  void SignalAll(int signal);
+  void CheckTimes();
+  std::string WhoRuns() const;
+  int Alive() const;
+
+  const LaunchOptions& options_;
+  const Clock& clock_;
+  JobSignals signals_;
+  Guardian guardian_;
+  EndOfJob end_;
+  Deadline timeout_;
+  Deadline drained_ = Deadline::Never();  // set when the last rank has ended
+  bool interrupted_ = false;
+  std::vector<Rank> ranks_;
+  std::vector<Stream> streams_;
+  std::optional<int> exit_code_;  // of whatever went wrong first
+};
+
+void Say(const std::string& text) { WriteFully(STDERR_FILENO, "gradwire run: " + text + "\n"); }
+
+Status Job::StartAll() {
+  for (size_t r = 0; r < options_.ranks.size(); ++r) {
+    StatusOr<RankProcess> started =
+        StartRank(options_.command, options_.ranks[r], static_cast<int>(r));
+    if (!started.ok()) return started.status();
+    guardian_.NoteStarted(started->pid);
+    ranks_.push_back({started->pid});
+    const std::string prefix = r == 0 ? "" : fmt::format("[{}] ", r);
+    streams_.push_back({std::move(started->out), STDOUT_FILENO, LineRelay(prefix)});
+    streams_.push_back({std::move(started->err), STDERR_FILENO, LineRelay(prefix)});
+  }
+  return Status::Ok();
+}
+
+int Job::Alive() const {
+  return static_cast<int>(
+      std::count_if(ranks_.begin(), ranks_.end(), [](auto& r) { return r.alive; }));
+}
+
+bool Job::OutputIsOpen() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](auto& s) { return s.source.valid(); });
+}
+
+void Job::Drive() {
+  while (Alive() > 0 || (OutputIsOpen() && !drained_.Expired(clock_))) {
+    WaitForEvents();
+    CheckTimes();
+    if (Alive() == 0 && drained_.never()) drained_ = Deadline::After(clock_, kDrainNs);
+  }
+  for (Stream& stream : streams_) Write(stream, stream.relay.Finish());
+}
+
+void Job::WaitForEvents() {
+  std::vector<pollfd> waits = {{signals_.fd(), POLLIN, 0}};
+  // A closed stream's -1 is what poll takes for "not this one".
+  for (const Stream& stream : streams_) waits.push_back({stream.source.get(), POLLIN, 0});
+  const Deadline until = Earlier(Earlier(end_.next(), timeout_), drained_);
+  if (poll(waits.data(), waits.size(), until.PollTimeoutMs(clock_)) <= 0) return;
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (waits[i + 1].revents != 0) ReadStream(&streams_[i]);
+  }
+  while (const int signal = signals_.Take()) OnSignal(signal);
+}
+
+void Job::ReadStream(Stream* stream) {
+  char buffer[64 << 10];
+  const ssize_t n =
+      RetryOnSignal([&] { return read(stream->source.get(), buffer, sizeof buffer); });
+  if (n > 0) {
+    Write(*stream, stream->relay.Append({buffer, static_cast<size_t>(n)}));
+  } else {
+    Write(*stream, stream->relay.Finish());
+    stream->source.Close();
+  }
+}
+
+void Job::Write(const Stream& stream, const std::string& text) {
+  if (text.empty() || WriteFully(stream.target, text) || errno != EPIPE) return;
+  // Nobody reads any more, as in `gradwire run ... | head`: end as a single program would.
+  if (!exit_code_) exit_code_ = 128 + SIGPIPE;
+  end_.BeginNow();
+}
+
+void Job::OnSignal(int signal) {
+  if (signal == SIGCHLD) return ReapChildren();
+  if (interrupted_) {
+    end_.Hurry();
+  } else {
+    interrupted_ = true;
+    SignalAll(signal);
+    end_.Begin();
+  }
+}
+
+void Job::ReapChildren() {
+  // WNOWAIT: while it is a zombie, the number of its process group is nobody else's.
+  siginfo_t how{};
+  while (waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid != 0) {
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].alive && ranks_[r].pid == how.si_pid) OnRankEnded(r, how);
+    }
+    waitpid(how.si_pid, nullptr, 0);
+    how = {};
+  }
+}
+
+void Job::OnRankEnded(size_t rank, const siginfo_t& how) {
+  kill(-ranks_[rank].pid, SIGKILL);  // what it has started and left behind
+  guardian_.NoteEnded(ranks_[rank].pid);
+  ranks_[rank].alive = false;
+  const bool exited = how.si_code == CLD_EXITED;
+  if (exited && how.si_status == 0) return;
+  if (!exit_code_) {
+    exit_code_ = exited ? how.si_status : 128 + how.si_status;
+    const std::string what = exited ? fmt::format("ended with exit code {}", how.si_status)
+                                    : fmt::format("was killed by signal {} ({})", how.si_status,
+                                                  strsignal(how.si_status));
+    const std::string others =
+        Alive() == 0 || end_.begun()
+            ? ""
+            : fmt::format("; the others have {:g} s to report", 1e-9 * options_.grace_ns);
+    Say(fmt::format("rank {} (process {}) {}{}", rank, ranks_[rank].pid, what, others));
+  }
+  end_.Begin();
+}
+
+void Job::SignalAll(int signal) {
+  for (const Rank& rank : ranks_) {
+    if (rank.alive) kill(-rank.pid, signal);
+  }
+}
+
+std::string Job::WhoRuns() const {
+  std::vector<size_t> running;
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    if (ranks_[r].alive) running.push_back(r);
+  }
+  return fmt::format("rank{} {}", running.size() == 1 ? "" : "s", fmt::join(running, ", "));
+}
+
+void Job::CheckTimes() {
+  if (timeout_.Expired(clock_)) {
+    timeout_ = Deadline::Never();
+    if (Alive() > 0) {
+      Say(fmt::format("time-out: {} still running after {:g} s", WhoRuns(),
+                      1e-9 * options_.timeout_ns));
+      if (!exit_code_) exit_code_ = kTimeoutExitCode;
+      end_.BeginNow();
+    }
+  }
+  if (const int signal = end_.TakeDueSignal(); signal != 0 && Alive() > 0) {
+    Say(fmt::format("sending {} to {}", signal == SIGTERM ? "SIGTERM" : "SIGKILL", WhoRuns()));
+    SignalAll(signal);
+  }
+}
+
+}  // namespace
+
+StatusOr<int> Launch(const LaunchOptions& options, const Clock& clock) {
+  return Job(options, clock).Run();
+}
+
+}  // namespace gradwire

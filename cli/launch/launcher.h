@@ -1,0 +1,38 @@
+// Runs one process per rank until all have ended: passes on what they write, forwards signals, and
+// ends the others when one fails.
+#ifndef GRADWIRE_CLI_LAUNCH_LAUNCHER_H_
+#define GRADWIRE_CLI_LAUNCH_LAUNCHER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "cli/launch/rank_process.h"
+
+namespace gradwire {
+
+struct LaunchOptions {
+  std::vector<std::string> command;      // not empty
+  std::vector<RankSetup> ranks;          // one each
+  int64_t timeout_ns = 0;                // for all of it; 0: none
+  int64_t grace_ns = 15 * kNsPerSecond;  // that the others have after a failure or a signal
+};
+
+inline constexpr int kTimeoutExitCode = 124;
+
+// Output: rank 0's lines as they are, the others' with "[rank] " in front, standard output and
+// error kept apart. SIGINT, SIGTERM and SIGHUP go to all ranks; a second one kills them.
+//
+// Returns the exit code of the job: that of the rank that failed first, 128 + n for one that died
+// of signal n, 124 for a time-out, 0 if all ranks returned 0. Errors: a command that cannot be
+// started (gwInvalidArgument), or the system (gwSystemError); no rank is left then.
+//
+// Call it from a process with one thread, once at a time: it takes SIGCHLD and the signals above
+// for itself while it runs, and reaps every child.
+StatusOr<int> Launch(const LaunchOptions& options, const Clock& clock);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_LAUNCH_LAUNCHER_H_

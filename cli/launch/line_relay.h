@@ -1,0 +1,34 @@
+// Cuts what a rank writes into whole lines and marks them, so that lines of several ranks do not
+// mix.
+#ifndef GRADWIRE_CLI_LAUNCH_LINE_RELAY_H_
+#define GRADWIRE_CLI_LAUNCH_LINE_RELAY_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gradwire {
+
+class LineRelay {
+ public:
+  // A longer line is passed on in pieces, each marked like a line of its own.
+  static constexpr size_t kMaxLineBytes = 64 << 10;
+
+  // `prefix` goes before every line.
+  explicit LineRelay(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  // Takes what was read and returns what is to be written now: the lines that are complete.
+  std::string Append(std::string_view bytes);
+
+  // What is left when the rank has closed its end; ends in a line feed unless it is empty.
+  std::string Finish();
+
+ private:
+  std::string prefix_;
+  std::string partial_;  // without a line feed
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_LAUNCH_LINE_RELAY_H_

@@ -1,0 +1,42 @@
+#include "cli/launch/line_relay.h"
+
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+TEST(LineRelay, PassesWholeLinesOnly) {
+  LineRelay relay("[1] ");
+  EXPECT_EQ(relay.Append("ab"), "");
+  EXPECT_EQ(relay.Append("c\nde"), "[1] abc\n");
+  EXPECT_EQ(relay.Append("\n\nf\ng"), "[1] de\n[1] \n[1] f\n");
+  EXPECT_EQ(relay.Finish(), "[1] g\n");
+  EXPECT_EQ(relay.Finish(), "");
+}
+
+TEST(LineRelay, WithoutPrefixBytesComeAsTheyAre) {
+  LineRelay relay("");
+  EXPECT_EQ(relay.Append("one\ntwo\n"), "one\ntwo\n");
+  EXPECT_EQ(relay.Finish(), "");
+}
+
+TEST(LineRelay, AnEndlessLineIsPassedOnInPieces) {
+  LineRelay relay("> ");
+  const std::string endless(2 * LineRelay::kMaxLineBytes + 5, 'x');
+  const std::string piece = "> " + std::string(LineRelay::kMaxLineBytes, 'x') + "\n";
+  EXPECT_EQ(relay.Append(endless), piece + piece);
+  EXPECT_EQ(relay.Append("\n"), "> xxxxx\n");
+}
+
+TEST(LineRelay, TheSameTextHoweverItIsCut) {
+  const std::string text = "a\n\nbcd\nefgh\n";
+  for (size_t step = 1; step <= text.size(); ++step) {
+    LineRelay relay("- ");
+    std::string out;
+    for (size_t at = 0; at < text.size(); at += step) out += relay.Append(text.substr(at, step));
+    EXPECT_EQ(out + relay.Finish(), "- a\n- \n- bcd\n- efgh\n") << step;
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,51 @@
+#include "cli/launch/posix.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace gradwire {
+namespace {
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+void UniqueFd::Close() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+Status Pipe::Open() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("cannot open a pipe", errno);
+  read_end = UniqueFd(ends[0]);
+  write_end = UniqueFd(ends[1]);
+  return Status::Ok();
+}
+
+Status SystemError(std::string_view what, int error) {
+  return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)));
+}
+
+bool WriteFully(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = RetryOnSignal([&] { return write(fd, text.data(), text.size()); });
+    if (n < 0) return false;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+void ExecCommand(const std::vector<std::string>& command) {
+  execvp(command[0].c_str(), Pointers(command).data());
+}
+
+}  // namespace gradwire

@@ -1,0 +1,122 @@
+#include "cli/netlab/netlab.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "cli/launch/posix.h"
+
+namespace gradwire {
+namespace {
+
+// Neighbour discovery and router solicitations would add to the counters.
+void SwitchIpv6Off() {
+  for (const char* which : {"all", "default"}) {
+    std::ofstream(fmt::format("/proc/sys/net/ipv6/conf/{}/disable_ipv6", which)) << "1";
+  }
+}
+
+std::string ShapeCommand(const std::string& interface, const Shaping& shaping) {
+  return fmt::format("qdisc add dev {} root tbf rate {}bit burst {} limit {}\n", interface,
+                     shaping.rate_bits_per_s, shaping.burst_bytes, shaping.limit_bytes);
+}
+
+}  // namespace
+
+StatusOr<InterfaceCounters> ParseInterfaceCounters(std::string_view proc_net_dev,
+                                                   std::string_view interface) {
+  std::istringstream lines{std::string(proc_net_dev)};
+  for (std::string line; std::getline(lines, line);) {
+    const size_t colon = line.find(':');
+    const size_t name = line.find_first_not_of(' ');
+    if (colon == line.npos || line.substr(name, colon - name) != interface) continue;
+    std::istringstream numbers(line.substr(colon + 1));
+    int64_t column[16] = {};
+    for (int64_t& value : column) numbers >> value;
+    if (!numbers) break;
+    return InterfaceCounters{.rx_bytes = column[0],
+                             .rx_packets = column[1],
+                             .rx_dropped = column[3],
+                             .tx_bytes = column[8],
+                             .tx_packets = column[9],
+                             .tx_dropped = column[11]};
+  }
+  return Status(gwSystemError, fmt::format("no counters of interface {}", interface));
+}
+
+std::string CountersJson(const std::string& rate, const std::vector<InterfaceCounters>& by_rank) {
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (const InterfaceCounters& c : by_rank) {
+    ranks.push_back({{"rank", ranks.size()},
+                     {"tx_bytes", c.tx_bytes},
+                     {"tx_packets", c.tx_packets},
+                     {"tx_dropped", c.tx_dropped},
+                     {"rx_bytes", c.rx_bytes},
+                     {"rx_packets", c.rx_packets},
+                     {"rx_dropped", c.rx_dropped}});
+  }
+  nlohmann::ordered_json all = {{"schema_version", 1}, {"netlab", rate}, {"ranks", ranks}};
+  if (rate.empty()) all["netlab"] = nullptr;
+  return all.dump(2) + "\n";
+}
+
+StatusOr<Netlab> Netlab::Create(int ranks, const Shaping& shaping) {
+  Netlab lab;
+  StatusOr<NetNamespace> bridge = NetNamespace::Create();
+  if (!bridge.ok()) return bridge.status();
+  GW_RETURN_IF_ERROR(bridge->Inside([] {
+    SwitchIpv6Off();
+    return Status::Ok();
+  }));
+  GW_RETURN_IF_ERROR(bridge->Run({"ip", "-batch", "-"},
+                                 "link add br0 type bridge\n"
+                                 "link set br0 up\n"));
+  for (int rank = 0; rank < ranks; ++rank) {
+    GW_RETURN_IF_ERROR(lab.AddRank(rank, shaping, *bridge));
+  }
+  lab.bridge_.push_back(std::move(*bridge));
+  return lab;
+}
+
+Status Netlab::AddRank(int rank, const Shaping& shaping, const NetNamespace& bridge) {
+  StatusOr<NetNamespace> mine = NetNamespace::Create();
+  if (!mine.ok()) return mine.status();
+  GW_RETURN_IF_ERROR(mine->Inside([] {
+    SwitchIpv6Off();
+    return Status::Ok();
+  }));
+  const std::string port = fmt::format("v{}", rank);
+  GW_RETURN_IF_ERROR(
+      bridge.Run({"ip", "-batch", "-"},
+                 fmt::format("link add {0} type veth peer name {1} netns /proc/self/fd/{2}\n"
+                             "link set {0} master br0 up\n",
+                             port, kInterface, mine->fd()),
+                 mine->fd()));
+  GW_RETURN_IF_ERROR(mine->Run({"ip", "-batch", "-"}, fmt::format("link set lo up\n"
+                                                                  "addr add {0}/16 dev {1}\n"
+                                                                  "link set {1} up\n",
+                                                                  Address(rank), kInterface)));
+  GW_RETURN_IF_ERROR(bridge.Run({"tc", "-batch", "-"}, ShapeCommand(port, shaping)));
+  GW_RETURN_IF_ERROR(mine->Run({"tc", "-batch", "-"}, ShapeCommand(kInterface, shaping)));
+  ranks_.push_back(std::move(*mine));
+  return Status::Ok();
+}
+
+std::string Netlab::Address(int rank) { return fmt::format("10.77.0.{}", rank + 1); }
+
+StatusOr<InterfaceCounters> Netlab::Counters(int rank) const {
+  std::string text;
+  GW_RETURN_IF_ERROR(ranks_[static_cast<size_t>(rank)].Inside([&] {
+    std::ifstream file("/proc/self/net/dev");
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    return Status::Ok();
+  }));
+  return ParseInterfaceCounters(text, kInterface);
+}
+
+}  // namespace gradwire

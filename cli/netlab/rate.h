@@ -1,0 +1,30 @@
+// The rate of a shaped link as users write it, and how the kernel's token bucket is set for it.
+#ifndef GRADWIRE_CLI_NETLAB_RATE_H_
+#define GRADWIRE_CLI_NETLAB_RATE_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace gradwire {
+
+// "200mbit", "1gbit", "2.5gbit", "56kbit", any case: bits per second, powers of 1000 as `tc` and
+// network cards count. gwInvalidArgument: no such text, or outside 64 kbit/s ... 1 Tbit/s.
+StatusOr<int64_t> ParseRate(std::string_view text);
+
+// Settings of `tc qdisc tbf`.
+struct Shaping {
+  int64_t rate_bits_per_s = 0;
+  int64_t burst_bytes = 0;  // passes unshaped after a pause
+  int64_t limit_bytes = 0;  // queue; what does not fit is dropped
+};
+
+// Burst: 2 ms of the rate, at least 16 KiB (10 full frames; larger segments are cut by the shaper
+// itself). Limit: 50 ms of the rate, 512 KiB to 32 MiB: several senders that meet at one receiver
+// fill it.
+Shaping ShapingFor(int64_t rate_bits_per_s);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_NETLAB_RATE_H_

@@ -1,0 +1,42 @@
+#include "cli/netlab/rate.h"
+
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+TEST(ParseRate, TakesWhatTcTakes) {
+  EXPECT_EQ(*ParseRate("200mbit"), 200'000'000);
+  EXPECT_EQ(*ParseRate("1gbit"), 1'000'000'000);
+  EXPECT_EQ(*ParseRate("10Gbit"), 10'000'000'000);
+  EXPECT_EQ(*ParseRate("2.5gbit"), 2'500'000'000);
+  EXPECT_EQ(*ParseRate("64kbit"), 64'000);
+  EXPECT_EQ(*ParseRate("1tbit"), 1'000'000'000'000);
+}
+
+TEST(ParseRate, RefusesEverythingElse) {
+  for (const char* text : {"", "gbit", "1", "1g", "1 gbit", "-1gbit", "0gbit", "1gbits", "1gbyte",
+                           "nangbit", "infgbit", "1e3mbit", "2tbit", "63kbit", "1gbit "}) {
+    const StatusOr<int64_t> rate = ParseRate(text);
+    ASSERT_FALSE(rate.ok()) << text;
+    EXPECT_EQ(rate.status().code(), gwInvalidArgument) << text;
+  }
+}
+
+TEST(ShapingFor, BurstIsTwoMillisecondsButNeverLessThanTenFrames) {
+  EXPECT_EQ(ShapingFor(1'000'000'000).burst_bytes, 250'000);
+  EXPECT_EQ(ShapingFor(200'000'000).burst_bytes, 50'000);
+  EXPECT_EQ(ShapingFor(1'000'000).burst_bytes, 16384);
+}
+
+TEST(ShapingFor, TheQueueHoldsMoreThanTheBurst) {
+  for (int64_t rate = 64'000; rate <= 1'000'000'000'000; rate *= 10) {
+    const Shaping shaping = ShapingFor(rate);
+    EXPECT_GE(shaping.limit_bytes, 512 << 10) << rate;
+    EXPECT_LE(shaping.limit_bytes, 32 << 20) << rate;
+    EXPECT_GT(shaping.limit_bytes, shaping.burst_bytes / 100) << rate;
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,184 @@
+#include "cli/run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "base/clock.h"
+#include "cli/arguments.h"
+#include "cli/launch/launcher.h"
+#include "cli/launch/rank_variables.h"
+#include "cli/netlab/netlab.h"
+#include "cli/netlab/rate.h"
+#include "cli/subcommand.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kMaxRanks = 1024;
+constexpr char kLoopback[] = "127.0.0.1";
+// Any port is free in a network of one's own.
+constexpr int kNetlabRootPort = 29400;
+constexpr int kNetlabMasterPort = 29500;
+
+constexpr char kDescription[] =
+    "Starts N ranks of a program on this machine, tells each who it is, passes on what they write\n"
+    "and ends the others when one fails. The exit code is that of the rank that failed first,\n"
+    "128 + n for one that died of signal n, 124 after a time-out.\n\n"
+    "usage:   gradwire run -n N [OPTIONS] -- COMMAND [ARGS]\n"
+    "example: gradwire run -n 4 --netlab 1gbit -- gradwire perf -b 1M -e 64M -x 'qsgd(bits=4)'";
+
+struct RunOptions {
+  int ranks = 1;
+  std::string netlab;    // rate as the user wrote it; empty: no test network
+  double timeout_s = 0;  // 0: none
+  double grace_s = 15;
+  std::string counters_path;
+  std::vector<std::string> command;
+};
+
+// An exit code where the command ends here.
+std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions* options) {
+  SplitArguments split = SplitAtDashes(args);
+  CLI::App app(kDescription, "gradwire run");
+  app.add_option("-n,--ranks", options->ranks, "number of ranks")
+      ->required()
+      ->check(CLI::Range(1, kMaxRanks));
+  app.add_option("--netlab", options->netlab,
+                 "give each rank a network of its own, shaped to this rate (200mbit, 1gbit)");
+  app.add_option("--timeout", options->timeout_s, "seconds until all ranks are ended; 0: never")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--grace", options->grace_s,
+                 "seconds the others have after a failure or a signal; default 15")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--counters", options->counters_path,
+                 "with --netlab: write each rank's interface counters as JSON; - is stdout");
+  if (const auto code = ParseArguments(&app, split.options)) return code;
+  options->command = std::move(split.command);
+  if (!options->command.empty()) return std::nullopt;
+  fmt::print(stderr, "gradwire run: no command; write it behind --\n");
+  return kExitUsage;
+}
+
+int Report(const Status& status) {
+  fmt::print(stderr, "gradwire run: {}\n", status.ToString());
+  return status.code() == gwInvalidArgument ? kExitUsage : kExitFailed;
+}
+
+// The test network, or none with a line on standard error that says why.
+std::optional<Netlab> MakeNetlab(const RunOptions& options, int64_t rate) {
+  StatusOr<Netlab> lab = Netlab::Create(options.ranks, ShapingFor(rate));
+  if (lab.ok()) return std::move(*lab);
+  fmt::print(stderr, "gradwire run: NOT SHAPED to {}: the ranks talk over loopback, because {}\n",
+             options.netlab, lab.status().ToString());
+  return std::nullopt;
+}
+
+StatusOr<JobAddress> MakeJobAddress(int ranks, bool in_netlab) {
+  StatusOr<std::string> secret = MakeSecret();
+  if (!secret.ok()) return secret.status();
+  JobAddress job{.ranks = ranks, .secret = *secret};
+  if (in_netlab) {
+    job.host = Netlab::Address(0);
+    job.root_port = kNetlabRootPort;
+    job.master_port = kNetlabMasterPort;
+    return job;
+  }
+  job.host = kLoopback;
+  for (int* port : {&job.root_port, &job.master_port}) {
+    StatusOr<int> found = FindFreePort(kLoopback);
+    if (!found.ok()) return found.status();
+    *port = *found;
+  }
+  return job;
+}
+
+// "gradwire" in the command is this one, wherever it lies.
+std::string PathForRanks() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const char* path = std::getenv("PATH");
+  return PathWithFirst(self.parent_path().string(), path != nullptr ? path : "/usr/bin:/bin");
+}
+
+std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& job,
+                                 const std::optional<Netlab>& lab) {
+  std::vector<RankSetup> ranks;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    RankSetup setup{.variables = RankVariables(job, rank)};
+    setup.variables.emplace_back("PATH", PathForRanks());
+    if (!options.netlab.empty()) {
+      const std::string rate = lab ? options.netlab : "";
+      const std::string interface = lab ? Netlab::kInterface : "lo";
+      for (auto& variable : SeparateHostVariables(rank, interface, rate)) {
+        setup.variables.push_back(std::move(variable));
+      }
+    }
+    if (lab) setup.net_namespace_fd = lab->namespace_fd(rank);
+    ranks.push_back(std::move(setup));
+  }
+  return ranks;
+}
+
+Status WriteCounters(const RunOptions& options, const std::optional<Netlab>& lab) {
+  std::vector<InterfaceCounters> by_rank;
+  for (int rank = 0; lab && rank < options.ranks; ++rank) {
+    StatusOr<InterfaceCounters> counters = lab->Counters(rank);
+    if (!counters.ok()) return counters.status();
+    by_rank.push_back(*counters);
+  }
+  const std::string text = CountersJson(lab ? options.netlab : "", by_rank);
+  if (options.counters_path == "-") {
+    fmt::print("{}", text);
+    return Status::Ok();
+  }
+  std::ofstream file(options.counters_path);
+  file << text;
+  file.close();
+  if (file) return Status::Ok();
+  return Status(gwSystemError, fmt::format("cannot write '{}'", options.counters_path));
+}
+
+StatusOr<int> Run(const RunOptions& options) {
+  int64_t rate_bits_per_s = 0;
+  if (!options.netlab.empty()) {
+    StatusOr<int64_t> rate = ParseRate(options.netlab);
+    if (!rate.ok()) return rate.status();
+    rate_bits_per_s = *rate;
+    if (options.ranks > Netlab::kMaxRanks) {
+      return Status(gwInvalidArgument,
+                    fmt::format("--netlab takes at most {} ranks", Netlab::kMaxRanks));
+    }
+  } else if (!options.counters_path.empty()) {
+    return Status(gwInvalidArgument, "--counters needs --netlab",
+                  "Without it the ranks share one interface and cannot be told apart");
+  }
+  std::optional<Netlab> lab;
+  if (rate_bits_per_s > 0) lab = MakeNetlab(options, rate_bits_per_s);
+  StatusOr<JobAddress> job = MakeJobAddress(options.ranks, lab.has_value());
+  if (!job.ok()) return job.status();
+  const LaunchOptions launch{.command = options.command,
+                             .ranks = MakeRanks(options, *job, lab),
+                             .timeout_ns = static_cast<int64_t>(options.timeout_s * 1e9),
+                             .grace_ns = static_cast<int64_t>(options.grace_s * 1e9)};
+  StatusOr<int> exit_code = Launch(launch, SteadyClock());
+  if (!exit_code.ok() || options.counters_path.empty()) return exit_code;
+  GW_RETURN_IF_ERROR(WriteCounters(options, lab));
+  return exit_code;
+}
+
+}  // namespace
+
+int RunCommand(std::span<const std::string> args) {
+  RunOptions options;
+  if (const auto code = ParseRunOptions(args, &options)) return *code;
+  const StatusOr<int> exit_code = Run(options);
+  return exit_code.ok() ? *exit_code : Report(exit_code.status());
+}
+
+}  // namespace gradwire
