@@ -14,11 +14,22 @@
 #include "transports/loopback/loopback_transport.h"
 #include "transports/transport.h"
 
+#ifdef GRADWIRE_HAVE_UCX
+#include "transports/ucx/ucx_transport.h"
+#endif
+
 namespace gradwire {
 
 std::span<const TransportRow> Transports() {
   static const std::array kRows = {
-      TransportRow{"loopback", "threads of one process", &MakeLoopbackTransport},
+#ifdef GRADWIRE_HAVE_UCX
+      TransportRow{.name = "ucx",
+                   .doc = "shared memory on a host, TCP between hosts; needs libucp.so.0",
+                   .make = &MakeUcxTransport,
+                   .host_matters = true},
+#endif
+      TransportRow{
+          .name = "loopback", .doc = "threads of one process", .make = &MakeLoopbackTransport},
   };
   return kRows;
 }
@@ -48,6 +59,17 @@ StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& spec,
   FaultPlan plan = faulty->plan;
   plan.seed = Hasher().Add(plan.seed).Add(options.rank).digest();
   return MakeFaulty(std::move(*inner), plan);
+}
+
+StatusOr<bool> HostMatters(const std::string& spec) {
+  if (IsFaultySpec(spec)) {
+    StatusOr<FaultySpec> faulty = ParseFaultySpec(spec);
+    if (!faulty.ok()) return faulty.status();
+    return HostMatters(faulty->inner);
+  }
+  StatusOr<const TransportRow*> row = FindTransport(spec);
+  if (!row.ok()) return row.status();
+  return (*row)->host_matters;
 }
 
 }  // namespace gradwire

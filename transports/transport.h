@@ -102,6 +102,9 @@ struct TransportRow {
   std::string doc;
   // An unusable transport is an error that names it and says why; there is no fall-back.
   StatusOr<std::unique_ptr<Transport>> (*make)(const TransportOptions&);
+  // Its address depends on TransportOptions::all_ranks_on_host, which is known only after the
+  // roster: a communicator then makes both ends, publishes both addresses and keeps one.
+  bool host_matters = false;
 };
 
 // All transports of this build, in order of preference for `auto`. transports/registry.cc.
@@ -113,6 +116,9 @@ StatusOr<const TransportRow*> FindTransport(const std::string& name);
 // gwInvalidArgument for a spec that is none.
 StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& spec,
                                                    const TransportOptions& options);
+
+// TransportRow::host_matters of the transport that a spec names.
+StatusOr<bool> HostMatters(const std::string& spec);
 
 }  // namespace gradwire
 

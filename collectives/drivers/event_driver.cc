@@ -1,0 +1,413 @@
+#include "collectives/drivers/event_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// The run's number travels in the top bits of the message number.
+constexpr int kRunShift = 24;
+constexpr uint32_t kMessageMask = (1u << kRunShift) - 1;
+
+constexpr int kSlotShift = 32;
+SendToken MakeToken(int slot, int32_t step) {
+  return static_cast<uint64_t>(slot) << kSlotShift | static_cast<uint32_t>(step);
+}
+
+RunKey KeyOf(const FrameHeader& h) {
+  return {h.op_seq, h.slice, static_cast<uint8_t>(h.message >> kRunShift),
+          (h.flags & kFramePointToPoint) != 0};
+}
+
+}  // namespace
+
+EventDriver::EventDriver(Transport* transport, const Options& options)
+    : transport_(transport),
+      options_(options),
+      keep_limit_(2 * options.window * options.max_message_bytes + (1 << 20)),
+      peers_(options.world_size) {}
+
+EventDriver::Run* EventDriver::FindRun(const RunKey& key) {
+  for (int slot : active_) {
+    if (slots_[slot]->spec.key == key) return slots_[slot].get();
+  }
+  return nullptr;
+}
+
+int EventDriver::FreeSlot() {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i]->live && slots_[i]->in_flight == 0) return static_cast<int>(i);
+  }
+  slots_.push_back(std::make_unique<Run>());
+  return static_cast<int>(slots_.size()) - 1;
+}
+
+void EventDriver::Start(const RunSpec& spec) {
+  const int slot = FreeSlot();
+  Run& run = *slots_[slot];
+  if (run.executor && run.spec.schedule == spec.schedule) {
+    run.executor->Reset();
+  } else {
+    run.executor = std::make_unique<Executor>(spec.schedule);
+  }
+  run.spec = spec;
+  run.live = true;
+  const size_t steps = spec.schedule->schedule.steps.size();
+  run.recvs.resize(steps);
+  for (RecvState& r : run.recvs) r.received = 0, r.expected = false;
+  run.sends.assign(steps, SendState{});
+  active_.push_back(slot);
+  TakeCommands(slot);
+  Replay(run);
+  Collect(slot);
+}
+
+// Fragments that came before the run was admitted.
+void EventDriver::Replay(Run& run) {
+  const RunKey key = run.spec.key;
+  for (size_t left = kept_.size(); left > 0 && !error_; --left) {
+    Kept kept = std::move(kept_.front());
+    kept_.pop_front();
+    if (kept.header.turn == turn_ && KeyOf(kept.header) == key) {
+      peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
+      Receive(run, kept.peer, kept.header,
+              {kept.bytes.data(), static_cast<int64_t>(kept.bytes.size())});
+    } else {
+      kept_.push_back(std::move(kept));
+    }
+  }
+}
+
+void EventDriver::BeginTurn(uint16_t turn) {
+  turn_ = turn;
+  completed_below_ = 0;
+  std::erase_if(kept_, [&](const Kept& kept) {
+    if (kept.header.turn == turn) return false;
+    peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
+    return true;
+  });
+}
+
+void EventDriver::CancelAll(const Status& status) {
+  const std::vector<int> active = active_;
+  for (int slot : active) {
+    Run& run = *slots_[slot];
+    transport_->Cancel(run.spec.key.op_seq);
+    finished_.push_back({run.spec.key, status});
+    run.live = false;
+  }
+  active_.clear();
+  computes_.clear();
+  for (PeerState& peer : peers_) peer.sends.clear(), peer.sealed = false;
+  std::erase_if(kept_, [&](const Kept& kept) {
+    if (kept.header.turn != turn_) return false;
+    peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
+    return true;
+  });
+}
+
+bool EventDriver::Poll() {
+  bool moved = transport_->Progress(this) > 0;
+  for (size_t i = 0; i < active_.size(); ++i) TakeCommands(active_[i]);
+  moved |= PumpSends();
+  moved |= ComputeOnce();
+  for (size_t i = active_.size(); i-- > 0;) Collect(active_[i]);
+  return moved;
+}
+
+void EventDriver::TakeCommands(int slot) {
+  Run& run = *slots_[slot];
+  commands_.clear();
+  run.executor->TakeReady(&commands_);
+  // Expect may complete a receive whose fragments are all here, and that makes more steps ready.
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    const Command command = commands_[i];
+    const Step& step = run.spec.schedule->schedule.steps[command.step];
+    switch (command.kind) {
+      case Command::Kind::kSend: peers_[step.peer].sends.push_back({slot, command.step}); break;
+      case Command::Kind::kCompute: computes_.push_back({slot, command.step}); break;
+      case Command::Kind::kExpect:
+        Expect(run, command.step);
+        run.executor->TakeReady(&commands_);
+        break;
+    }
+  }
+}
+
+void EventDriver::Expect(Run& run, int32_t step) {
+  RecvState& recv = run.recvs[step];
+  recv.expected = true;
+  if (recv.received > 0) Consume(run, step, 0, {recv.staging.data(), recv.received});
+  const Region& dst = run.spec.schedule->schedule.steps[step].dst;
+  const int64_t message_bytes = run.spec.work->MessageBytes(dst);
+  // A message of no bytes is complete when its bare header came; -1 marks that it did (see
+  // Receive).
+  if (recv.received == message_bytes && message_bytes > 0)
+    run.executor->Complete(step, Status(), message_bytes);
+  if (recv.received == -1) run.executor->Complete(step, Status(), 0);
+}
+
+void EventDriver::Consume(Run& run, int32_t step_index, int64_t offset, ConstBytes fragment) {
+  const Step& step = run.spec.schedule->schedule.steps[step_index];
+  if (step.kind == StepKind::kRecvReduce) {
+    run.spec.work->Combine(step, offset, fragment);
+  } else {
+    std::memcpy(run.spec.work->Memory(step.dst).data + offset, fragment.data, fragment.size);
+  }
+}
+
+void EventDriver::Fail(int peer, const RunKey& key, Status status) {
+  if (error_) return;
+  error_ = ProtocolError{std::move(status).WithRank(options_.rank).WithPeer(peer), peer, key};
+}
+
+void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) {
+  const FrameExpectation expected = {options_.job, options_.epoch, options_.world_size,
+                                     options_.max_message_bytes};
+  Status why;
+  switch (CheckFrame(header, fragment, expected, &why)) {
+    case FrameVerdict::kValid: break;
+    case FrameVerdict::kStale: ++counters_.stale_frames; return;
+    case FrameVerdict::kCorrupt: return Fail(peer, KeyOf(header), std::move(why));
+  }
+  if (header.src != peer) {
+    return Fail(
+        peer, KeyOf(header),
+        Status(gwDataCorrupt,
+               fmt::format("a frame from rank {} claims to come from rank {}", peer, header.src)));
+  }
+  counters_.received_bytes += fragment.size + static_cast<int64_t>(sizeof(FrameHeader));
+  Accept(peer, header, fragment);
+}
+
+void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragment) {
+  const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(header.turn - turn_));
+  const RunKey key = KeyOf(header);
+  if (ahead < 0) {
+    ++counters_.stale_frames;
+    return;
+  }
+  if (ahead > 1) {
+    return Fail(
+        peer, key,
+        Status(gwDataCorrupt,
+               fmt::format("a frame is {} turns ahead; nobody can be more than one", ahead)));
+  }
+  if (ahead == 1) return Keep(peer, header, fragment);
+  if (Run* run = FindRun(key)) return Receive(*run, peer, header, fragment);
+  if (!key.point_to_point && static_cast<int32_t>(header.op_seq - completed_below_) < 0) {
+    return Fail(peer, key,
+                Status(gwMismatch,
+                       fmt::format("rank {} still sends for operation #{}, which is complete here",
+                                   peer, header.op_seq)));
+  }
+  Keep(peer, header, fragment);
+}
+
+void EventDriver::Keep(int peer, const FrameHeader& header, ConstBytes fragment) {
+  PeerState& state = peers_[peer];
+  state.kept_bytes += fragment.size;
+  if (state.kept_bytes > keep_limit_) {
+    return Fail(
+        peer, KeyOf(header),
+        Status(gwMismatch, fmt::format("rank {} runs further ahead than the window allows", peer),
+               "All ranks must submit the same operations in the same order"));
+  }
+  counters_.staged_bytes += fragment.size;
+  kept_.push_back(
+      {peer, header, std::vector<std::byte>(fragment.data, fragment.data + fragment.size)});
+}
+
+void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment) {
+  if (header.signature != run.spec.signature) {
+    return Fail(peer, run.spec.key,
+                Status(gwMismatch,
+                       fmt::format("rank {} runs another operation as #{}", peer, header.op_seq)));
+  }
+  const int32_t step =
+      run.spec.schedule->FindRecv(peer, static_cast<int32_t>(header.message & kMessageMask));
+  if (step < 0 || run.executor->IsComplete(step)) {
+    return Fail(peer, run.spec.key,
+                Status(gwDataCorrupt, fmt::format("message {} is not awaited from rank {}",
+                                                  header.message & kMessageMask, peer)));
+  }
+  RecvState& recv = run.recvs[step];
+  const int64_t message_bytes =
+      run.spec.work->MessageBytes(run.spec.schedule->schedule.steps[step].dst);
+  if (header.message_bytes != message_bytes || header.offset != recv.received ||
+      (fragment.size == 0 && message_bytes != 0)) {
+    return Fail(peer, run.spec.key,
+                Status(gwDataCorrupt,
+                       fmt::format("message {} of rank {} has {} bytes at {}, expected {} at {}",
+                                   header.message & kMessageMask, peer, header.message_bytes,
+                                   header.offset, message_bytes, recv.received)));
+  }
+  if (message_bytes == 0) {
+    recv.received = -1;
+    if (recv.expected) run.executor->Complete(step, Status(), 0);
+    return;
+  }
+  if (recv.expected) {
+    Consume(run, step, recv.received, fragment);
+  } else {
+    counters_.staged_bytes += fragment.size;
+    if (Status s = recv.staging.EnsureBytes(message_bytes); !s.ok())
+      return Fail(peer, run.spec.key, std::move(s));
+    std::memcpy(recv.staging.data() + recv.received, fragment.data, fragment.size);
+  }
+  recv.received += fragment.size;
+  if (recv.expected && recv.received == message_bytes)
+    run.executor->Complete(step, Status(), message_bytes);
+}
+
+bool EventDriver::PumpSends() {
+  bool moved = false;
+  for (int peer = 0; peer < options_.world_size; ++peer) moved |= PumpPeer(peer);
+  return moved;
+}
+
+bool EventDriver::PumpPeer(int peer) {
+  PeerState& state = peers_[peer];
+  bool moved = false;
+  bool full = false;
+  while (!state.sends.empty() && !full) {
+    PendingSend& pending = state.sends.front();
+    moved |= OfferFragments(peer, &pending, &full);
+    if (slots_[pending.slot]->sends[pending.step].offered_all) state.sends.pop_front();
+  }
+  return moved;
+}
+
+FrameHeader EventDriver::HeaderFor(const Run& run, int32_t message) const {
+  const RunKey& key = run.spec.key;
+  return {.turn = turn_,
+          .flags = static_cast<uint16_t>(key.point_to_point ? kFramePointToPoint : 0),
+          .src = static_cast<uint16_t>(options_.rank),
+          .epoch = options_.epoch,
+          .job = options_.job,
+          .op_seq = key.op_seq,
+          .slice = key.slice,
+          .message = static_cast<uint32_t>(message) | static_cast<uint32_t>(key.run) << kRunShift,
+          .signature = run.spec.signature};
+}
+
+bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {
+  Run& run = *slots_[pending->slot];
+  SendState& send = run.sends[pending->step];
+  const Step& step = run.spec.schedule->schedule.steps[pending->step];
+  const ConstBytes source = run.spec.work->Memory(step.src);
+  PeerState& state = peers_[peer];
+  const SendToken token = MakeToken(pending->slot, pending->step);
+  bool moved = false;
+  do {
+    if (state.in_flight >= transport_->caps().fragments_in_flight || state.lost) {
+      *full = true;
+      return moved;
+    }
+    const int64_t bytes =
+        std::min<int64_t>(source.size - send.offered, transport_->caps().max_fragment_bytes);
+    const ConstBytes fragment = source.Sub(send.offered, bytes);
+    if (!state.sealed) {
+      state.header = HeaderFor(run, step.message);
+      state.header.message_bytes = static_cast<uint32_t>(source.size);
+      state.header.offset = static_cast<uint32_t>(send.offered);
+      state.header.fragment_bytes = static_cast<uint32_t>(bytes);
+      SealFrame(&state.header, fragment);
+      state.sealed = true;
+    }
+    // Counted before the call: a transport may complete a send while it accepts it.
+    ++send.in_flight, ++run.in_flight, ++state.in_flight, ++outstanding_sends_;
+    if (transport_->TrySend(peer, state.header, fragment, token) != SendOutcome::kAccepted) {
+      --send.in_flight, --run.in_flight, --state.in_flight, --outstanding_sends_;
+      *full = true;
+      return moved;
+    }
+    state.sealed = false;
+    if (send.offered == 0 && record_)
+      record_->push_back({peer, run.spec.key, step.message, source.size});
+    moved = true;
+    send.offered += bytes;
+    counters_.sent_bytes += bytes + static_cast<int64_t>(sizeof(FrameHeader));
+    ++counters_.sent_frames;
+  } while (send.offered < source.size);
+  send.offered_all = true;
+  return moved;
+}
+
+void EventDriver::OnSent(SendToken token) {
+  const auto step = static_cast<int32_t>(token & 0xffffffffu);
+  Run& run = *slots_[token >> kSlotShift];
+  --outstanding_sends_;
+  --run.in_flight;
+  --peers_[run.spec.schedule->schedule.steps[step].peer].in_flight;
+  if (!run.live) return;  // cancelled; the slot waits for its last fragments
+  SendState& send = run.sends[step];
+  --send.in_flight;
+  if (send.in_flight == 0 && send.offered_all) run.executor->Complete(step, Status(), send.offered);
+}
+
+void EventDriver::OnPeerLost(int peer, const Status& cause) {
+  peers_[peer].lost = true;
+  if (!lost_) lost_ = std::pair(peer, cause);
+}
+
+bool EventDriver::ComputeOnce() {
+  if (computes_.empty()) return false;
+  PendingCompute& compute = computes_.front();
+  Run& run = *slots_[compute.slot];
+  StatusOr<bool> finished =
+      run.spec.work->Compute(run.spec.schedule->schedule.steps[compute.step], &compute.cursor);
+  if (finished.ok() && !*finished) return true;
+  run.executor->Complete(compute.step, finished.status());
+  const int slot = compute.slot;
+  computes_.pop_front();
+  TakeCommands(slot);
+  return true;
+}
+
+void EventDriver::Collect(int slot) {
+  Run& run = *slots_[slot];
+  if (!run.live || !run.executor->done()) return;
+  finished_.push_back({run.spec.key, run.executor->status()});
+  run.live = false;
+  std::erase(active_, slot);
+  std::erase_if(computes_, [slot](const PendingCompute& c) { return c.slot == slot; });
+}
+
+std::optional<FinishedRun> EventDriver::TakeFinished() {
+  if (finished_.empty()) return std::nullopt;
+  FinishedRun run = std::move(finished_.front());
+  finished_.pop_front();
+  return run;
+}
+
+std::optional<ProtocolError> EventDriver::TakeProtocolError() {
+  return std::exchange(error_, std::nullopt);
+}
+
+std::optional<std::pair<int, Status>> EventDriver::TakeLostPeer() {
+  return std::exchange(lost_, std::nullopt);
+}
+
+int EventDriver::AwaitedPeer() const {
+  for (int slot : active_) {
+    if (int peer = slots_[slot]->executor->AwaitedPeer(); peer >= 0) return peer;
+  }
+  return -1;
+}
+
+std::string EventDriver::DescribeWaiting() const {
+  if (active_.empty()) return {};
+  const Run& run = *slots_[active_.front()];
+  const int peer = run.executor->AwaitedPeer();
+  std::string text =
+      fmt::format("slice {} of operation #{}", run.spec.key.slice, run.spec.key.op_seq);
+  if (peer >= 0) text += ": " + run.executor->progress(peer).ToString();
+  return text;
+}
+
+}  // namespace gradwire

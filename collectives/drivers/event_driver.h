@@ -1,0 +1,201 @@
+// EventDriver: runs schedules over a message transport. Commands of the executors go out, fragments
+// and completions come in. Sans threads: whoever calls Poll does the work.
+#ifndef GRADWIRE_COLLECTIVES_DRIVERS_EVENT_DRIVER_H_
+#define GRADWIRE_COLLECTIVES_DRIVERS_EVENT_DRIVER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/workspace.h"
+#include "collectives/drivers/slice_work.h"
+#include "collectives/executor.h"
+#include "transports/transport.h"
+
+namespace gradwire {
+
+// Names one run: slice of an operation, and which of the slice's runs (a scheme may need several).
+struct RunKey {
+  uint32_t op_seq = 0;
+  uint32_t slice = 0;
+  uint8_t run = 0;
+  bool point_to_point = false;
+  auto operator<=>(const RunKey&) const = default;
+};
+
+struct RunSpec {
+  RunKey key;
+  const PreparedSchedule* schedule = nullptr;  // outlives the run
+  SliceWork* work = nullptr;                   // outlives the run
+  uint64_t signature = 0;
+};
+
+struct FinishedRun {
+  RunKey key;
+  Status status;
+};
+
+// One message as it was really sent, for `gradwire perf --record`.
+struct SentMessage {
+  int dst = -1;
+  RunKey key;
+  int32_t message = 0;
+  int64_t bytes = 0;
+};
+
+struct DriverCounters {
+  int64_t sent_bytes = 0;  // headers included
+  int64_t sent_frames = 0;
+  int64_t received_bytes = 0;
+  int64_t stale_frames = 0;
+  int64_t staged_bytes =
+      0;  // copied aside because a dependency was not met or the run not admitted
+};
+
+// A frame that breaks the rules. The engine revokes the step.
+struct ProtocolError {
+  Status status;
+  int peer = -1;
+  RunKey key;
+};
+
+class EventDriver : public Sink {
+ public:
+  struct Options {
+    int rank = 0;
+    int world_size = 1;
+    uint64_t job = 0;
+    uint32_t epoch = 0;
+    int window = 4;                 // slices in flight
+    int64_t max_message_bytes = 0;  // S: no message of a correct peer is longer
+  };
+  // `transport` outlives the driver.
+  EventDriver(Transport* transport, const Options& options);
+
+  // Starts a run; fragments that came early are consumed. At most one run per key.
+  void Start(const RunSpec& spec);
+
+  // Moves everything once: transport, sends, at most one quantum of computing. True if anything
+  // moved. Never blocks.
+  bool Poll();
+
+  // Runs that ended since the last call, in order of ending.
+  std::optional<FinishedRun> TakeFinished();
+  // The first rule broken since the last call.
+  std::optional<ProtocolError> TakeProtocolError();
+  std::optional<std::pair<int, Status>> TakeLostPeer();
+
+  // Ends all runs with `status` and drops what was copied aside for this turn. Sources of sends not
+  // yet complete must stay alive until Quiet().
+  void CancelAll(const Status& status);
+  // No send is outstanding at the transport.
+  bool Quiet() const { return outstanding_sends_ == 0; }
+
+  // Begins a turn: frames kept for it are looked at again, those of earlier turns are dropped.
+  void BeginTurn(uint16_t turn);
+  uint16_t turn() const { return turn_; }
+
+  // All operations of this turn below `op_seq` are complete here: a frame for one is a mismatch.
+  void SetCompletedBelow(uint32_t op_seq) { completed_below_ = op_seq; }
+
+  const DriverCounters& counters() const { return counters_; }
+  // What the oldest run waits for: "sent 7 of 8, waits for peer 3 message 5"; empty: nothing is
+  // running.
+  std::string DescribeWaiting() const;
+  // The peer the oldest run waits for, -1: none.
+  int AwaitedPeer() const;
+  bool idle() const { return active_.empty(); }
+  // Non-null: every message whose sending begins is appended. Must outlive the driver or be reset.
+  void SetRecord(std::vector<SentMessage>* record) { record_ = record; }
+
+  void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) override;
+  void OnSent(SendToken token) override;
+  void OnPeerLost(int peer, const Status& cause) override;
+
+ private:
+  struct RecvState {
+    int64_t received = 0;   // bytes that arrived
+    bool expected = false;  // fragments are consumed in place
+    AlignedBuffer staging;  // what came before `expected`
+  };
+  struct SendState {
+    int64_t offered = 0;    // bytes handed to the transport
+    int32_t in_flight = 0;  // fragments not locally complete
+    bool offered_all = false;
+  };
+  struct Run {
+    RunSpec spec;
+    std::unique_ptr<Executor> executor;
+    std::vector<RecvState> recvs;  // per step
+    std::vector<SendState> sends;  // per step
+    int64_t in_flight = 0;         // fragments not locally complete, also after a cancel
+    bool live = false;             // a slot is free when not live and nothing is in flight
+  };
+  struct PendingSend {
+    int slot;
+    int32_t step;
+  };
+  struct PendingCompute {
+    int slot;
+    int32_t step;
+    int64_t cursor = 0;
+  };
+  struct Kept {  // a fragment of a run that is not admitted yet, or of the next turn
+    int peer;
+    FrameHeader header;
+    std::vector<std::byte> bytes;
+  };
+  struct PeerState {
+    std::deque<PendingSend> sends;
+    int32_t in_flight = 0;
+    int64_t kept_bytes = 0;
+    bool lost = false;
+    bool sealed = false;  // `header` is ready for the next fragment of sends.front(), which the
+                          // transport refused
+    FrameHeader header;
+  };
+
+  int FreeSlot();
+  Run* FindRun(const RunKey& key);
+  void Accept(int peer, const FrameHeader& header, ConstBytes fragment);
+  void Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment);
+  void Consume(Run& run, int32_t step, int64_t offset, ConstBytes fragment);
+  void Keep(int peer, const FrameHeader& header, ConstBytes fragment);
+  void Replay(Run& run);
+  void TakeCommands(int slot);
+  void Expect(Run& run, int32_t step);
+  bool PumpSends();
+  bool PumpPeer(int peer);
+  bool OfferFragments(int peer, PendingSend* pending, bool* full);
+  bool ComputeOnce();
+  void Collect(int slot);
+  void Fail(int peer, const RunKey& key, Status status);
+  FrameHeader HeaderFor(const Run& run, int32_t message) const;
+
+  Transport* const transport_;
+  const Options options_;
+  const int64_t keep_limit_;
+  std::vector<std::unique_ptr<Run>> slots_;
+  std::vector<int> active_;  // slots in order of admission
+  std::vector<PeerState> peers_;
+  std::deque<PendingCompute> computes_;
+  std::deque<Kept> kept_;
+  std::deque<FinishedRun> finished_;
+  std::optional<ProtocolError> error_;
+  std::optional<std::pair<int, Status>> lost_;
+  std::vector<Command> commands_;
+  DriverCounters counters_;
+  std::vector<SentMessage>* record_ = nullptr;
+  int64_t outstanding_sends_ = 0;
+  uint32_t completed_below_ = 0;
+  uint16_t turn_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COLLECTIVES_DRIVERS_EVENT_DRIVER_H_

@@ -1,0 +1,133 @@
+#include "collectives/schemes/linear/linear_slice.h"
+
+#include <algorithm>
+
+#include "base/numeric.h"
+
+namespace gradwire {
+namespace {
+
+int64_t AlignUp(int64_t bytes) { return (bytes + kBufferAlign - 1) / kBufferAlign * kBufferAlign; }
+
+}  // namespace
+
+LinearSlice::LinearSlice(std::span<const TensorPart> parts, const PartContext& context,
+                         std::span<const Piece> slice, const PreparedSchedule* schedule)
+    : parts_(parts), context_(context), schedule_(schedule) {
+  for (const Piece& piece : slice) {
+    // Pieces are also the quanta of filling and absorbing.
+    for (int64_t first = 0; first < piece.elems; first += kPieceElems) {
+      const int64_t elems = std::min(kPieceElems, piece.elems - first);
+      pieces_.push_back(
+          {.piece = {.part = piece.part, .first = piece.first + first, .elems = elems}});
+    }
+  }
+}
+
+StatusOr<SliceAction> LinearSlice::Next() {
+  switch (state_) {
+    case State::kStart:
+      if (Status s = LayOut(); !s.ok()) return s;
+      if (Status s = BeginRound(); !s.ok()) return s;
+      state_ = State::kFilling;
+      return SliceAction{SliceAction::Kind::kCompute};
+    case State::kFilling: state_ = State::kRunning; return run_->Next();
+    case State::kRunning:
+      state_ = State::kAbsorbing;
+      next_piece_ = 0;
+      return SliceAction{SliceAction::Kind::kCompute};
+    case State::kAbsorbing:
+      if (++round_ == parts_[0].method->rounds()) {
+        state_ = State::kDone;
+        return SliceAction{};
+      }
+      if (Status s = BeginRound(); !s.ok()) return s;
+      state_ = State::kFilling;
+      return SliceAction{SliceAction::Kind::kCompute};
+    case State::kDone: return SliceAction{};
+  }
+  return SliceAction{};
+}
+
+Status LinearSlice::LayOut() {
+  int64_t bytes = 0;
+  for (PieceState& state : pieces_) {
+    const TensorPart& part = parts_[state.piece.part];
+    state.workspace_offset = bytes;
+    bytes += AlignUp(part.method->WorkspaceBytes(ViewOf(state).meta, context_.world_size));
+  }
+  return workspace_.EnsureBytes(bytes);
+}
+
+// All pieces of a round travel as one array.
+Status LinearSlice::BeginRound() {
+  int64_t elems = 0;
+  for (PieceState& state : pieces_) {
+    const TensorPart& part = parts_[state.piece.part];
+    state.round = part.method->Round(round_, ViewOf(state).meta, context_.world_size, Agreed());
+    state.carrier_offset = elems * SizeOf(state.round.dtype);
+    elems += state.round.elems;
+  }
+  const RoundSpec spec = pieces_.empty() ? RoundSpec() : pieces_[0].round;
+  GW_RETURN_IF_ERROR(carrier_.EnsureBytes(elems * SizeOf(spec.dtype)));
+  run_.emplace(RawOp{.collective = Collective::kAllReduce,
+                     .send = carrier_.data(),
+                     .recv = carrier_.data(),
+                     .count = elems,
+                     .dtype = spec.dtype,
+                     .op = spec.op,
+                     .rank = context_.rank,
+                     .world_size = context_.world_size},
+               0, elems, schedule_);
+  next_piece_ = 0;
+  return Status();
+}
+
+StepView LinearSlice::ViewOf(const PieceState& state) {
+  const Piece& piece = state.piece;
+  const TensorPart& part = parts_[piece.part];
+  StepView view;
+  view.meta = {.elems = piece.elems, .dtype = part.grad.dtype, .has_residual = part.has_residual};
+  view.grad = part.grad.Sub(piece.first, piece.elems);
+  view.in_scale = context_.in_scale;
+  view.out_scale = context_.out_scale;
+  if (!part.e_in.empty()) view.e_in = part.e_in.Sub(piece.first, piece.elems);
+  if (!part.e_out.empty()) view.e_out = part.e_out.Sub(piece.first, piece.elems);
+  view.out = part.out.Sub(piece.first, piece.elems);
+  view.dither = {.seed = context_.seed,
+                 .purpose = DitherPurpose::kWorker,
+                 .tensor = part.tensor_id,
+                 .step = context_.step,
+                 .rank = static_cast<uint32_t>(context_.rank),
+                 .first_elem = piece.first};
+  if (workspace_.size() > state.workspace_offset) {
+    view.workspace =
+        workspace_.bytes().Sub(state.workspace_offset, workspace_.size() - state.workspace_offset);
+  }
+  return view;
+}
+
+View LinearSlice::CarrierOf(const PieceState& state) {
+  return {carrier_.data() + state.carrier_offset, state.round.elems, state.round.dtype};
+}
+
+StatusOr<bool> LinearSlice::ComputeLocal() {
+  if (pieces_.empty()) return true;
+  PieceState& state = pieces_[next_piece_];
+  const CarrierMethod& method = *parts_[state.piece.part].method;
+  const int64_t begin_ns = context_.clock->NowNs();
+  Status status;
+  if (state_ == State::kFilling) {
+    status = method.Fill(round_, ViewOf(state), CarrierOf(state), nullptr);
+    stats_.encode_ns += context_.clock->NowNs() - begin_ns;
+  } else {
+    Agreed agreed;
+    status = method.Absorb(round_, CarrierOf(state), ViewOf(state), &agreed, nullptr);
+    if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(ViewOf(state).out);
+    stats_.decode_ns += context_.clock->NowNs() - begin_ns;
+  }
+  if (!status.ok()) return status;
+  return ++next_piece_ == pieces_.size();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,64 @@
+// LinearSlice: carrier methods over any all-reduce. Round after round the pieces fill one array,
+// the schedule sums it, the pieces absorb the sum; the schedule sees plain numbers.
+#ifndef GRADWIRE_COLLECTIVES_SCHEMES_LINEAR_LINEAR_SLICE_H_
+#define GRADWIRE_COLLECTIVES_SCHEMES_LINEAR_LINEAR_SLICE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/workspace.h"
+#include "collectives/schemes/part.h"
+#include "collectives/schemes/raw/raw_slice.h"
+#include "collectives/schemes/slice_op.h"
+#include "compress/carrier_method.h"
+
+namespace gradwire {
+
+class LinearSlice final : public SliceOp {
+ public:
+  // The parts' methods are element-wise, have the same number of rounds and agree in every round's
+  // type and operation; all rounds are all-reduces. `parts` and `schedule` (a raw all-reduce)
+  // outlive the slice.
+  LinearSlice(std::span<const TensorPart> parts, const PartContext& context,
+              std::span<const Piece> slice, const PreparedSchedule* schedule);
+
+  StatusOr<SliceAction> Next() override;
+  StatusOr<bool> ComputeLocal() override;
+  Bytes Memory(const Region& region) override { return run_->Memory(region); }
+  int64_t MessageBytes(const Region& region) const override { return run_->MessageBytes(region); }
+  void Combine(const Step& step, int64_t offset, ConstBytes fragment) override {
+    run_->Combine(step, offset, fragment);
+  }
+  StatusOr<bool> Compute(const Step& step, int64_t* cursor) override {
+    return run_->Compute(step, cursor);
+  }
+
+ private:
+  enum class State : uint8_t { kStart, kFilling, kRunning, kAbsorbing, kDone };
+  struct PieceState {
+    Piece piece;
+    RoundSpec round;
+    int64_t carrier_offset = 0;    // bytes
+    int64_t workspace_offset = 0;  // bytes, alive through all rounds
+  };
+  Status LayOut();
+  Status BeginRound();
+  StepView ViewOf(const PieceState& state);
+  View CarrierOf(const PieceState& state);
+
+  const std::span<const TensorPart> parts_;
+  const PartContext context_;
+  const PreparedSchedule* const schedule_;
+  std::vector<PieceState> pieces_;
+  AlignedBuffer carrier_, workspace_;
+  std::optional<RawSlice> run_;
+  State state_ = State::kStart;
+  int round_ = 0;
+  size_t next_piece_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COLLECTIVES_SCHEMES_LINEAR_LINEAR_SLICE_H_

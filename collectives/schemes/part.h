@@ -1,0 +1,58 @@
+// Parts and pieces: what the schemes for registered tensors cut operations into.
+#ifndef GRADWIRE_COLLECTIVES_SCHEMES_PART_H_
+#define GRADWIRE_COLLECTIVES_SCHEMES_PART_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/view.h"
+#include "compress/carrier_method.h"
+#include "compress/payload_codec.h"
+
+namespace gradwire {
+
+// One tensor's part in one operation. All views cover the whole tensor and hold until the operation
+// is done.
+struct TensorPart {
+  ConstView grad;
+  View out;                             // type of grad; may be the same memory
+  ConstView e_in;                       // float32 residual or empty
+  View e_out;                           // float32 or empty; disjoint from e_in or exactly the same
+  uint64_t tensor_id = 0;               // 64-bit hash of the name
+  const PayloadCodec* codec = nullptr;  // of two_shot
+  const CarrierMethod* method = nullptr;  // of linear
+  bool has_residual = false;              // on any rank, so also where e_in is empty
+};
+
+// What all parts of an operation share.
+struct PartContext {
+  int rank = 0, world_size = 1;
+  float in_scale = 1.0f, out_scale = 1.0f;  // in: power of two; out: applied once at the end
+  uint32_t seed = 0, step = 0;              // for dithers
+  const Clock* clock = nullptr;             // times encoding and decoding
+  bool count_nonfinite = false;             // look at results for the non-finite policy
+};
+
+// Elements [first, first + elems) of parts[part].
+struct Piece {
+  int part = 0;
+  int64_t first = 0, elems = 0;
+  int64_t payload_offset = 0, payload_bytes = 0;  // in the shard's payload
+  int64_t row = 0;                                // first element in the shard's accumulator
+};
+
+// Borders of slices, shards and pieces are multiples of this: every codec's quantum divides it.
+inline constexpr int64_t kCutElems = kBlockElems;
+// Work between two polls: 256 KiB of float32.
+inline constexpr int64_t kPieceElems = 64 * 1024;
+
+// Cuts the concatenation of the parts, each padded to kCutElems, into slices of `slice_elems` (a
+// multiple of kCutElems). A pure function of the parts' sizes.
+std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
+                                              int64_t slice_elems);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COLLECTIVES_SCHEMES_PART_H_

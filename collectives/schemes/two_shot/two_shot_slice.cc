@@ -1,0 +1,241 @@
+#include "collectives/schemes/two_shot/two_shot_slice.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/numeric.h"
+
+namespace gradwire {
+namespace {
+
+// Buffers of a slice start on cache lines.
+constexpr int64_t kAlign = kBufferAlign;
+int64_t AlignUp(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+ConstView SubOrEmpty(ConstView view, const Piece& piece) {
+  return view.empty() ? ConstView() : view.Sub(piece.first, piece.elems);
+}
+View SubOrEmpty(View view, const Piece& piece) {
+  return view.empty() ? View() : view.Sub(piece.first, piece.elems);
+}
+
+// Appends `elems` elements to the shard, in pieces of bounded length.
+void Append(ShardPlan* shard, int part, int64_t first, int64_t elems, const PayloadCodec& codec) {
+  while (elems > 0) {
+    const int64_t take = std::min(elems, kPieceElems);
+    const int64_t bytes = codec.MaxBytes(take);
+    shard->pieces.push_back({part, first, take, shard->payload_bytes, bytes, shard->elems});
+    shard->elems += take;
+    shard->payload_bytes += bytes;
+    first += take;
+    elems -= take;
+  }
+}
+
+}  // namespace
+
+std::vector<ShardPlan> CutIntoShards(std::span<const Piece> slice,
+                                     std::span<const TensorPart> parts, int world_size) {
+  std::vector<ShardPlan> shards(world_size);
+  int64_t total = 0;
+  for (const Piece& piece : slice) total += parts[piece.part].codec->MaxBytes(piece.elems);
+  int64_t done = 0;  // payload bytes already given out
+  for (const Piece& piece : slice) {
+    const PayloadCodec& codec = *parts[piece.part].codec;
+    const int64_t cut_bytes = codec.MaxBytes(kCutElems);
+    for (int64_t first = 0; first < piece.elems;) {
+      const int64_t shard = std::min<int64_t>(done * world_size / total, world_size - 1);
+      const int64_t border = (shard + 1) * total / world_size;  // where the next shard begins
+      const int64_t cuts = std::max<int64_t>((border - done + cut_bytes - 1) / cut_bytes, 1);
+      const int64_t take = std::min(piece.elems - first, cuts * kCutElems);
+      Append(&shards[shard], piece.part, piece.first + first, take, codec);
+      done += codec.MaxBytes(take);
+      first += take;
+    }
+  }
+  return shards;
+}
+
+TwoShotSlice::TwoShotSlice(std::span<const TensorPart> parts, const PartContext& context,
+                           std::span<const Piece> slice, const PreparedSchedule* schedule)
+    : parts_(parts),
+      context_(context),
+      schedule_(schedule),
+      shards_(CutIntoShards(slice, parts, context.world_size)) {}
+
+StatusOr<SliceAction> TwoShotSlice::Next() {
+  if (started_) return SliceAction{};
+  started_ = true;
+  if (Status s = LayOut(); !s.ok()) return s;
+  return SliceAction{SliceAction::Kind::kRun, schedule_};
+}
+
+Status TwoShotSlice::LayOut() {
+  const std::vector<BufferDecl>& buffers = schedule_->schedule.buffers;
+  offset_.resize(buffers.size());
+  int64_t bytes = 0;
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    if (buffers[b].role != BufferRole::kScratch && buffers[b].role != BufferRole::kPayload)
+      continue;
+    for (int32_t logical : buffers[b].shard_ids) {
+      offset_[b].push_back(bytes);
+      bytes += AlignUp(buffers[b].role == BufferRole::kPayload
+                           ? shards_[logical].payload_bytes
+                           : shards_[logical].elems * SizeOf(DType::kFloat32));
+    }
+  }
+  GW_RETURN_IF_ERROR(memory_.EnsureBytes(bytes));
+  int64_t workspace = kPieceElems * SizeOf(DType::kFloat32);  // EncodeSum saves a residual there
+  for (const TensorPart& part : parts_)
+    workspace = std::max(workspace, part.codec->WorkspaceBytes(kPieceElems));
+  return workspace_.EnsureBytes(workspace);
+}
+
+Bytes TwoShotSlice::Memory(const Region& region) {
+  if (region.count == 0) return {};
+  return {memory_.data() + offset_[region.buffer][region.first], MessageBytes(region)};
+}
+
+int64_t TwoShotSlice::MessageBytes(const Region& region) const {
+  return region.count == 0 ? 0 : PlanOf(region).payload_bytes;
+}
+
+void TwoShotSlice::Combine(const Step&, int64_t, ConstBytes) {
+}  // encoded schedules have no kRecvReduce
+
+View TwoShotSlice::Row(const Piece& piece) {
+  // The accumulator is the schedule's only scratch buffer.
+  const std::vector<BufferDecl>& buffers = schedule_->schedule.buffers;
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    if (buffers[b].role != BufferRole::kScratch) continue;
+    return View{memory_.data() + offset_[b][0], piece.row + piece.elems, DType::kFloat32}.Sub(
+        piece.row, piece.elems);
+  }
+  return {};
+}
+
+StatusOr<bool> TwoShotSlice::Compute(const Step& step, int64_t* cursor) {
+  const std::vector<Piece>& pieces = PlanOf(step.dst).pieces;
+  if (*cursor < static_cast<int64_t>(pieces.size())) {
+    if (Status s = ComputePiece(step, pieces[*cursor]); !s.ok()) return s;
+    ++*cursor;
+  }
+  return *cursor >= static_cast<int64_t>(pieces.size());
+}
+
+Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
+  const TensorPart& part = parts_[piece.part];
+  const int64_t begin_ns = context_.clock->NowNs();
+  Status status;
+  switch (step.kind) {
+    case StepKind::kEncode: {
+      const ConstBytes payload = Memory(step.dst).Sub(piece.payload_offset, piece.payload_bytes);
+      status = RoleOf(step.src) == BufferRole::kInput ? EncodeOwn(piece, payload)
+                                                      : EncodeSum(piece, payload);
+      stats_.encode_ns += context_.clock->NowNs() - begin_ns;
+      return status;
+    }
+    case StepKind::kDecode: {
+      const ConstBytes payload = Memory(step.src).Sub(piece.payload_offset, piece.payload_bytes);
+      const bool final = RoleOf(step.dst) == BufferRole::kOutput;
+      status = final ? part.codec->Decode(payload, part.out.Sub(piece.first, piece.elems),
+                                          context_.out_scale, nullptr)
+                     : part.codec->Decode(payload, Row(piece), 1.0f, nullptr);
+      break;
+    }
+    case StepKind::kDecodeAdd:
+      status = part.codec->DecodeAdd(
+          Memory(step.src).Sub(piece.payload_offset, piece.payload_bytes), Row(piece), nullptr);
+      break;
+    case StepKind::kCopy:
+      if (RoleOf(step.dst) == BufferRole::kOutput) {  // one rank: the output is the input
+        ScaleInto(part.grad.Sub(piece.first, piece.elems), context_.in_scale * context_.out_scale,
+                  part.out.Sub(piece.first, piece.elems));
+      } else {
+        LoadContribution(part.grad.Sub(piece.first, piece.elems), context_.in_scale,
+                         SubOrEmpty(part.e_in, piece), Row(piece));
+      }
+      break;
+    case StepKind::kReduce:
+      AddContribution(part.grad.Sub(piece.first, piece.elems), context_.in_scale,
+                      SubOrEmpty(part.e_in, piece), Row(piece));
+      break;
+    case StepKind::kSend:
+    case StepKind::kRecv:
+    case StepKind::kRecvReduce: return Status(gwInternalError, "a step of this kind is not local");
+  }
+  stats_.decode_ns += context_.clock->NowNs() - begin_ns;
+  return status;
+}
+
+// A worker's contribution to another owner's shard.
+Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
+  const TensorPart& part = parts_[piece.part];
+  EncodeStats stats;
+  const Status status = part.codec->Encode({
+      .grad = part.grad.Sub(piece.first, piece.elems),
+      .e_in = SubOrEmpty(part.e_in, piece),
+      .e_out = SubOrEmpty(part.e_out, piece),
+      .out = {const_cast<std::byte*>(payload.data), payload.size},
+      .workspace = workspace_.bytes(),
+      .in_scale = context_.in_scale,
+      .stats = &stats,
+      .dither = {.seed = context_.seed,
+                 .purpose = DitherPurpose::kWorker,
+                 .tensor = part.tensor_id,
+                 .step = context_.step,
+                 .rank = static_cast<uint32_t>(context_.rank),
+                 .first_elem = piece.first},
+  });
+  CountEncoding(stats);
+  return status;
+}
+
+// The owner's sum, encoded once. Its error goes into the owner's residual, in the shard that it
+// never encodes as a worker.
+Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
+  const TensorPart& part = parts_[piece.part];
+  const View sum = Row(piece);
+  const ConstView e_in = SubOrEmpty(part.e_in, piece);
+  const View e_out = SubOrEmpty(part.e_out, piece);
+  // A block whose sum is not finite keeps the residual it had; saved first, because e_out may be
+  // e_in.
+  const bool keep = !e_out.empty() && CountNonFinite(sum) > 0;
+  if (keep && !e_in.empty()) std::memcpy(workspace_.data(), e_in.data, e_in.bytes());
+  AlignedBuffer codec_workspace;
+  if (keep)
+    GW_RETURN_IF_ERROR(codec_workspace.EnsureBytes(part.codec->WorkspaceBytes(piece.elems)));
+  EncodeStats stats;
+  GW_RETURN_IF_ERROR(part.codec->Encode({
+      .grad = sum,
+      .e_in = {},
+      .e_out = e_out,
+      .out = {const_cast<std::byte*>(payload.data), payload.size},
+      .workspace = keep ? codec_workspace.bytes() : workspace_.bytes(),
+      .stats = &stats,
+      .dither = {.seed = context_.seed,
+                 .purpose = DitherPurpose::kOwner,
+                 .tensor = part.tensor_id,
+                 .step = context_.step,
+                 .rank = static_cast<uint32_t>(context_.rank),
+                 .first_elem = piece.first},
+  }));
+  CountEncoding(stats);
+  if (!keep || e_in.empty()) return Status();
+  for (int64_t first = 0; first < piece.elems; first += kBlockElems) {
+    const int64_t elems = std::min(kBlockElems, piece.elems - first);
+    if (CountNonFinite(sum.Sub(first, elems)) == 0) continue;
+    std::memcpy(e_out.Sub(first, elems).data, workspace_.as<float>() + first,
+                elems * sizeof(float));
+  }
+  return Status();
+}
+
+void TwoShotSlice::CountEncoding(const EncodeStats& stats) {
+  stats_.payload_bytes += stats.bytes;
+  stats_.sum_p2 += stats.sum_p2;
+  stats_.sum_err2 += stats.sum_err2;
+  stats_.nonfinite += stats.nonfinite;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,71 @@
+// TwoShotSlice: encoded shards go to their owners, who add them in float32, encode the sum once and
+// forward it verbatim. Two encodings at any world size; every rank decodes the same bytes. The
+// order of additions is the order of ranks.
+#ifndef GRADWIRE_COLLECTIVES_SCHEMES_TWO_SHOT_TWO_SHOT_SLICE_H_
+#define GRADWIRE_COLLECTIVES_SCHEMES_TWO_SHOT_TWO_SHOT_SLICE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/workspace.h"
+#include "collectives/schedule.h"
+#include "collectives/schemes/part.h"
+#include "collectives/schemes/slice_op.h"
+
+namespace gradwire {
+
+// What one owner is responsible for.
+struct ShardPlan {
+  std::vector<Piece> pieces;
+  int64_t elems = 0;
+  int64_t payload_bytes = 0;
+};
+
+// Cuts a slice's pieces at multiples of kCutElems into one shard a rank, of nearly equal payload. A
+// pure function of the pieces, the codecs and the world size. Pieces of a shard are at most
+// kPieceElems long.
+std::vector<ShardPlan> CutIntoShards(std::span<const Piece> slice,
+                                     std::span<const TensorPart> parts, int world_size);
+
+class TwoShotSlice final : public SliceOp {
+ public:
+  // `parts` and `schedule` outlive the slice; `schedule` is one of the encoded all-reduce
+  // algorithms.
+  TwoShotSlice(std::span<const TensorPart> parts, const PartContext& context,
+               std::span<const Piece> slice, const PreparedSchedule* schedule);
+
+  StatusOr<SliceAction> Next() override;
+  Bytes Memory(const Region& region) override;
+  int64_t MessageBytes(const Region& region) const override;
+  void Combine(const Step& step, int64_t offset, ConstBytes fragment) override;
+  StatusOr<bool> Compute(const Step& step, int64_t* cursor) override;
+
+ private:
+  BufferRole RoleOf(const Region& region) const {
+    return schedule_->schedule.buffers[region.buffer].role;
+  }
+  const ShardPlan& PlanOf(const Region& region) const {
+    return shards_[schedule_->schedule.buffers[region.buffer].shard_ids[region.first]];
+  }
+  Status LayOut();
+  Status ComputePiece(const Step& step, const Piece& piece);
+  Status EncodeOwn(const Piece& piece, ConstBytes payload);
+  Status EncodeSum(const Piece& piece, ConstBytes payload);
+  void CountEncoding(const EncodeStats& stats);
+  View Row(const Piece& piece);  // of the accumulator
+
+  const std::span<const TensorPart> parts_;
+  const PartContext context_;
+  const PreparedSchedule* const schedule_;
+  std::vector<ShardPlan> shards_;
+  std::vector<std::vector<int64_t>>
+      offset_;  // per buffer and shard, in memory_; empty for the caller's arrays
+  AlignedBuffer memory_;
+  AlignedBuffer workspace_;
+  bool started_ = false;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COLLECTIVES_SCHEMES_TWO_SHOT_TWO_SHOT_SLICE_H_
