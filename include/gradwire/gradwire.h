@@ -1,18 +1,18 @@
 /* gradwire: gradients made small for the network, summed by any all-reduce.
  *
- * The one public header: C99, needs neither CUDA nor C++. Shapes and names follow NCCL with `gw` for
- * `nccl`; result codes 0-8 and the values of data types and reduction operations equal NCCL's, so that
- * porting is mostly a rename.
+ * The one public header: C99, needs neither CUDA nor C++. Shapes and names follow NCCL with `gw`
+ * for `nccl`; result codes 0-8 and the values of data types and reduction operations equal NCCL's,
+ * so that porting is mostly a rename.
  *
  * Conventions that hold for every function:
  *   counts      are elements, never bytes; 64 bits wide.
- *   ranks       all ranks of a communicator call the same collectives in the same order; what must be
- *               equal on all ranks (count, type, operation, root, tensor, specification) is checked by a
+ *   ranks       all ranks of a communicator call the same collectives in the same order; what must
+ * be equal on all ranks (count, type, operation, root, tensor, specification) is checked by a
  *               signature on the wire, and a difference is gwMismatch on all of them, not a hang.
  *   threads     one thread at a time per communicator. Two at once are detected: gwInvalidUsage, no
- *               effect. gwCommAbort, gwCommGetAsyncError and gwGetLastError may be called from any thread.
- *   errors      gwInvalidArgument and gwInvalidUsage have no effect and leave the communicator usable.
- *               gwGetLastError tells rank, peer, operation, tensor and what to change.
+ *               effect. gwCommAbort, gwCommGetAsyncError and gwGetLastError may be called from any
+ * thread. errors      gwInvalidArgument and gwInvalidUsage have no effect and leave the
+ * communicator usable. gwGetLastError tells rank, peer, operation, tensor and what to change.
  *   waiting     no call waits without a bound: every one ends in success or an error.
  *   fork        a communicator belongs to the process that made it: a child gets gwInvalidUsage.
  */
@@ -43,8 +43,8 @@ typedef enum {
   gwInProgress = 7,         /* not finished yet */
   gwTimeout = 8,            /* the wait's bound passed; the thing waited for stays valid */
   /* this operation failed; retrying the step is fine */
-  gwAborted = 100,     /* the training step was revoked; run it again */
-  gwMismatch = 101,    /* ranks disagree about an operation; field and both values in the error text */
+  gwAborted = 100,  /* the training step was revoked; run it again */
+  gwMismatch = 101, /* ranks disagree about an operation; field and both values in the error text */
   gwDataCorrupt = 102, /* bytes from the wire or a file are damaged */
   gwNonFinite = 103,   /* a NaN or infinity met the policy `nonfinite=error` */
   /* a peer is gone; rebuild without that rank */
@@ -73,6 +73,198 @@ typedef enum {
 /* Reduction operations, values as in NCCL. */
 typedef enum { gwSum = 0, gwProd = 1, gwMax = 2, gwMin = 3, gwAvg = 4 } gwRedOp_t;
 #define GW_NUM_OPS 5
+
+#define GW_API __attribute__((visibility("default")))
+
+/* ---- version and errors ---- */
+
+/* Writes GW_VERSION_CODE of the library that runs. `version`: host, not null (gwInvalidArgument).
+ * Any thread. */
+GW_API gwResult_t gwGetVersion(int* version);
+
+/* Text of a result code; never null, valid for ever. Any thread. */
+GW_API const char* gwGetErrorString(gwResult_t result);
+
+typedef struct gwComm* gwComm_t;
+typedef struct gwTensor* gwTensor_t;
+typedef struct gwRequest* gwRequest_t;
+/* A CUDA stream for device buffers; NULL for host buffers. This version takes host buffers only:
+ * anything else is gwInvalidArgument. */
+typedef void* gwStream_t;
+
+/* The last error of this communicator, or of the calling thread where `comm` is NULL (a failed
+ * initialisation): one line with rank, peer, operation, tensor and what to do. Empty: there was
+ * none. Valid until the thread's next call of this function. Any thread. */
+GW_API const char* gwGetLastError(gwComm_t comm);
+
+/* ---- communicators ---- */
+
+#define GW_UNIQUE_ID_BYTES 128
+/* Holds the address of rank 0 and the job's secret: ship it to all ranks over a channel you trust.
+ */
+typedef struct {
+  char internal[GW_UNIQUE_ID_BYTES];
+} gwUniqueId;
+
+/* Opens the place where the ranks will meet. Call it in the process that becomes rank 0, then hand
+ * the id to all ranks. gwSystemError: no usable address (set GRADWIRE_INTERFACE). Any thread. */
+GW_API gwResult_t gwGetUniqueId(gwUniqueId* id);
+
+/* Configuration; fill it with GW_CONFIG_INITIALIZER. The struct only grows: `size`, `magic` and
+ * `version` tell which one the caller was compiled with. */
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  /* "name=value" pairs separated by ';' or line breaks, NULL: none. Names as `gradwire info -c`
+   * lists them, for example "spec=qsgd(bits=4); transport=ucx". They win over GRADWIRE_* variables
+   * and gradwire.toml. */
+  const char* settings;
+} gwConfig_t;
+#define GW_CONFIG_MAGIC 0x67777763u
+#define GW_CONFIG_INITIALIZER \
+  { sizeof(gwConfig_t), GW_CONFIG_MAGIC, GW_VERSION_CODE, NULL }
+
+/* Joins a communicator of `nranks` ranks as `rank`. Collective; returns when all ranks are ready,
+ * or at the latest after init_timeout_ms with an error that names the missing ranks.
+ * gwInvalidArgument: null, or a rank outside [0, nranks). gwUnauthenticated: another job's id.
+ * gwMismatch: ranks of another version, world size or configuration. gwTransportUnavailable: the
+ * transport asked for cannot work. Nothing is left behind after an error. */
+GW_API gwResult_t gwCommInitRank(gwComm_t* comm, int nranks, gwUniqueId id, int rank);
+GW_API gwResult_t gwCommInitRankConfig(gwComm_t* comm, int nranks, gwUniqueId id, int rank,
+                                       const gwConfig_t* config);
+
+/* The same from the launcher's environment: `gradwire run`, torchrun, Open MPI, MPICH, Slurm. Alone
+ * (no launcher): one rank. `config` may be NULL. */
+GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
+
+/* Completes what was submitted and takes leave of the other ranks; bounded. Then only gwCommDestroy
+ * is allowed. */
+GW_API gwResult_t gwCommFinalize(gwComm_t comm);
+
+/* Finalizes if that was not done, and frees everything. Bounded by abort_timeout_ms, also when
+ * peers are dead. NULL: no effect. */
+GW_API gwResult_t gwCommDestroy(gwComm_t comm);
+
+/* Ends everything that is under way with gwAborted, here and (as gwPeerLost) at the peers. Any
+ * thread, any time, bounded. The communicator must still be destroyed, by a thread that is in no
+ * call on it. */
+GW_API gwResult_t gwCommAbort(gwComm_t comm);
+
+/* gwSuccess while the communicator is usable, otherwise what ended it. Any thread. */
+GW_API gwResult_t gwCommGetAsyncError(gwComm_t comm, gwResult_t* error);
+
+GW_API gwResult_t gwCommCount(gwComm_t comm, int* count);
+GW_API gwResult_t gwCommUserRank(gwComm_t comm, int* rank);
+
+/* ---- exact collectives ----
+ * Parameters as NCCL's. All of NCCL's element types and operations. Results are exact: what fp32
+ * (for fp16 and bf16: fp32 with rounding at every addition) gives in a fixed order. Host buffers
+ * with a NULL stream: complete on return. `sendbuff` may be `recvbuff` as NCCL defines in-place for
+ * the collective, otherwise they must not overlap. Buffers are aligned to their element. A count of
+ * 0 is allowed. After an error the contents of `recvbuff` are undefined. */
+
+GW_API gwResult_t gwAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                              gwDataType_t datatype, gwRedOp_t op, gwComm_t comm,
+                              gwStream_t stream);
+GW_API gwResult_t gwReduce(const void* sendbuff, void* recvbuff, size_t count,
+                           gwDataType_t datatype, gwRedOp_t op, int root, gwComm_t comm,
+                           gwStream_t stream);
+GW_API gwResult_t gwBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                              gwDataType_t datatype, int root, gwComm_t comm, gwStream_t stream);
+/* recvbuff: nranks * sendcount elements; in place: sendbuff == recvbuff + rank * sendcount. */
+GW_API gwResult_t gwAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                              gwDataType_t datatype, gwComm_t comm, gwStream_t stream);
+/* sendbuff: nranks * recvcount elements; in place: recvbuff == sendbuff + rank * recvcount. */
+GW_API gwResult_t gwReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                  gwDataType_t datatype, gwRedOp_t op, gwComm_t comm,
+                                  gwStream_t stream);
+/* Both: nranks * count elements; never in place. */
+GW_API gwResult_t gwAllToAll(const void* sendbuff, void* recvbuff, size_t count,
+                             gwDataType_t datatype, gwComm_t comm, gwStream_t stream);
+GW_API gwResult_t gwBarrier(gwComm_t comm, gwStream_t stream);
+
+/* ---- registered tensors ---- */
+
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  const char* spec; /* "qsgd(bits=4)", "none", ...; NULL: the communicator's setting `spec` */
+} gwTensorConfig_t;
+#define GW_TENSOR_CONFIG_INITIALIZER \
+  { sizeof(gwTensorConfig_t), GW_CONFIG_MAGIC, GW_VERSION_CODE, NULL }
+
+/* Registers a gradient: its name is its identity and owns the residual. Local and cheap; all ranks
+ * must register the same tensors before the end of the first step that uses them. `shape`: ndim
+ * lengths, copied. `datatype`: float16, bfloat16 or float32. gwInvalidArgument: a name twice, a
+ * negative or overflowing shape, an unknown spec (the error suggests the nearest spelling). Freed
+ * by gwTensorDeregister or with the communicator. */
+GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_t* shape, int ndim,
+                                   gwDataType_t datatype, const gwTensorConfig_t* config,
+                                   gwTensor_t* tensor);
+/* Not while an operation of the tensor is under way (gwInvalidUsage). The residual is lost. */
+GW_API gwResult_t gwTensorDeregister(gwTensor_t tensor);
+/* Another codec from the next operation on; same on all ranks. The residual stays: an exact codec
+ * or one without feedback sends it along once. gwInvalidUsage inside a step in which the tensor was
+ * submitted. */
+GW_API gwResult_t gwTensorSetSpec(gwTensor_t tensor, const char* spec);
+
+/* All-reduces a registered gradient as its spec says. `send` stays unmodified and `recv` undefined
+ * until the request completes; they may be the same. `op`: gwSum or gwAvg. Ranks submit in the same
+ * order. A tensor takes part in at most one operation a step: a second submit is gwInvalidUsage,
+ * without effect (accumulate gradients locally, or register a second name). `request` must be
+ * waited for and freed. */
+GW_API gwResult_t gwAllReduceTensor(gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op,
+                                    gwStream_t stream, gwRequest_t* request);
+/* The same for `count` tensors as one group with one request. Tensors adjacent in memory travel as
+ * one array. */
+GW_API gwResult_t gwAllReduceTensors(int count, const gwTensor_t* tensors, const void* const* send,
+                                     void* const* recv, gwRedOp_t op, gwStream_t stream,
+                                     gwRequest_t* request);
+
+/* Waits until the request is complete and returns how it ended. timeout_ns < 0: as long as the
+ * communicator lives. gwTimeout: the request stays valid. Does the engine's work while it waits. */
+GW_API gwResult_t gwRequestWait(gwRequest_t request, int64_t timeout_ns);
+/* done = 1: complete, and the result is how it ended; 0: gwSuccess. Never blocks. */
+GW_API gwResult_t gwRequestTest(gwRequest_t request, int* done);
+/* Frees a complete request (gwInvalidUsage otherwise). NULL: no effect. */
+GW_API gwResult_t gwRequestFree(gwRequest_t request);
+
+/* ---- training steps ---- */
+
+typedef enum {
+  gwStepCommitted = 0,
+  gwStepSkipped = 1, /* a non-finite value under the policy `nonfinite=skip`: do not update */
+  gwStepAborted =
+      2 /* run the step again with the same gradients: same bits as if it had never failed */
+} gwStepOutcome_t;
+
+/* Opens a step. `step` is the caller's number, equal on all ranks; it seeds the random rounding. */
+GW_API gwResult_t gwStepBegin(gwComm_t comm, uint64_t step);
+/* Gradients of this step are multiplied by `scale` (loss scaling). Between gwStepBegin and the
+ * first submit; finite, > 0. */
+GW_API gwResult_t gwStepSetLossScale(gwComm_t comm, float scale);
+/* All ranks agree on how the step ended; residuals are committed or kept. `outcome` NULL: returns
+ * at once, and the caller gives up retry. With an outcome update the weights only after
+ * gwStepCommitted. gwSuccess also for skipped and aborted: then gwGetLastError has the reason. */
+GW_API gwResult_t gwStepEnd(gwComm_t comm, gwStepOutcome_t* outcome);
+
+/* ---- state and statistics ---- */
+
+/* Writes this rank's state (residuals, counters) to `buffer`. *bytes: in the size of `buffer`, out
+ * the size needed; with buffer NULL only that. gwInvalidArgument: too small, nothing written.
+ * Between steps. */
+GW_API gwResult_t gwStateSave(gwComm_t comm, void* buffer, size_t* bytes);
+/* Reads what gwStateSave wrote at the same rank of a communicator of the same size, after the same
+ * tensors were registered. Damaged bytes are gwDataCorrupt and other tensors gwMismatch, both
+ * without effect. */
+GW_API gwResult_t gwStateLoad(gwComm_t comm, const void* buffer, size_t bytes);
+
+/* JSON text, zero-terminated. *bytes as above. Stats: counters of the communicator. Ledger: what
+ * happened to each tensor: codec, bytes, times, error, and why. */
+GW_API gwResult_t gwCommGetStats(gwComm_t comm, char* buffer, size_t* bytes);
+GW_API gwResult_t gwCommGetLedger(gwComm_t comm, char* buffer, size_t* bytes);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -1,0 +1,167 @@
+// Exact collectives on plain buffers.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "runtime/capi/handles.h"
+
+namespace gradwire {
+namespace {
+
+// What a caller passed, unchecked.
+struct PlainCall {
+  Collective collective;
+  const void* send;
+  void* recv;
+  size_t count;
+  gwDataType_t datatype = gwInt8;
+  gwRedOp_t op = gwSum;
+  int root = 0;
+  gwStream_t stream;
+};
+
+bool GivesAll(Collective c) {
+  return c == Collective::kAllGather || c == Collective::kReduceScatter ||
+         c == Collective::kAllToAll;
+}
+
+struct Range {
+  uintptr_t begin, end;
+  bool Overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+};
+
+// In place means exactly NCCL's in-place; any other overlap would be read after it was written.
+Status CheckOverlap(const PlainCall& call, int64_t bytes, int rank, int world_size) {
+  const bool wide_send =
+      call.collective == Collective::kReduceScatter || call.collective == Collective::kAllToAll;
+  const bool wide_recv =
+      call.collective == Collective::kAllGather || call.collective == Collective::kAllToAll;
+  const auto send = reinterpret_cast<uintptr_t>(call.send);
+  const auto recv = reinterpret_cast<uintptr_t>(call.recv);
+  const Range sends = {send, send + static_cast<uintptr_t>(bytes * (wide_send ? world_size : 1))};
+  const Range recvs = {recv, recv + static_cast<uintptr_t>(bytes * (wide_recv ? world_size : 1))};
+  uintptr_t in_place_send = recv, in_place_recv = recv;
+  if (call.collective == Collective::kAllGather)
+    in_place_send = recv + static_cast<uintptr_t>(bytes * rank);
+  if (call.collective == Collective::kReduceScatter)
+    in_place_recv = send + static_cast<uintptr_t>(bytes * rank);
+  const bool in_place = call.collective == Collective::kReduceScatter ? recv == in_place_recv
+                        : call.collective == Collective::kAllToAll    ? false
+                                                                      : send == in_place_send;
+  if (in_place || !sends.Overlaps(recvs)) return Status();
+  return Status(gwInvalidArgument, "sendbuff and recvbuff overlap, and not as in-place does",
+                "Use separate buffers, or the in-place form of this collective");
+}
+
+Status CheckBuffers(const PlainCall& call, DType dtype, int rank, int world_size) {
+  if (call.count == 0) return Status();
+  const bool needs_recv = call.collective != Collective::kReduce || rank == call.root;
+  const bool needs_send = call.collective != Collective::kBroadcast || rank == call.root;
+  if ((needs_send && call.send == nullptr) || (needs_recv && call.recv == nullptr)) {
+    return Status(gwInvalidArgument, "a buffer is null");
+  }
+  const auto misaligned = [&](const void* p) {
+    return reinterpret_cast<uintptr_t>(p) % SizeOf(dtype) != 0;
+  };
+  if ((needs_send && misaligned(call.send)) || (needs_recv && misaligned(call.recv))) {
+    return Status(
+        gwInvalidArgument,
+        fmt::format("a buffer is not aligned to its {} bytes per element", SizeOf(dtype)));
+  }
+  if (!needs_send || !needs_recv) return Status();
+  return CheckOverlap(call, static_cast<int64_t>(call.count) * SizeOf(dtype), rank, world_size);
+}
+
+StatusOr<RawOp> Check(const PlainCall& call, const Communicator& comm) {
+  const std::optional<DType> dtype = DTypeFromInt(call.datatype);
+  if (!dtype)
+    return Status(gwInvalidArgument,
+                  fmt::format("{} is no data type", static_cast<int>(call.datatype)));
+  const std::optional<ReduceOp> op = ReduceOpFromInt(call.op);
+  if (!op)
+    return Status(gwInvalidArgument,
+                  fmt::format("{} is no reduction operation", static_cast<int>(call.op)));
+  if (call.root < 0 || call.root >= comm.world_size()) {
+    return Status(gwInvalidArgument,
+                  fmt::format("root {} is not in [0, {})", call.root, comm.world_size()));
+  }
+  const int64_t ranks = GivesAll(call.collective) ? comm.world_size() : 1;
+  int64_t total = 0;
+  if (call.count > static_cast<size_t>(INT64_MAX) ||
+      __builtin_mul_overflow(static_cast<int64_t>(call.count), ranks * SizeOf(*dtype), &total)) {
+    return Status(gwInvalidArgument, fmt::format("a count of {} elements overflows", call.count),
+                  "Is the count negative?");
+  }
+  if (call.stream != nullptr) {
+    return Status(gwInvalidArgument, "this build takes host buffers only",
+                  "Pass NULL as the stream");
+  }
+  GW_RETURN_IF_ERROR(CheckBuffers(call, *dtype, comm.rank(), comm.world_size()));
+  return RawOp{.collective = call.collective,
+               .send = static_cast<const std::byte*>(call.send),
+               .recv = static_cast<std::byte*>(call.recv),
+               .count = static_cast<int64_t>(call.count),
+               .dtype = *dtype,
+               .op = *op,
+               .root = call.root};
+}
+
+gwResult_t RunPlain(gwComm_t comm, const PlainCall& call) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  StatusOr<RawOp> op = Check(call, *comm->comm);
+  if (!op.ok()) return Report(comm, Status(op.status()).WithOp(std::string(Name(call.collective))));
+  return Report(comm, comm->comm->Run(*op));
+}
+
+}  // namespace
+
+GW_DEFINE(gwResult_t, gwAllReduce,
+          (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, gwRedOp_t op,
+           gwComm_t comm, gwStream_t stream)) {
+  return RunPlain(comm,
+                  {Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, stream});
+}
+
+GW_DEFINE(gwResult_t, gwReduce,
+          (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, gwRedOp_t op,
+           int root, gwComm_t comm, gwStream_t stream)) {
+  return RunPlain(comm,
+                  {Collective::kReduce, sendbuff, recvbuff, count, datatype, op, root, stream});
+}
+
+GW_DEFINE(gwResult_t, gwBroadcast,
+          (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, int root,
+           gwComm_t comm, gwStream_t stream)) {
+  return RunPlain(
+      comm, {Collective::kBroadcast, sendbuff, recvbuff, count, datatype, gwSum, root, stream});
+}
+
+GW_DEFINE(gwResult_t, gwAllGather,
+          (const void* sendbuff, void* recvbuff, size_t sendcount, gwDataType_t datatype,
+           gwComm_t comm, gwStream_t stream)) {
+  return RunPlain(
+      comm, {Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, gwSum, 0, stream});
+}
+
+GW_DEFINE(gwResult_t, gwReduceScatter,
+          (const void* sendbuff, void* recvbuff, size_t recvcount, gwDataType_t datatype,
+           gwRedOp_t op, gwComm_t comm, gwStream_t stream)) {
+  return RunPlain(
+      comm, {Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, stream});
+}
+
+GW_DEFINE(gwResult_t, gwAllToAll,
+          (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, gwComm_t comm,
+           gwStream_t stream)) {
+  return RunPlain(comm,
+                  {Collective::kAllToAll, sendbuff, recvbuff, count, datatype, gwSum, 0, stream});
+}
+
+GW_DEFINE(gwResult_t, gwBarrier, (gwComm_t comm, gwStream_t stream)) {
+  return RunPlain(comm, {Collective::kBarrier, nullptr, nullptr, 0, gwInt8, gwSum, 0, stream});
+}
+
+}  // namespace gradwire

@@ -1,0 +1,156 @@
+// Communicators: start, end, errors.
+#include <cstring>
+#include <utility>
+
+#include "runtime/capi/handles.h"
+#include "runtime/comm_start.h"
+
+namespace gradwire {
+namespace {
+
+// A struct of the caller's, which may be older or newer than ours: its magic must be right, its
+// size is its own.
+template <typename Config>
+Status CheckConfig(const Config* config, const char* initializer) {
+  if (config == nullptr) return Status();
+  if (config->magic != GW_CONFIG_MAGIC ||
+      config->size < sizeof(size_t) + 2 * sizeof(unsigned int)) {
+    return Status(gwInvalidArgument, "the configuration was not initialised",
+                  std::string("Start from ") + initializer);
+  }
+  return Status();
+}
+
+template <typename StartFunction>
+gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, StartFunction start) {
+  if (comm == nullptr) return Report(nullptr, Status(gwInvalidArgument, "comm is null"));
+  if (Status s = CheckConfig(config, "GW_CONFIG_INITIALIZER"); !s.ok())
+    return Report(nullptr, std::move(s));
+  const bool has_text =
+      config != nullptr && config->size >= sizeof(gwConfig_t) && config->settings != nullptr;
+  const Environment environment = ProcessEnvironment();
+  StatusOr<Settings> settings = LoadSettings(has_text ? config->settings : "", environment);
+  if (!settings.ok()) return Report(nullptr, settings.status());
+  StatusOr<std::unique_ptr<Communicator>> made = start(environment, *settings);
+  if (!made.ok()) return Report(nullptr, made.status());
+  auto* handle = new gwComm;
+  handle->comm = std::move(*made);
+  handle->pid = getpid();
+  *comm = handle;
+  return gwSuccess;
+}
+
+UniqueId FromPublic(const gwUniqueId& id) {
+  UniqueId bytes;
+  static_assert(sizeof(bytes) == sizeof(id.internal));
+  std::memcpy(bytes.data(), id.internal, sizeof(id.internal));
+  return bytes;
+}
+
+gwResult_t StartWithId(gwComm_t* comm, int nranks, const gwUniqueId& id, int rank,
+                       const gwConfig_t* config) {
+  if (nranks < 1 || rank < 0 || rank >= nranks) {
+    return Report(nullptr,
+                  Status(gwInvalidArgument, "rank must be in [0, nranks), and nranks at least 1"));
+  }
+  return StartComm(comm, config, [&](const Environment&, const Settings& settings) {
+    return StartByUniqueId(FromPublic(id), rank, nranks, settings);
+  });
+}
+
+}  // namespace
+
+GW_DEFINE(gwResult_t, gwGetVersion, (int* version)) {
+  if (version == nullptr) return Report(nullptr, Status(gwInvalidArgument, "version is null"));
+  *version = GW_VERSION_CODE;
+  return gwSuccess;
+}
+
+GW_DEFINE(const char*, gwGetErrorString, (gwResult_t result)) { return ResultText(result); }
+
+GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm)) {
+  if (comm == nullptr) return ThreadError().c_str();
+  thread_local std::string text;
+  text = comm->comm->last_error();
+  return text.c_str();
+}
+
+GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id)) {
+  if (id == nullptr) return Report(nullptr, Status(gwInvalidArgument, "id is null"));
+  StatusOr<Settings> settings = LoadSettings("", ProcessEnvironment());
+  if (!settings.ok()) return Report(nullptr, settings.status());
+  StatusOr<UniqueId> made = CreateUniqueId(
+      {.interface = settings->Text("interface"), .port = static_cast<int>(settings->Int("port"))});
+  if (!made.ok()) return Report(nullptr, made.status());
+  std::memcpy(id->internal, made->data(), sizeof(id->internal));
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwCommInitRank, (gwComm_t * comm, int nranks, gwUniqueId id, int rank)) {
+  return StartWithId(comm, nranks, id, rank, nullptr);
+}
+
+GW_DEFINE(gwResult_t, gwCommInitRankConfig,
+          (gwComm_t * comm, int nranks, gwUniqueId id, int rank, const gwConfig_t* config)) {
+  return StartWithId(comm, nranks, id, rank, config);
+}
+
+GW_DEFINE(gwResult_t, gwCommInitEnv, (gwComm_t * comm, const gwConfig_t* config)) {
+  return StartComm(comm, config, [](const Environment& environment, const Settings& settings) {
+    return StartByEnvironment(environment, settings);
+  });
+}
+
+GW_DEFINE(gwResult_t, gwCommFinalize, (gwComm_t comm)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  return Report(comm, comm->comm->Finalize());
+}
+
+GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {
+  if (comm == nullptr) return gwSuccess;
+  {
+    CallGuard guard(comm);
+    if (!guard.ok()) return guard.Refuse();
+  }
+  delete comm;
+  return gwSuccess;
+}
+
+// From any thread, also while another one is in a call: no guard.
+GW_DEFINE(gwResult_t, gwCommAbort, (gwComm_t comm)) {
+  if (comm == nullptr)
+    return Report(nullptr, Status(gwInvalidArgument, "the communicator is null"));
+  if (comm->pid != getpid()) {
+    return Report(
+        nullptr, Status(gwInvalidUsage, "the communicator belongs to the process before the fork"));
+  }
+  comm->comm->Abort();
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwCommGetAsyncError, (gwComm_t comm, gwResult_t* error)) {
+  if (comm == nullptr || error == nullptr) {
+    return Report(nullptr, Status(gwInvalidArgument, "comm or error is null"));
+  }
+  *error = comm->comm->async_error().code();
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwCommCount, (gwComm_t comm, int* count)) {
+  if (comm == nullptr || count == nullptr) {
+    return Report(nullptr, Status(gwInvalidArgument, "comm or count is null"));
+  }
+  *count = comm->comm->world_size();
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwCommUserRank, (gwComm_t comm, int* rank)) {
+  if (comm == nullptr || rank == nullptr) {
+    return Report(nullptr, Status(gwInvalidArgument, "comm or rank is null"));
+  }
+  *rank = comm->comm->rank();
+  return gwSuccess;
+}
+
+}  // namespace gradwire

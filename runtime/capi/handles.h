@@ -1,0 +1,68 @@
+// What is behind the handles of the C API, and how its functions begin and end.
+#ifndef GRADWIRE_RUNTIME_CAPI_HANDLES_H_
+#define GRADWIRE_RUNTIME_CAPI_HANDLES_H_
+
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gradwire/gradwire.h"
+#include "runtime/communicator.h"
+
+// Opaque to callers, so outside the namespace.
+struct gwTensor {
+  gwComm_t owner = nullptr;
+  gradwire::TensorState* state = nullptr;
+};
+
+struct gwComm {
+  std::unique_ptr<gradwire::Communicator> comm;
+  std::vector<std::unique_ptr<gwTensor>> tensors;
+  pid_t pid = 0;                  // of the process that made it
+  std::atomic<bool> busy{false};  // a thread is in a call
+};
+
+struct gwRequest {
+  gwComm_t owner = nullptr;
+  std::unique_ptr<gradwire::Request> request;
+};
+
+namespace gradwire {
+
+// Text of the calling thread's last error where there is no communicator.
+std::string& ThreadError();
+
+// Keeps the text and returns the code. `comm` may be null.
+gwResult_t Report(gwComm_t comm, Status status);
+
+// Marks the communicator as busy for the length of a call. A second thread, a child of fork and a
+// null handle are refused.
+class CallGuard {
+ public:
+  explicit CallGuard(gwComm_t comm);
+  ~CallGuard();
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
+  bool ok() const { return status_.ok(); }
+  gwResult_t Refuse();
+
+ private:
+  gwComm_t comm_;
+  Status status_;
+  bool owns_ = false;
+};
+
+// Every public function is a strong pgw* with a weak gw* alias, so that a tool can stand between,
+// as with PMPI.
+#define GW_DEFINE(ret, name, params)                                         \
+  extern "C" GW_API ret p##name params;                                      \
+  extern "C" GW_API __attribute__((weak, alias("p" #name))) ret name params; \
+  extern "C" ret p##name params
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_CAPI_HANDLES_H_

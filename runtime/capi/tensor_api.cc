@@ -1,0 +1,238 @@
+// Registered tensors, requests, steps, state.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/capi/handles.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kMaxDims = 32;
+
+Status CheckSubmitArguments(int count, const gwTensor_t* tensors, const void* const* send,
+                            void* const* recv, gwStream_t stream, const gwRequest_t* request) {
+  if (count < 1 || tensors == nullptr || send == nullptr || recv == nullptr || request == nullptr) {
+    return Status(gwInvalidArgument, "count must be at least 1, and no pointer null");
+  }
+  if (stream != nullptr)
+    return Status(gwInvalidArgument, "this build takes host buffers only",
+                  "Pass NULL as the stream");
+  for (int i = 0; i < count; ++i) {
+    if (tensors[i] == nullptr)
+      return Status(gwInvalidArgument, fmt::format("tensor {} of the group is null", i));
+    const TensorState& state = *tensors[i]->state;
+    const auto misaligned = [&](const void* p) {
+      return reinterpret_cast<uintptr_t>(p) % SizeOf(state.dtype) != 0;
+    };
+    if (state.elems > 0 &&
+        (send[i] == nullptr || recv[i] == nullptr || misaligned(send[i]) || misaligned(recv[i]))) {
+      return Status(gwInvalidArgument,
+                    ErrorDetail{.message = "a buffer is null or not aligned to its element",
+                                .tensor = state.name});
+    }
+    if (tensors[i]->owner != tensors[0]->owner) {
+      return Status(gwInvalidArgument, "the tensors belong to different communicators");
+    }
+  }
+  return Status();
+}
+
+gwResult_t SubmitGroup(int count, const gwTensor_t* tensors, const void* const* send,
+                       void* const* recv, gwRedOp_t op, gwStream_t stream, gwRequest_t* request) {
+  if (Status s = CheckSubmitArguments(count, tensors, send, recv, stream, request); !s.ok()) {
+    const bool has_owner = tensors != nullptr && count > 0 && tensors[0] != nullptr;
+    return Report(has_owner ? tensors[0]->owner : nullptr, std::move(s));
+  }
+  gwComm_t comm = tensors[0]->owner;
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  if (op != gwSum && op != gwAvg) {
+    return Report(comm, Status(gwInvalidArgument, "registered tensors are summed or averaged",
+                               "Use gwSum or gwAvg"));
+  }
+  std::vector<SubmittedTensor> submitted;
+  for (int i = 0; i < count; ++i) {
+    submitted.push_back({tensors[i]->state, static_cast<const std::byte*>(send[i]),
+                         static_cast<std::byte*>(recv[i])});
+  }
+  StatusOr<std::unique_ptr<Request>> made =
+      comm->comm->Submit(submitted, static_cast<ReduceOp>(op));
+  if (!made.ok()) return Report(comm, made.status());
+  *request = new gwRequest{comm, std::move(*made)};
+  return gwSuccess;
+}
+
+// The usual two calls: the size, then the text.
+gwResult_t CopyOut(gwComm_t comm, const std::string& text, void* buffer, size_t* bytes,
+                   bool terminate) {
+  const size_t needed = text.size() + (terminate ? 1 : 0);
+  if (buffer == nullptr) {
+    *bytes = needed;
+    return gwSuccess;
+  }
+  const size_t room = std::exchange(*bytes, needed);
+  if (room < needed) {
+    return Report(comm,
+                  Status(gwInvalidArgument,
+                         fmt::format("the buffer has {} bytes, {} are needed", room, needed)));
+  }
+  std::memcpy(buffer, text.c_str(), needed);
+  return gwSuccess;
+}
+
+template <typename Make>
+gwResult_t GiveText(gwComm_t comm, void* buffer, size_t* bytes, bool terminate, Make make) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  if (bytes == nullptr) return Report(comm, Status(gwInvalidArgument, "bytes is null"));
+  StatusOr<std::string> text = make(*comm->comm);
+  if (!text.ok()) return Report(comm, text.status());
+  return CopyOut(comm, *text, buffer, bytes, terminate);
+}
+
+}  // namespace
+
+GW_DEFINE(gwResult_t, gwTensorRegister,
+          (gwComm_t comm, const char* name, const int64_t* shape, int ndim, gwDataType_t datatype,
+           const gwTensorConfig_t* config, gwTensor_t* tensor)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  if (name == nullptr || *name == '\0' || tensor == nullptr || ndim < 0 || ndim > kMaxDims ||
+      (ndim > 0 && shape == nullptr)) {
+    return Report(comm, Status(gwInvalidArgument,
+                               "name, shape or tensor is null, or ndim is not in [0, 32]"));
+  }
+  if (std::strpbrk(name, "\n=,;") != nullptr) {
+    return Report(
+        comm, Status(gwInvalidArgument, "a tensor's name holds no line break and none of = , ;"));
+  }
+  const std::optional<DType> dtype = DTypeFromInt(datatype);
+  if (!dtype || !kFloatTypes.contains(*dtype)) {
+    return Report(comm,
+                  Status(gwInvalidArgument, "a registered tensor is float16, bfloat16 or float32"));
+  }
+  if (config != nullptr && config->magic != GW_CONFIG_MAGIC) {
+    return Report(comm, Status(gwInvalidArgument, "the configuration was not initialised",
+                               "Start from GW_TENSOR_CONFIG_INITIALIZER"));
+  }
+  const char* spec =
+      config != nullptr && config->size >= sizeof(gwTensorConfig_t) ? config->spec : nullptr;
+  StatusOr<TensorState*> state = comm->comm->Register(name, {shape, static_cast<size_t>(ndim)},
+                                                      *dtype, spec == nullptr ? "" : spec);
+  if (!state.ok()) return Report(comm, Status(state.status()).WithTensor(name));
+  *tensor = comm->tensors.emplace_back(std::make_unique<gwTensor>(gwTensor{comm, *state})).get();
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwTensorDeregister, (gwTensor_t tensor)) {
+  if (tensor == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the tensor is null"));
+  gwComm_t comm = tensor->owner;
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  if (Status s = comm->comm->Deregister(tensor->state); !s.ok()) return Report(comm, std::move(s));
+  std::erase_if(comm->tensors, [&](const auto& owned) { return owned.get() == tensor; });
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwTensorSetSpec, (gwTensor_t tensor, const char* spec)) {
+  if (tensor == nullptr || spec == nullptr)
+    return Report(nullptr, Status(gwInvalidArgument, "the tensor or spec is null"));
+  CallGuard guard(tensor->owner);
+  if (!guard.ok()) return guard.Refuse();
+  return Report(tensor->owner,
+                tensor->owner->comm->SetSpec(tensor->state, spec).WithTensor(tensor->state->name));
+}
+
+GW_DEFINE(gwResult_t, gwAllReduceTensor,
+          (gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op, gwStream_t stream,
+           gwRequest_t* request)) {
+  return SubmitGroup(1, &tensor, &send, &recv, op, stream, request);
+}
+
+GW_DEFINE(gwResult_t, gwAllReduceTensors,
+          (int count, const gwTensor_t* tensors, const void* const* send, void* const* recv,
+           gwRedOp_t op, gwStream_t stream, gwRequest_t* request)) {
+  return SubmitGroup(count, tensors, send, recv, op, stream, request);
+}
+
+GW_DEFINE(gwResult_t, gwRequestWait, (gwRequest_t request, int64_t timeout_ns)) {
+  if (request == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the request is null"));
+  CallGuard guard(request->owner);
+  if (!guard.ok()) return guard.Refuse();
+  return Report(request->owner, request->owner->comm->Wait(request->request.get(), timeout_ns));
+}
+
+GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done)) {
+  if (request == nullptr || done == nullptr) {
+    return Report(nullptr, Status(gwInvalidArgument, "the request or done is null"));
+  }
+  *done = request->request->done() ? 1 : 0;
+  return *done ? Report(request->owner, request->request->status()) : gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
+  if (request == nullptr) return gwSuccess;
+  if (!request->request->done()) {
+    return Report(request->owner,
+                  Status(gwInvalidUsage, "the request is not complete", "Wait for it first"));
+  }
+  delete request;
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwStepBegin, (gwComm_t comm, uint64_t step)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  return Report(comm, comm->comm->BeginStep(step));
+}
+
+GW_DEFINE(gwResult_t, gwStepSetLossScale, (gwComm_t comm, float scale)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  return Report(comm, comm->comm->SetLossScale(scale));
+}
+
+GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  if (outcome == nullptr) return Report(comm, comm->comm->EndStepNoWait());
+  StatusOr<StepEnd> end = comm->comm->EndStep();
+  if (!end.ok()) return Report(comm, Status(end.status()).WithOp("step end"));
+  switch (end->outcome) {
+    case StepOutcome::kCommit: *outcome = gwStepCommitted; break;
+    case StepOutcome::kSkip: *outcome = gwStepSkipped; break;
+    case StepOutcome::kAbort: *outcome = gwStepAborted; break;
+  }
+  // The reason is there to read; the call itself did what it should.
+  if (!end->reason.ok()) comm->comm->SetLastError(end->reason);
+  return gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwStateSave, (gwComm_t comm, void* buffer, size_t* bytes)) {
+  return GiveText(comm, buffer, bytes, false, [](Communicator& c) { return c.SaveState(); });
+}
+
+GW_DEFINE(gwResult_t, gwStateLoad, (gwComm_t comm, const void* buffer, size_t bytes)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  if (buffer == nullptr) return Report(comm, Status(gwInvalidArgument, "buffer is null"));
+  return Report(comm, comm->comm->LoadState(
+                          {static_cast<const std::byte*>(buffer), static_cast<int64_t>(bytes)}));
+}
+
+GW_DEFINE(gwResult_t, gwCommGetStats, (gwComm_t comm, char* buffer, size_t* bytes)) {
+  return GiveText(comm, buffer, bytes, true,
+                  [](Communicator& c) { return StatusOr<std::string>(c.StatsJson()); });
+}
+
+GW_DEFINE(gwResult_t, gwCommGetLedger, (gwComm_t comm, char* buffer, size_t* bytes)) {
+  return GiveText(comm, buffer, bytes, true,
+                  [](Communicator& c) { return StatusOr<std::string>(c.LedgerJson()); });
+}
+
+}  // namespace gradwire

@@ -1,0 +1,376 @@
+#include "runtime/comm_start.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "collectives/schedule.h"
+#include "compress/registry.h"
+#include "runtime/operation.h"
+#include "transports/bootstrap/bootstrap.h"
+#include "transports/control/control_plane.h"
+
+namespace gradwire {
+namespace {
+
+// Slices: large ones amortise, small ones keep what the ranks of one host exchange in its cache.
+constexpr int64_t kSliceElems = int64_t{1} << 20;
+constexpr int64_t kSliceElemsOnHost = int64_t{1} << 18;
+// An idle poll takes about 100 ns.
+constexpr int64_t kPollNs = 100;
+// When ranks and their callers outnumber the cores, spinning takes the core from who has the work.
+constexpr int kCrowdedSpins = 20, kCrowdedYields = 500, kYields = 100;
+
+struct Identity {
+  int rank = 0;
+  int world_size = 1;
+  HostPort root;
+  UniqueFd listener;
+  std::string secret;
+  bool insecure = false;
+  uint64_t job = 0;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Ranks with equal ids share memory and a network stack.
+std::string HostId(const Settings& settings) {
+  if (settings.is_set("host_id")) return settings.Text("host_id");
+  std::string boot = ReadFile("/proc/sys/kernel/random/boot_id");
+  std::erase(boot, '\n');
+  struct stat net = {};
+  const bool known = stat("/proc/self/ns/net", &net) == 0;
+  return fmt::format("{}/{}", boot, known ? net.st_ino : 0);
+}
+
+std::string Hex(const std::string& bytes) {
+  std::string out;
+  for (unsigned char c : bytes) out += fmt::format("{:02x}", c);
+  return out;
+}
+
+StatusOr<std::string> FromHex(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i + 1 < text.size(); i += 2) {
+    const std::string digits = text.substr(i, 2);
+    char* end = nullptr;
+    out += static_cast<char>(std::strtol(digits.c_str(), &end, 16));
+    if (*end != '\0') return Status(gwDataCorrupt, "a rank's address is not hexadecimal");
+  }
+  return out;
+}
+
+const std::string& Find(const OpText& text, const std::string& name) {
+  static const std::string kNone;
+  for (const auto& [key, value] : text) {
+    if (key == name) return value;
+  }
+  return kNone;
+}
+
+// What all ranks must have set alike.
+OpText AgreedText(const Settings& settings) {
+  OpText text;
+  for (const char* name : {"spec", "transport", "algorithm", "nonfinite"}) {
+    text.emplace_back(name, name == std::string("spec")        ? settings.Text("spec")
+                            : name == std::string("transport") ? settings.Text("transport")
+                            : name == std::string("algorithm") ? settings.Text("algorithm")
+                                                               : settings.Text("nonfinite"));
+  }
+  text.emplace_back("transaction", settings.Bool("transaction") ? "on" : "off");
+  text.emplace_back("seed", std::to_string(settings.Int("seed")));
+  text.emplace_back("slice_elems", std::to_string(settings.Int("slice_elems")));
+  text.emplace_back("window", std::to_string(settings.Int("window")));
+  return text;
+}
+
+// Rank 0: refuses where the ranks' settings differ, and chooses what depends on all of them.
+StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const OpText& mine) {
+  std::vector<std::string> texts;
+  bool one_host = true;
+  const OpText first = DecodeOpText(blobs[0]);
+  for (const std::string& blob : blobs) {
+    const OpText theirs = DecodeOpText(blob);
+    one_host &= Find(theirs, "host") == Find(first, "host");
+    OpText agreed;
+    for (const auto& [name, value] : mine) agreed.emplace_back(name, Find(theirs, name));
+    texts.push_back(EncodeOpText(agreed));
+  }
+  Status same = WithDifference(Status(gwMismatch, "the ranks have different settings",
+                                      "Set the same value on all ranks: see `gradwire info -c`"),
+                               texts);
+  if (!same.detail().field.empty()) return same;
+  OpText chosen = mine;
+  for (auto& [name, value] : chosen) {
+    if (name == "slice_elems" && value == "0") {
+      value = std::to_string(one_host ? kSliceElemsOnHost : kSliceElems);
+    }
+  }
+  chosen.emplace_back("one_host", one_host ? "1" : "0");
+  return EncodeOpText(chosen);
+}
+
+AgreedSettings ParseAgreed(const OpText& text, const std::string& transport) {
+  const std::string& policy = Find(text, "nonfinite");
+  return {.slice_elems = std::max<int64_t>(
+              std::stoll(Find(text, "slice_elems")) / kCutElems * kCutElems, kCutElems),
+          .window = std::stoi(Find(text, "window")),
+          .seed = static_cast<uint32_t>(std::stoull(Find(text, "seed"))),
+          .spec = Find(text, "spec"),
+          .algorithm = Find(text, "algorithm"),
+          .transport = transport,
+          .transaction = Find(text, "transaction") == "on",
+          .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
+                       : policy == "error" ? NonFinitePolicy::kError
+                                           : NonFinitePolicy::kPropagate};
+}
+
+// A rank's transport before the roster tells whether all ranks share a host: one end for either
+// case.
+struct TransportEnds {
+  std::string spec;
+  std::unique_ptr<Transport> shared, wire;  // one of them where the transport does not care
+  Status shared_error, wire_error;          // why one is missing
+};
+
+StatusOr<TransportEnds> MakeEnds(const Identity& me, const Settings& settings) {
+  TransportEnds ends;
+  ends.spec = settings.Text("transport");
+  if (ends.spec == "auto") ends.spec = me.world_size == 1 ? "loopback" : "ucx";
+  StatusOr<bool> both = HostMatters(ends.spec);
+  if (!both.ok()) return both.status();
+  TransportOptions options = {
+      .rank = me.rank,
+      .world_size = me.world_size,
+      .job = me.job,
+      .interface = settings.Text("interface"),
+      .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
+      .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};
+  auto make = [&](bool one_host, std::unique_ptr<Transport>* end, Status* error) {
+    options.all_ranks_on_host = one_host;
+    StatusOr<std::unique_ptr<Transport>> made = MakeTransport(ends.spec, options);
+    if (made.ok()) {
+      *end = std::move(*made);
+    } else {
+      *error = made.status();
+    }
+  };
+  make(true, &ends.shared, &ends.shared_error);
+  if (*both) make(false, &ends.wire, &ends.wire_error);
+  if (!ends.shared && !ends.wire) return ends.shared_error;
+  return ends;
+}
+
+StatusOr<std::unique_ptr<Transport>> Connect(TransportEnds ends, const Roster& roster,
+                                             bool one_host) {
+  const bool shared = one_host || (!ends.wire && ends.wire_error.ok());
+  std::unique_ptr<Transport>& end = shared ? ends.shared : ends.wire;
+  if (!end) return shared ? ends.shared_error : ends.wire_error;
+  std::vector<std::string> addresses;
+  for (const std::string& blob : roster.blobs) {
+    StatusOr<std::string> address = FromHex(Find(DecodeOpText(blob), shared ? "shared" : "wire"));
+    if (!address.ok()) return address.status();
+    addresses.push_back(std::move(*address));
+  }
+  GW_RETURN_IF_ERROR(end->Connect(addresses));
+  return std::move(end);
+}
+
+IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster, int rank) {
+  const std::string host = Find(DecodeOpText(roster.blobs[rank]), "host");
+  const std::string pid = Find(DecodeOpText(roster.blobs[rank]), "boot");
+  const int64_t here = std::count_if(
+      roster.blobs.begin(), roster.blobs.end(),
+      [&](const std::string& blob) { return Find(DecodeOpText(blob), "boot") == pid; });
+  // Each rank has its caller's thread and the engine's.
+  if (2 * here > static_cast<int64_t>(std::thread::hardware_concurrency())) {
+    return {.spins = kCrowdedSpins, .yields = kCrowdedYields};
+  }
+  return {.spins = static_cast<int>(settings.DurationNs("spin_us") / kPollNs), .yields = kYields};
+}
+
+std::string BlobOf(const Settings& settings, const TransportEnds& ends, const OpText& agreed) {
+  OpText blob = agreed;
+  std::string boot = ReadFile("/proc/sys/kernel/random/boot_id");
+  std::erase(boot, '\n');
+  blob.emplace_back("host", HostId(settings));
+  blob.emplace_back("boot", boot);
+  if (ends.shared) blob.emplace_back("shared", Hex(ends.shared->address()));
+  if (ends.wire) blob.emplace_back("wire", Hex(ends.wire->address()));
+  return EncodeOpText(blob);
+}
+
+StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& settings) {
+  const OpText agreed = AgreedText(settings);
+  StatusOr<TransportEnds> ends = MakeEnds(me, settings);
+  if (!ends.ok()) return ends.status();
+  BootstrapOptions bootstrap = {.rank = me.rank,
+                                .world_size = me.world_size,
+                                .root = me.root,
+                                .listener = std::move(me.listener),
+                                .secret = me.secret,
+                                .insecure = me.insecure,
+                                .job = me.job,
+                                .blob = BlobOf(settings, *ends, agreed),
+                                .timeout_ns = settings.DurationNs("init_timeout_ms")};
+  bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
+    return ChooseForAll(blobs, agreed);
+  };
+  StatusOr<BootstrapResult> joined = Bootstrap(std::move(bootstrap));
+  if (!joined.ok()) return joined.status();
+  const OpText chosen = DecodeOpText(joined->roster.settings);
+
+  CommParts parts = {.rank = me.rank,
+                     .world_size = me.world_size,
+                     .job = me.job,
+                     .agreed = ParseAgreed(chosen, ends->spec),
+                     .idle = ChooseIdle(settings, joined->roster, me.rank),
+                     .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
+                     .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
+                     .record_path = settings.Text("record_messages"),
+                     .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
+  StatusOr<std::unique_ptr<Transport>> transport =
+      Connect(std::move(*ends), joined->roster, Find(chosen, "one_host") == "1");
+  if (!transport.ok()) return transport.status();
+  parts.transport = std::move(*transport);
+  StatusOr<std::unique_ptr<ControlPlane>> control = ControlPlane::Start(
+      {.node = {.rank = me.rank,
+                .world_size = me.world_size,
+                .job = me.job,
+                .liveness = {.period_ns = settings.DurationNs("heartbeat_ms"),
+                             .bound_ns = settings.DurationNs("heartbeat_timeout_ms")}},
+       .on_arrival =
+           [target = parts.wake_target] {
+             if (Engine* engine = target->load()) engine->Wake();
+           }},
+      std::move(joined->links));
+  if (!control.ok()) return control.status();
+  parts.control = std::move(*control);
+  GW_LOG(kInfo, kInit, "rank {} of {} is ready: transport {}, slices of {} elements", me.rank,
+         me.world_size, parts.agreed.transport, parts.agreed.slice_elems);
+  return Communicator::Create(std::move(parts));
+}
+
+// Whether any launcher has left its mark. Half a mark is an error, which DetectLauncher explains.
+bool HasLauncher(const Environment& environment) {
+  constexpr const char* kMarks[] = {"GRADWIRE_RANK", "GRADWIRE_WORLD_SIZE",  "RANK",
+                                    "WORLD_SIZE",    "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                    "SLURM_PROCID"};
+  return std::any_of(std::begin(kMarks), std::end(kMarks),
+                     [&](const char* mark) { return environment.contains(mark); });
+}
+
+// "a=b; c=d" as texts by name.
+StatusOr<SettingTexts> ParsePairs(const std::string& text) {
+  SettingTexts pairs;
+  std::string rest = text;
+  std::replace(rest.begin(), rest.end(), ';', '\n');
+  std::istringstream lines(rest);
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find_first_not_of(" \t");
+    if (first == std::string::npos) continue;
+    const auto sign = line.find('=');
+    if (sign == std::string::npos || sign <= first) {
+      return Status(gwInvalidArgument, fmt::format("'{}' is not a setting", line.substr(first)),
+                    "Write name=value pairs separated by ';'");
+    }
+    const auto name_end = line.find_last_not_of(" \t", sign - 1);
+    const auto value = line.find_first_not_of(" \t", sign + 1);
+    const auto value_end = line.find_last_not_of(" \t");
+    pairs[line.substr(first, name_end - first + 1)] =
+        value == std::string::npos ? "" : line.substr(value, value_end - value + 1);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Environment ProcessEnvironment() {
+  Environment all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t sign = text.find('=');
+    if (sign != std::string::npos) all.emplace(text.substr(0, sign), text.substr(sign + 1));
+  }
+  return all;
+}
+
+StatusOr<Settings> LoadSettings(const std::string& api, const Environment& environment) {
+  StatusOr<SettingTexts> pairs = ParsePairs(api);
+  if (!pairs.ok()) return pairs.status();
+  SettingsInput input = {.api = std::move(*pairs), .environment = environment};
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.collective == Collective::kAllReduce && !row.encoded)
+      input.names["algorithm"].push_back(row.name);
+  }
+  const std::string path = ConfigPath(input);
+  if (!path.empty()) {
+    input.toml_path = path;
+    input.toml_text = ReadFile(path);
+    if (input.toml_text.empty()) {
+      return Status(gwInvalidArgument,
+                    fmt::format("the configuration file {} cannot be read or is empty", path));
+    }
+  } else {
+    input.toml_text = ReadFile(input.toml_path);
+  }
+  StatusOr<Settings> settings = Settings::Load(input);
+  if (!settings.ok()) return settings;
+  // A misspelt codec must fail here, not at the first tensor.
+  if (StatusOr<Codec> codec = MakeCodec(settings->Text("spec")); !codec.ok()) return codec.status();
+  LogConfig log;
+  StatusOr<LogLevel> level = ParseLogLevel(settings->Text("debug"));
+  if (!level.ok()) return level.status();
+  log.level = *level;
+  StatusOr<uint32_t> subsystems = ParseLogSubsystems(settings->Text("debug_subsys"));
+  if (!subsystems.ok()) return subsystems.status();
+  log.subsystems = *subsystems;
+  log.file = settings->Text("debug_file");
+  GW_RETURN_IF_ERROR(ConfigureLog(log));
+  for (const std::string& warning : settings->warnings()) GW_LOG(kWarn, kEnv, "{}", warning);
+  return settings;
+}
+
+StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int rank,
+                                                        int world_size, const Settings& settings) {
+  StatusOr<UniqueIdContents> contents = ParseUniqueId(id);
+  if (!contents.ok()) return contents.status();
+  Identity me = {.rank = rank,
+                 .world_size = world_size,
+                 .root = contents->root,
+                 .secret = contents->secret,
+                 .job = contents->job};
+  if (rank == 0 && world_size > 1) {
+    StatusOr<UniqueFd> listener = ClaimListener(*contents);
+    if (!listener.ok()) return listener.status();
+    me.listener = std::move(*listener);
+  }
+  return Start(std::move(me), settings);
+}
+
+StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& environment,
+                                                           const Settings& settings) {
+  if (!HasLauncher(environment)) return Start(Identity{}, settings);
+  StatusOr<LaunchInfo> launch = DetectLauncher(environment);
+  if (!launch.ok()) return launch.status();
+  return Start({.rank = launch->rank,
+                .world_size = launch->world_size,
+                .root = launch->root,
+                .secret = launch->secret,
+                .insecure = launch->insecure,
+                .job = launch->job},
+               settings);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,558 @@
+#include "runtime/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <utility>
+
+#include "base/log.h"
+#include "runtime/json_text.h"
+
+namespace gradwire {
+namespace {
+
+// The results of turns a caller may still ask for: it is at most two behind.
+constexpr size_t kKeptResults = 8;
+// Tensors that fall in no step draw from counters of their own, told apart from steps by the top
+// bit.
+constexpr uint32_t kOutsideStep = 0x80000000u;
+// Leaving waits for the other ranks no longer than this.
+constexpr int64_t kByeNs = 5'000'000'000;
+
+Status Usage(std::string message, std::string hint) {
+  return Status(gwInvalidUsage, std::move(message), std::move(hint));
+}
+
+std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
+
+Scheme SchemeOf(const TensorState& tensor) {
+  return tensor.codec.spec == "none" ? Scheme::kLinear : Scheme::kTwoShot;
+}
+
+}  // namespace
+
+bool Request::done() const {
+  return std::all_of(operations.begin(), operations.end(),
+                     [](const auto& op) { return op->done.load(std::memory_order_acquire); });
+}
+
+Status Request::status() const {
+  for (const auto& op : operations) GW_RETURN_IF_ERROR(op->status);
+  return Status();
+}
+
+StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
+  std::unique_ptr<Communicator> comm(new Communicator(std::move(parts)));
+  StatusOr<Codec> none = MakeCodec("none");
+  if (!none.ok()) return none.status();
+  comm->none_ = *none;
+  const CommParts& p = comm->parts_;
+  const EngineCore::Options options = {.rank = p.rank,
+                                       .world_size = p.world_size,
+                                       .job = p.job,
+                                       .window = p.agreed.window,
+                                       .slice_bytes = p.agreed.slice_elems * kMaxElementBytes,
+                                       .op_timeout_ns = p.op_timeout_ns,
+                                       .abort_timeout_ns = p.abort_timeout_ns,
+                                       .nonfinite = p.agreed.nonfinite};
+  EngineListener* listener = comm.get();
+  comm->engine_ = std::make_unique<Engine>(options, p.idle, p.transport.get(), p.control.get(),
+                                           comm->clock_, listener);
+  if (!p.record_path.empty()) {
+    comm->engine_->WithCore([&](EngineCore& core) { core.SetRecord(&comm->record_); });
+  }
+  comm->parts_.wake_target->store(comm->engine_.get());
+  return comm;
+}
+
+Communicator::Communicator(CommParts parts)
+    : parts_(std::move(parts)),
+      clock_(&SteadyClock()),
+      schedules_(parts_.rank, parts_.world_size) {}
+
+Communicator::~Communicator() {
+  if (!finalized_ && !is_fatal_.load()) (void)Finalize();
+  parts_.wake_target->store(nullptr);
+  parts_.control->Shutdown();
+  engine_.reset();
+  WriteRecord();
+}
+
+// ---- exact collectives ----
+
+const AlgorithmRow& Communicator::AlgorithmFor(Collective collective, int64_t bytes,
+                                               bool encoded) const {
+  if (collective == Collective::kAllReduce && !encoded && parts_.agreed.algorithm != "auto") {
+    StatusOr<const AlgorithmRow*> row = FindAlgorithm(collective, parts_.agreed.algorithm);
+    if (row.ok()) return **row;
+  }
+  return ChooseAlgorithm(collective, parts_.world_size, bytes, encoded);
+}
+
+Status Communicator::Run(RawOp op) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  GW_RETURN_IF_ERROR(CatchUp());
+  op.rank = parts_.rank;
+  op.world_size = parts_.world_size;
+  const int64_t bytes = op.count * SizeOf(op.dtype);
+  const AlgorithmRow& algorithm = AlgorithmFor(op.collective, bytes, false);
+  auto operation = std::make_shared<RawOperation>(op, parts_.agreed.slice_elems,
+                                                  schedules_.Get(algorithm, op.root));
+  operation->name = std::string(Name(op.collective));
+  operation->turn = user_turn_;
+  operation->text = {{"operation", operation->name},
+                     {"count", std::to_string(op.count)},
+                     {"datatype", std::string(Name(op.dtype))},
+                     {"op", std::string(Name(op.op))},
+                     {"root", std::to_string(op.root)},
+                     {"algorithm", algorithm.name}};
+  engine_->Submit(operation);
+  engine_->HelpUntil([&] { return operation->done.load(std::memory_order_acquire); }, OpDeadline());
+  {
+    std::lock_guard lock(mu_);
+    totals_.last_algorithm = algorithm.name;
+    totals_.encodes_per_elem = 0;
+    totals_.raw_bytes += bytes;
+  }
+  if (!operation->status.ok() && !step_open_) user_turn_ = engine_turn_.load();
+  return operation->status;
+}
+
+// ---- tensors ----
+
+StatusOr<TensorState*> Communicator::Register(const std::string& name,
+                                              std::span<const int64_t> shape, DType dtype,
+                                              const std::string& spec) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  auto tensor = std::make_unique<TensorState>();
+  tensor->name = name;
+  tensor->shape.assign(shape.begin(), shape.end());
+  tensor->dtype = dtype;
+  tensor->elems = 1;
+  for (int64_t length : shape) {
+    if (length < 0 || __builtin_mul_overflow(tensor->elems, length, &tensor->elems)) {
+      return Status(gwInvalidArgument,
+                    {.message = "a length of the shape is negative, or their product overflows",
+                     .tensor = name});
+    }
+  }
+  if (tensor->elems > kDitherMaxElems) {
+    return Status(gwInvalidArgument,
+                  {.message = fmt::format("a tensor holds at most {} elements", kDitherMaxElems),
+                   .tensor = name,
+                   .hint = "Register it in parts"});
+  }
+  GW_RETURN_IF_ERROR(SetSpec(tensor.get(), spec.empty() ? parts_.agreed.spec : spec));
+  return engine_->WithCore([&](EngineCore&) { return tensors_.Add(std::move(tensor)); });
+}
+
+Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
+  if (tensor->in_flight.load(std::memory_order_acquire) || (step_open_ && tensor->submitted)) {
+    return Usage(
+        fmt::format("the codec of tensor '{}' cannot change while it is in use", tensor->name),
+        "Change it between steps");
+  }
+  StatusOr<Codec> codec = MakeCodec(spec);
+  if (!codec.ok()) return codec.status();
+  const bool exempt = tensor->elems < codec->min_numel || MatchesAny(codec->exclude, tensor->name);
+  tensor->codec = exempt ? none_ : *codec;
+  return Status();
+}
+
+Status Communicator::Deregister(TensorState* tensor) {
+  if (tensor->in_flight.load(std::memory_order_acquire) || (step_open_ && tensor->submitted)) {
+    return Usage(fmt::format("tensor '{}' is in use", tensor->name), "Deregister it between steps");
+  }
+  if (!is_fatal_.load()) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  engine_->WithCore([&](EngineCore&) { tensors_.Remove(tensor); });
+  return Status();
+}
+
+Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorState& tensor = *tensors[i].tensor;
+    bool twice =
+        tensor.in_flight.load(std::memory_order_acquire) || (step_open_ && tensor.submitted);
+    for (size_t j = 0; j < i; ++j) twice |= tensors[j].tensor == tensors[i].tensor;
+    if (twice) {
+      return Status(
+          gwInvalidUsage,
+          {.message = "the tensor takes part in one operation a step, and has been submitted",
+           .op = "all-reduce of tensors",
+           .tensor = tensor.name,
+           .hint = "Accumulate gradients before submitting, or register a second name"});
+    }
+  }
+  return Status();
+}
+
+OpText Communicator::TextOf(std::span<const SubmittedTensor> tensors, ReduceOp op, Scheme scheme,
+                            const AlgorithmRow& algorithm) const {
+  std::string names, specs;
+  int64_t elems = 0;
+  for (const SubmittedTensor& submitted : tensors) {
+    names += (names.empty() ? "" : ",") + submitted.tensor->name;
+    specs += (specs.empty() ? "" : ";") + submitted.tensor->codec.spec;
+    elems += submitted.tensor->elems;
+  }
+  return {{"operation", "all-reduce of tensors"},
+          {"tensors", names},
+          {"count", std::to_string(elems)},
+          {"datatype", std::string(Name(tensors[0].tensor->dtype))},
+          {"op", std::string(Name(op))},
+          {"spec", specs},
+          {"loss scale", fmt::format("{}", loss_scale_)},
+          {"step", step_open_ ? std::to_string(step_) : "none"},
+          {"scheme", std::string(Name(scheme))},
+          {"algorithm", algorithm.name}};
+}
+
+std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<SubmittedTensor> tensors,
+                                                             ReduceOp op) {
+  const Scheme scheme = SchemeOf(*tensors[0].tensor);
+  int64_t bytes = 0;
+  for (const SubmittedTensor& submitted : tensors) {
+    submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
+    submitted.tensor->submitted = step_open_;
+    bytes += submitted.tensor->elems * SizeOf(submitted.tensor->dtype);
+  }
+  const bool encoded = scheme == Scheme::kTwoShot;
+  const AlgorithmRow& algorithm = AlgorithmFor(Collective::kAllReduce, bytes, encoded);
+  const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
+  const uint32_t dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
+                                          : tensors[0].tensor->free_ops++ | kOutsideStep;
+  TensorOperation::Options options = {
+      .scheme = scheme,
+      .op = op,
+      .context = {.rank = parts_.rank,
+                  .world_size = parts_.world_size,
+                  .in_scale = 1.0f / loss_scale_,
+                  .out_scale = loss_scale_ * average,
+                  .seed = parts_.agreed.seed,
+                  .step = dither_step,
+                  .clock = clock_,
+                  .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate},
+      .slice_elems = parts_.agreed.slice_elems,
+      .schedule = schedules_.Get(algorithm, 0),
+      .transaction = parts_.agreed.transaction,
+      .in_step = step_open_ && parts_.agreed.transaction};
+  OpText text = TextOf(tensors, op, scheme, algorithm);
+  const std::string first = tensors[0].tensor->name;
+  auto operation = std::make_shared<TensorOperation>(std::move(tensors), options);
+  operation->name = "all-reduce of tensors";
+  operation->tensor = first;
+  operation->text = std::move(text);
+  operation->turn = user_turn_;
+  std::lock_guard lock(mu_);
+  totals_.last_algorithm = algorithm.name;
+  totals_.encodes_per_elem = encoded ? 2 : 0;
+  totals_.raw_bytes += bytes;
+  return operation;
+}
+
+StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const SubmittedTensor> tensors,
+                                                        ReduceOp op) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  GW_RETURN_IF_ERROR(CatchUp());
+  GW_RETURN_IF_ERROR(CheckSubmit(tensors));
+  step_has_submits_ |= step_open_;
+  // Tensors of one scheme and type travel together; the split is a function of the table alone.
+  std::vector<std::vector<SubmittedTensor>> groups;
+  for (const SubmittedTensor& submitted : tensors) {
+    auto same = [&](const std::vector<SubmittedTensor>& group) {
+      const TensorState& first = *group[0].tensor;
+      return SchemeOf(first) == SchemeOf(*submitted.tensor) &&
+             first.dtype == submitted.tensor->dtype;
+    };
+    auto it = std::find_if(groups.begin(), groups.end(), same);
+    if (it == groups.end()) it = groups.insert(groups.end(), std::vector<SubmittedTensor>());
+    it->push_back(submitted);
+  }
+  auto request = std::make_unique<Request>();
+  for (std::vector<SubmittedTensor>& group : groups) {
+    request->operations.push_back(MakeTensorOperation(std::move(group), op));
+  }
+  for (const auto& operation : request->operations) engine_->Submit(operation);
+  return request;
+}
+
+Status Communicator::Wait(Request* request, int64_t timeout_ns) {
+  const Deadline deadline =
+      timeout_ns < 0 ? Deadline::Never() : Deadline::After(*clock_, timeout_ns);
+  if (!engine_->HelpUntil([&] { return request->done(); }, deadline)) {
+    return Status(gwTimeout, {.message = fmt::format("the request is not complete after {} ms",
+                                                     timeout_ns / 1'000'000),
+                              .op = request->operations[0]->name,
+                              .tensor = request->operations[0]->tensor,
+                              .hint = "The request stays valid: wait again"});
+  }
+  Status status = request->status();
+  if (!status.ok() && !step_open_) user_turn_ = engine_turn_.load();
+  return status;
+}
+
+// ---- steps ----
+
+Status Communicator::CheckUsable() const {
+  if (finalized_) return Usage("the communicator is finalized", "Create a new one");
+  return async_error();
+}
+
+// A turn that ended without this thread's doing was aborted: the caller hears of it once, then goes
+// on in the next.
+Status Communicator::CatchUp() {
+  if (user_turn_ == engine_turn_.load() ||
+      static_cast<int16_t>(static_cast<uint16_t>(user_turn_ - engine_turn_.load())) > 0) {
+    return Status();
+  }
+  const std::optional<TurnResult> result = ResultOf(user_turn_);
+  if (!step_open_) user_turn_ = engine_turn_.load();
+  Status reason =
+      result && !result->reason.ok() ? result->reason : Status(gwAborted, "the step was aborted");
+  ErrorDetail detail = reason.detail();
+  detail.hint = step_open_ ? "End the step and run it again" : detail.hint;
+  return Status(step_open_ ? gwAborted : reason.code(), std::move(detail));
+}
+
+Status Communicator::BeginStep(uint64_t step) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (step_open_) return Usage("a step is open already", "End it with gwStepEnd first");
+  GW_RETURN_IF_ERROR(CatchUp());
+  step_open_ = true;
+  step_has_submits_ = false;
+  step_ = step;
+  loss_scale_ = 1.0f;
+  return Status();
+}
+
+Status Communicator::SetLossScale(float scale) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (!step_open_ || step_has_submits_) {
+    return Usage("the loss scale is set between gwStepBegin and the first submit", "Move the call");
+  }
+  if (!std::isfinite(scale) || scale <= 0) {
+    return Status(gwInvalidArgument,
+                  fmt::format("the loss scale {} is not finite and positive", scale));
+  }
+  loss_scale_ = scale;
+  return Status();
+}
+
+TurnEnd Communicator::MakeTurnEnd(bool no_wait) const {
+  return {.step = step_, .table_digest = tensors_.Digest(), .no_wait = no_wait};
+}
+
+void Communicator::LeaveStep() {
+  step_open_ = false;
+  loss_scale_ = 1.0f;
+  for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
+}
+
+StatusOr<StepEnd> Communicator::EndStep() {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (!step_open_) return Usage("no step is open", "Begin one with gwStepBegin");
+  const uint16_t turn = user_turn_;
+  if (static_cast<int16_t>(static_cast<uint16_t>(engine_turn_.load() - turn)) <= 0) {
+    engine_->EndTurn(MakeTurnEnd(false));
+  }
+  Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1));
+  LeaveStep();
+  if (!waited.ok()) return waited;
+  user_turn_ = engine_turn_.load();
+  const std::optional<TurnResult> result = ResultOf(turn);
+  if (!result) return Status(gwInternalError, "the outcome of the step is gone");
+  return StepEnd{result->outcome, result->reason};
+}
+
+Status Communicator::EndStepNoWait() {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (!step_open_) return Usage("no step is open", "Begin one with gwStepBegin");
+  if (parts_.agreed.nonfinite == NonFinitePolicy::kSkip) {
+    return Usage("the policy nonfinite=skip needs the outcome of every step",
+                 "Pass an outcome pointer");
+  }
+  // One turn may be waiting for its result, not two.
+  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  engine_->EndTurn(MakeTurnEnd(true));
+  ++user_turn_;
+  LeaveStep();
+  return Status();
+}
+
+// Until the engine has reached `turn`.
+Status Communicator::WaitForTurn(uint16_t turn) {
+  auto reached = [&] {
+    return is_fatal_.load() ||
+           static_cast<int16_t>(static_cast<uint16_t>(engine_turn_.load() - turn)) >= 0;
+  };
+  engine_->HelpUntil(reached, Deadline::Never());
+  return async_error();
+}
+
+std::optional<TurnResult> Communicator::ResultOf(uint16_t turn) {
+  std::lock_guard lock(mu_);
+  auto it = std::find_if(turn_results_.begin(), turn_results_.end(),
+                         [&](const TurnResult& r) { return r.turn == turn; });
+  if (it == turn_results_.end()) return std::nullopt;
+  return *it;
+}
+
+// ---- what the engine tells ----
+
+void Communicator::OnOperationDone(Operation& operation) {
+  std::lock_guard lock(mu_);
+  ++totals_.operations;
+  totals_.payload_bytes += operation.stats.payload_bytes;
+  totals_.encode_ns += operation.stats.encode_ns;
+  totals_.decode_ns += operation.stats.decode_ns;
+  totals_.op_ns += operation.complete_ns - operation.submit_ns;
+  totals_.sum_p2 += operation.stats.sum_p2;
+  totals_.sum_err2 += operation.stats.sum_err2;
+}
+
+void Communicator::CommitTensors(const TurnResult& result) {
+  for (TensorState* tensor : tensors_.All()) {
+    if (!std::exchange(tensor->staged, false) || result.outcome != StepOutcome::kCommit) continue;
+    tensor->committed_step = result.step;
+    if (!tensor->residual.allocated()) continue;
+    tensor->residual.Commit();
+    if (!tensor->feedback()) tensor->residual.Release();  // it has travelled
+  }
+}
+
+void Communicator::OnTurnEnd(const TurnResult& result) {
+  CommitTensors(result);
+  std::lock_guard lock(mu_);
+  turn_results_.push_back(result);
+  if (turn_results_.size() > kKeptResults) turn_results_.erase(turn_results_.begin());
+  switch (result.outcome) {
+    case StepOutcome::kCommit: ++totals_.commits; break;
+    case StepOutcome::kSkip: ++totals_.skips; break;
+    case StepOutcome::kAbort: ++totals_.aborts; break;
+  }
+  engine_turn_.store(static_cast<uint16_t>(result.turn + 1));
+}
+
+void Communicator::OnFatal(const Status& status) {
+  GW_LOG(kWarn, kColl, "the communicator has ended: {}", status.ToString());
+  std::lock_guard lock(mu_);
+  fatal_ = status;
+  is_fatal_.store(true);
+}
+
+Status Communicator::async_error() const {
+  if (!is_fatal_.load()) return Status();
+  std::lock_guard lock(mu_);
+  return fatal_;
+}
+
+// ---- end ----
+
+Status Communicator::Finalize() {
+  if (finalized_) return Usage("the communicator is finalized already", "Destroy it");
+  if (step_open_) LeaveStep();
+  Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_);
+  if (waited.ok()) {
+    engine_->HelpUntil(
+        [&] {
+          return is_fatal_.load() ||
+                 engine_->WithCore([](EngineCore& core) { return core.idle(); });
+        },
+        Deadline::After(*clock_, parts_.abort_timeout_ns));
+  }
+  finalized_ = true;
+  const Status bye = parts_.control->GracefulBye(std::min(kByeNs, parts_.abort_timeout_ns));
+  return waited.ok() ? bye : waited;
+}
+
+void Communicator::Abort() {
+  const Status why(gwAborted, ErrorDetail{.message = "the communicator was aborted by the caller",
+                                          .rank = parts_.rank});
+  parts_.control->LeaveWith(why);
+  engine_->Abort(why);
+  engine_->HelpUntil([&] { return is_fatal_.load(); },
+                     Deadline::After(*clock_, parts_.abort_timeout_ns));
+}
+
+void Communicator::SetLastError(const Status& status) {
+  std::lock_guard lock(mu_);
+  last_error_ = status.ToString();
+}
+
+std::string Communicator::last_error() const {
+  std::lock_guard lock(mu_);
+  return last_error_;
+}
+
+// ---- state and statistics ----
+
+StatusOr<std::string> Communicator::SaveState() {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (step_open_) return Usage("state is saved between steps", "Call gwStepEnd first");
+  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  return engine_->WithCore(
+      [&](EngineCore&) { return tensors_.Save(parts_.rank, parts_.world_size); });
+}
+
+Status Communicator::LoadState(ConstBytes bytes) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (step_open_) return Usage("state is loaded between steps", "Call gwStepEnd first");
+  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  return engine_->WithCore([&](EngineCore&) {
+    return tensors_.Load(bytes, parts_.rank, parts_.world_size, parts_.agreed.transaction);
+  });
+}
+
+std::string Communicator::StatsJson() {
+  const DriverCounters counters =
+      engine_->WithCore([](EngineCore& core) { return core.counters(); });
+  std::lock_guard lock(mu_);
+  const Totals& t = totals_;
+  return fmt::format(
+      "{{\"rank\": {}, \"world_size\": {}, \"transport\": {}, \"algorithm\": {}, "
+      "\"encodes_per_elem\": {}, "
+      "\"slice_elems\": {}, \"operations\": {}, \"raw_bytes\": {}, \"payload_bytes\": {}, "
+      "\"sent_bytes\": {}, "
+      "\"sent_frames\": {}, \"received_bytes\": {}, \"staged_bytes\": {}, \"stale_frames\": {}, "
+      "\"encode_ns\": {}, "
+      "\"decode_ns\": {}, \"operation_ns\": {}, \"relerr\": {}, \"commits\": {}, \"skips\": {}, "
+      "\"aborts\": {}}}",
+      parts_.rank, parts_.world_size, JsonText(parts_.agreed.transport), JsonText(t.last_algorithm),
+      t.encodes_per_elem, parts_.agreed.slice_elems, t.operations, t.raw_bytes, t.payload_bytes,
+      counters.sent_bytes, counters.sent_frames, counters.received_bytes, counters.staged_bytes,
+      counters.stale_frames, t.encode_ns, t.decode_ns, t.op_ns,
+      t.sum_p2 > 0 ? std::sqrt(t.sum_err2 / t.sum_p2) : 0.0, t.commits, t.skips, t.aborts);
+}
+
+std::string Communicator::LedgerJson() {
+  return engine_->WithCore([&](EngineCore&) {
+    std::string rows;
+    for (const TensorState* tensor : tensors_.All()) {
+      rows += fmt::format(
+          "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"scheme\": {}, "
+          "\"ops\": {}, "
+          "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
+          "\"committed_step\": {}}}",
+          rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
+          JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
+          JsonText(Name(SchemeOf(*tensor))), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
+          tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
+    }
+    return fmt::format("{{\"rank\": {}, \"tensors\": [{}]}}", parts_.rank, rows);
+  });
+}
+
+void Communicator::WriteRecord() {
+  if (parts_.record_path.empty()) return;
+  std::ofstream file(fmt::format("{}.{}", parts_.record_path, parts_.rank));
+  for (const SentMessage& m : record_) {
+    file << fmt::format(
+        "{{\"src\": {}, \"dst\": {}, \"op_seq\": {}, \"slice\": {}, \"message\": {}, \"bytes\": "
+        "{}}}\n",
+        parts_.rank, m.dst, m.key.op_seq, m.key.slice, m.message, m.bytes);
+  }
+}
+
+}  // namespace gradwire

@@ -1,0 +1,160 @@
+// Communicator: one rank's end of a job, with everything the C API needs. The C API adds argument
+// checks of its own and nothing else. Threads: one at a time, but Abort, async_error and the errors
+// from any.
+#ifndef GRADWIRE_RUNTIME_COMMUNICATOR_H_
+#define GRADWIRE_RUNTIME_COMMUNICATOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "runtime/engine.h"
+#include "runtime/operations.h"
+#include "runtime/schedule_cache.h"
+#include "runtime/tensor_state.h"
+#include "transports/control/control_plane.h"
+#include "transports/transport.h"
+
+namespace gradwire {
+
+// What the ranks agreed on at the start.
+struct AgreedSettings {
+  int64_t slice_elems = 0;
+  int window = 4;
+  uint32_t seed = 0;
+  std::string spec;       // default of tensors
+  std::string algorithm;  // of all-reduce, "auto": by size
+  std::string transport;
+  bool transaction = true;
+  NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
+};
+
+// The parts of a communicator, made by comm_start.
+struct CommParts {
+  int rank = 0;
+  int world_size = 1;
+  uint64_t job = 0;
+  AgreedSettings agreed;
+  IdlePolicy idle;
+  int64_t op_timeout_ns = 0;
+  int64_t abort_timeout_ns = 0;
+  std::string record_path;  // messages really sent are written there at the end; empty: no record
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<ControlPlane> control;
+  std::shared_ptr<std::atomic<Engine*>> wake_target;  // told when the control plane has news
+};
+
+// A submission of the caller: done when all its operations are.
+struct Request {
+  std::vector<std::shared_ptr<Operation>> operations;
+  bool done() const;
+  Status status() const;  // of the first operation that failed
+};
+
+struct StepEnd {
+  StepOutcome outcome = StepOutcome::kCommit;
+  Status reason;
+};
+
+class Communicator final : private EngineListener {
+ public:
+  static StatusOr<std::unique_ptr<Communicator>> Create(CommParts parts);
+  ~Communicator() override;
+
+  int rank() const { return parts_.rank; }
+  int world_size() const { return parts_.world_size; }
+
+  // Exact, complete on return.
+  Status Run(RawOp op);
+
+  StatusOr<TensorState*> Register(const std::string& name, std::span<const int64_t> shape,
+                                  DType dtype, const std::string& spec);
+  Status Deregister(TensorState* tensor);
+  Status SetSpec(TensorState* tensor, const std::string& spec);
+  StatusOr<std::unique_ptr<Request>> Submit(std::span<const SubmittedTensor> tensors, ReduceOp op);
+  // gwTimeout: still under way.
+  Status Wait(Request* request, int64_t timeout_ns);
+
+  Status BeginStep(uint64_t step);
+  Status SetLossScale(float scale);
+  // Waits for the outcome.
+  StatusOr<StepEnd> EndStep();
+  Status EndStepNoWait();
+
+  StatusOr<std::string> SaveState();
+  Status LoadState(ConstBytes bytes);
+  std::string StatsJson();
+  std::string LedgerJson();
+
+  Status Finalize();
+  void Abort();
+  // Success while usable.
+  Status async_error() const;
+
+  void SetLastError(const Status& status);
+  std::string last_error() const;
+
+ private:
+  explicit Communicator(CommParts parts);
+  void OnOperationDone(Operation& operation) override;
+  void OnTurnEnd(const TurnResult& result) override;
+  void OnFatal(const Status& status) override;
+
+  Status CheckUsable() const;
+  Status CatchUp();
+  const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
+  Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;
+  std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op);
+  OpText TextOf(std::span<const SubmittedTensor> tensors, ReduceOp op, Scheme scheme,
+                const AlgorithmRow& algorithm) const;
+  Status WaitForTurn(uint16_t turn);
+  std::optional<TurnResult> ResultOf(uint16_t turn);
+  TurnEnd MakeTurnEnd(bool no_wait) const;
+  void LeaveStep();
+  void CommitTensors(const TurnResult& result);
+  void WriteRecord();
+  Deadline OpDeadline() const { return Deadline::Never(); }
+
+  CommParts parts_;
+  const Clock* const clock_;
+  ScheduleCache schedules_;
+  TensorTable tensors_;  // guarded by the engine's core; names and shapes by the caller's thread
+  Codec none_;           // of tensors that are exempt from compression
+
+  // The caller's thread.
+  uint16_t user_turn_ = 0;
+  bool step_open_ = false;
+  bool step_has_submits_ = false;
+  uint64_t step_ = 0;
+  float loss_scale_ = 1.0f;
+  bool finalized_ = false;
+
+  // Written by the engine.
+  std::atomic<uint16_t> engine_turn_{0};
+  std::atomic<bool> is_fatal_{false};
+  mutable std::mutex mu_;
+  Status fatal_;                          // guarded by mu_
+  std::vector<TurnResult> turn_results_;  // the last ones; guarded by mu_
+  std::string last_error_;                // guarded by mu_
+  struct Totals {                         // guarded by mu_
+    int64_t operations = 0, raw_bytes = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0,
+            op_ns = 0;
+    int64_t commits = 0, skips = 0, aborts = 0;
+    double sum_p2 = 0, sum_err2 = 0;
+    std::string last_algorithm;
+    int encodes_per_elem = 0;
+  } totals_;
+  std::vector<SentMessage> record_;
+  std::unique_ptr<Engine> engine_;  // last: its thread uses everything above
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_COMMUNICATOR_H_

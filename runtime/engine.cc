@@ -1,0 +1,133 @@
+#include "runtime/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// Longest sleep of the thread: bounds how late it notices a time-out.
+constexpr int64_t kThreadSleepNs = 50'000'000;
+constexpr int64_t kHelperSleepNs = 2'000'000;
+
+}  // namespace
+
+Engine::Engine(const EngineCore::Options& options, const IdlePolicy& idle, Transport* transport,
+               ControlChannel* control, const Clock* clock, EngineListener* listener)
+    : transport_(transport),
+      clock_(clock),
+      idle_(idle),
+      core_(options, transport, control, clock, listener),
+      thread_([this] { Loop(); }) {}
+
+Engine::~Engine() {
+  stop_ = true;
+  park_.notify_all();
+  transport_->Wake();
+  thread_.join();
+}
+
+std::unique_lock<std::mutex> Engine::LockCore() {
+  std::unique_lock lock(core_mu_, std::try_to_lock);
+  if (lock.owns_lock()) return lock;
+  lock_waiters_.fetch_add(1);
+  transport_->Wake();
+  lock.lock();
+  lock_waiters_.fetch_sub(1);
+  return lock;
+}
+
+void Engine::Push(std::function<void()> work) {
+  {
+    std::lock_guard lock(inbox_mu_);
+    inbox_.push_back(std::move(work));
+  }
+  has_inbox_.store(true, std::memory_order_release);
+  if (helpers_.load() == 0) transport_->Wake();
+}
+
+void Engine::Submit(std::shared_ptr<Operation> operation) {
+  Push([this, op = std::move(operation)]() mutable { core_.Submit(std::move(op)); });
+}
+
+void Engine::EndTurn(const TurnEnd& end) {
+  Push([this, end] { core_.EndTurn(end); });
+}
+
+void Engine::Abort(const Status& status) {
+  Push([this, status] { core_.Abort(status); });
+}
+
+bool Engine::PollLocked() {
+  if (has_inbox_.exchange(false, std::memory_order_acquire)) {
+    std::vector<std::function<void()>> work;
+    {
+      std::lock_guard lock(inbox_mu_);
+      work.swap(inbox_);
+    }
+    for (auto& item : work) item();
+    core_.Poll();
+    return true;
+  }
+  return core_.Poll();
+}
+
+// Spin, then yield, then sleep on the transport. Sleeping without yielding first cost 15x with 4
+// ranks on 2 cores.
+void Engine::Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns) {
+  ++*idle_polls;
+  if (*idle_polls <= idle_.spins) return;
+  if (*idle_polls <= idle_.spins + idle_.yields) {
+    core->unlock();
+    sched_yield();
+    core->lock();
+    return;
+  }
+  if (has_inbox_.load(std::memory_order_acquire) || lock_waiters_.load() > 0 || stop_) return;
+  (void)transport_->Wait(max_sleep_ns);
+}
+
+void Engine::Loop() {
+  int idle_polls = 0;
+  while (!stop_) {
+    if (helpers_.load() > 0) {
+      std::unique_lock lock(park_mu_);
+      park_.wait(lock, [this] { return stop_ || helpers_.load() == 0; });
+      continue;
+    }
+    std::unique_lock core(core_mu_);
+    if (PollLocked()) {
+      idle_polls = 0;
+    } else {
+      // With nothing under way there is nothing to be quick for.
+      if (core_.idle()) idle_polls = idle_.spins + idle_.yields;
+      Idle(&core, &idle_polls, kThreadSleepNs);
+    }
+    core.unlock();
+    if (lock_waiters_.load() > 0) sched_yield();
+  }
+}
+
+bool Engine::HelpUntil(const std::function<bool()>& ready, const Deadline& deadline) {
+  if (ready()) return true;
+  helpers_.fetch_add(1);
+  int idle_polls = 0;
+  bool is_ready = false;
+  while (!(is_ready = ready()) && !deadline.Expired(*clock_)) {
+    std::unique_lock core = LockCore();
+    if (PollLocked()) {
+      idle_polls = 0;
+    } else {
+      Idle(&core, &idle_polls, std::min(kHelperSleepNs, deadline.RemainingNs(*clock_)));
+    }
+  }
+  if (helpers_.fetch_sub(1) == 1) {
+    std::lock_guard lock(park_mu_);
+    park_.notify_all();
+  }
+  return is_ready;
+}
+
+}  // namespace gradwire

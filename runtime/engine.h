@@ -1,0 +1,76 @@
+// Engine: EngineCore with a thread. A caller that waits does the engine's work itself; the thread
+// only fills the time in which nobody waits.
+#ifndef GRADWIRE_RUNTIME_ENGINE_H_
+#define GRADWIRE_RUNTIME_ENGINE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/engine_core.h"
+
+namespace gradwire {
+
+// How long an idle poller tries before it sleeps.
+struct IdlePolicy {
+  int spins = 2000;  // polls in a row
+  int yields = 200;  // polls with a yield before each
+};
+
+class Engine {
+ public:
+  // All pointers outlive the engine. The thread starts at once.
+  Engine(const EngineCore::Options& options, const IdlePolicy& idle, Transport* transport,
+         ControlChannel* control, const Clock* clock, EngineListener* listener);
+  // Aborts what is under way and joins; bounded by the abort timeout.
+  ~Engine();
+
+  // O(1): copies and encodes nothing.
+  void Submit(std::shared_ptr<Operation> operation);
+  void EndTurn(const TurnEnd& end);
+  void Abort(const Status& status);
+
+  // Does the engine's work until `ready` or the deadline (by `clock`). `ready` is called without
+  // locks. True: ready.
+  bool HelpUntil(const std::function<bool()>& ready, const Deadline& deadline);
+
+  // From any thread: there is news in the control plane.
+  void Wake() { transport_->Wake(); }
+
+  // Runs `use` with the core while nobody else touches it.
+  template <typename Use>
+  auto WithCore(Use use) {
+    std::unique_lock lock = LockCore();
+    return use(core_);
+  }
+
+ private:
+  std::unique_lock<std::mutex> LockCore();
+  bool PollLocked();
+  void Loop();
+  void Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns);
+  void Push(std::function<void()> work);
+
+  Transport* const transport_;
+  const Clock* const clock_;
+  const IdlePolicy idle_;
+  std::mutex core_mu_;
+  EngineCore core_;  // guarded by core_mu_
+  std::mutex inbox_mu_;
+  std::vector<std::function<void()>> inbox_;  // guarded by inbox_mu_
+  std::atomic<bool> has_inbox_{false};
+  std::atomic<int> helpers_{0};
+  std::atomic<int> lock_waiters_{0};  // somebody wants the core: a sleeper must not keep it
+  std::mutex park_mu_;
+  std::condition_variable park_;  // the thread waits here while somebody helps
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_ENGINE_H_

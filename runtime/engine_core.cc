@@ -1,0 +1,517 @@
+#include "runtime/engine_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// How long the control plane has to tell who is lost before the transport's word counts.
+constexpr int64_t kVerdictNs = 300'000'000;
+// A rank that left properly can have nothing more under way after this.
+constexpr int64_t kLeftNs = 1'000'000'000;
+// Texts of finished operations kept for the case that a peer disagrees about one later.
+constexpr size_t kKeptTexts = 64;
+
+}  // namespace
+
+EngineCore::EngineCore(const Options& options, Transport* transport, ControlChannel* control,
+                       const Clock* clock, EngineListener* listener)
+    : options_(options),
+      transport_(transport),
+      control_(control),
+      clock_(clock),
+      listener_(listener),
+      driver_(transport, {.rank = options.rank,
+                          .world_size = options.world_size,
+                          .job = options.job,
+                          .epoch = options.epoch,
+                          .window = options.window,
+                          .max_message_bytes = options.slice_bytes}),
+      votes_(options.world_size),
+      heard_submitted_(options.world_size),
+      left_(options.world_size),
+      last_move_ns_(clock->NowNs()) {}
+
+EngineCore::~EngineCore() {
+  // The transport may still read sources that did not complete: leaked rather than handed back as
+  // free.
+  if (!driver_.Quiet()) {
+    for (auto& slice : graveyard_) (void)slice.release();
+    for (auto& active : active_) (void)active.slice.release();
+  }
+}
+
+void EngineCore::Submit(std::shared_ptr<Operation> operation) {
+  operation->submit_ns = clock_->NowNs();
+  if (!fatal_.ok()) return CompleteOperation(*operation, fatal_);
+  const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(operation->turn - turn_));
+  if (ahead < 0) {
+    return CompleteOperation(
+        *operation, Status(gwAborted, "the step was aborted before this operation was submitted",
+                           "End the step and run it again"));
+  }
+  operation->op_seq = ahead == 0 ? submitted_++ : submitted_later_++;
+  operation->signature = HashOpText(operation->text);
+  if (queue_.empty()) last_move_ns_ = operation->submit_ns;
+  queue_.push_back({std::move(operation)});
+  SetProgress();
+}
+
+void EngineCore::EndTurn(const TurnEnd& end) {
+  ends_.push_back(end);
+  last_move_ns_ = clock_->NowNs();
+  // Rank 0 compares the number of operations at once, not only when all are complete.
+  if (options_.rank == 0) {
+    heard_submitted_[0] = submitted_;
+  } else if (fatal_.ok()) {
+    (void)control_->SendTo(
+        0, {.turn = turn_,
+            .fields = HeartbeatFields{.slices_done = slices_done_, .submitted = submitted_}});
+  }
+}
+
+bool EngineCore::Poll() {
+  bool moved = control_->Poll(this) > 0;
+  if (!fatal_.ok()) return DrainFatal() || moved;
+  moved |= driver_.Poll();
+  moved |= AdvanceFinishedRuns();
+  moved |= HandleDriverErrors();
+  if (!revoked_) {
+    moved |= ComputeLocalOnce();
+    moved |= AdmitSlices();
+  }
+  moved |= MaybeVote();
+  moved |= MaybeEndTurn();
+  moved_ |= moved;
+  if (!moved) CheckTimeouts();
+  return moved;
+}
+
+// ---- slices ----
+
+bool EngineCore::AdmitSlices() {
+  bool moved = false;
+  for (Progress& progress : queue_) {
+    if (progress.operation->turn != turn_) break;
+    if (!progress.prepared) {
+      if (static_cast<int>(active_.size()) >= options_.window) return moved;
+      if (Status s = progress.operation->Prepare(); !s.ok()) {
+        RevokeTurn(std::move(s), progress.operation->op_seq, true);
+        return true;
+      }
+      progress.prepared = true;
+    }
+    while (progress.admitted < progress.operation->slices()) {
+      if (static_cast<int>(active_.size()) >= options_.window || revoked_) return moved;
+      const int64_t index = progress.admitted++;
+      moved = true;
+      StatusOr<std::unique_ptr<SliceOp>> slice = progress.operation->MakeSlice(index);
+      if (!slice.ok()) {
+        RevokeTurn(slice.status(), progress.operation->op_seq, true);
+        return true;
+      }
+      active_.push_back({progress.operation,
+                         std::move(*slice),
+                         {progress.operation->op_seq, static_cast<uint32_t>(index)},
+                         {}});
+      Advance(active_.size() - 1);
+    }
+  }
+  return moved;
+}
+
+void EngineCore::Advance(size_t index) {
+  ActiveSlice& active = active_[index];
+  StatusOr<SliceAction> action = active.slice->Next();
+  if (!action.ok()) return FailSlice(index, action.status());
+  active.action = *action;
+  switch (action->kind) {
+    case SliceAction::Kind::kCompute: return;
+    case SliceAction::Kind::kRun:
+      driver_.Start({.key = active.key,
+                     .schedule = action->schedule,
+                     .work = active.slice.get(),
+                     .signature = active.operation->signature});
+      ++active.key.run;
+      return;
+    case SliceAction::Kind::kDone: return FinishSlice(index);
+  }
+}
+
+bool EngineCore::AdvanceFinishedRuns() {
+  bool moved = false;
+  while (std::optional<FinishedRun> run = driver_.TakeFinished()) {
+    moved = true;
+    auto it = std::find_if(active_.begin(), active_.end(), [&](const ActiveSlice& a) {
+      return a.key.op_seq == run->key.op_seq && a.key.slice == run->key.slice;
+    });
+    if (it == active_.end()) continue;  // cancelled
+    const size_t index = it - active_.begin();
+    if (run->status.ok()) {
+      Advance(index);
+    } else {
+      FailSlice(index, run->status);
+    }
+  }
+  return moved;
+}
+
+bool EngineCore::ComputeLocalOnce() {
+  for (size_t i = 0; i < active_.size(); ++i) {
+    if (active_[i].action.kind != SliceAction::Kind::kCompute) continue;
+    StatusOr<bool> finished = active_[i].slice->ComputeLocal();
+    if (!finished.ok()) {
+      FailSlice(i, finished.status());
+    } else if (*finished) {
+      Advance(i);
+    }
+    return true;
+  }
+  return false;
+}
+
+void EngineCore::FailSlice(size_t index, Status status) {
+  RevokeTurn(std::move(status), active_[index].key.op_seq, true);
+}
+
+void EngineCore::FinishSlice(size_t index) {
+  const std::shared_ptr<Operation> operation = active_[index].operation;
+  operation->stats.Add(active_[index].slice->stats());
+  active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
+  ++slices_done_;
+  auto it = std::find_if(queue_.begin(), queue_.end(),
+                         [&](const Progress& p) { return p.operation == operation; });
+  ++it->finished;
+  if (it->complete()) FinishOperation(&*it);
+}
+
+void EngineCore::FinishOperation(Progress* progress) {
+  Operation& operation = *progress->operation;
+  nonfinite_ |= operation.stats.nonfinite > 0;
+  done_texts_.emplace_back(operation.op_seq, operation.text);
+  if (done_texts_.size() > kKeptTexts) done_texts_.erase(done_texts_.begin());
+  CompleteOperation(operation, Status());
+  SkipDone();
+}
+
+// Operations complete out of order inside the window; frames for those below the first incomplete
+// one are mismatches.
+void EngineCore::SkipDone() {
+  while (!queue_.empty() && queue_.front().operation->turn == turn_ && queue_.front().complete()) {
+    queue_.pop_front();
+  }
+  const bool waiting = !queue_.empty() && queue_.front().operation->turn == turn_;
+  driver_.SetCompletedBelow(waiting ? queue_.front().operation->op_seq : submitted_);
+  SetProgress();
+}
+
+void EngineCore::CompleteOperation(Operation& operation, Status status) {
+  operation.complete_ns = clock_->NowNs();
+  if (status.ok()) {
+    operation.OnComplete();
+  } else {
+    operation.OnFailed();
+  }
+  operation.status = std::move(status)
+                         .WithOp(operation.name, operation.op_seq)
+                         .WithTensor(operation.tensor)
+                         .WithRank(options_.rank);
+  listener_->OnOperationDone(operation);
+  operation.done.store(true, std::memory_order_release);
+}
+
+void EngineCore::SetProgress() {
+  const bool waiting = !queue_.empty() && queue_.front().operation->turn == turn_;
+  control_->SetProgress(
+      {.turn = turn_,
+       .counters = {.slices_done = slices_done_,
+                    .submitted = submitted_,
+                    .op_seq = waiting ? queue_.front().operation->op_seq : submitted_}});
+}
+
+// ---- failures ----
+
+Status EngineCore::Locate(Status status, uint32_t op_seq) const {
+  for (const Progress& progress : queue_) {
+    if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq) {
+      return std::move(status)
+          .WithOp(progress.operation->name, op_seq)
+          .WithTensor(progress.operation->tensor);
+    }
+  }
+  return status;
+}
+
+OpText EngineCore::OpTextOf(uint32_t op_seq) const {
+  for (const Progress& progress : queue_) {
+    if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq)
+      return progress.operation->text;
+  }
+  for (const auto& [seq, text] : done_texts_) {
+    if (seq == op_seq) return text;
+  }
+  return {};
+}
+
+std::string EngineCore::TextOf(uint32_t op_seq) const { return EncodeOpText(OpTextOf(op_seq)); }
+
+bool EngineCore::HandleDriverErrors() {
+  bool moved = false;
+  if (std::optional<ProtocolError> error = driver_.TakeProtocolError()) {
+    RevokeTurn(std::move(error->status), error->key.op_seq, true);
+    moved = true;
+  }
+  if (auto lost = driver_.TakeLostPeer(); lost && !lost_by_transport_) {
+    lost_by_transport_ = std::move(lost);
+    lost_ns_ = clock_->NowNs();
+  }
+  return moved;
+}
+
+void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
+  if (revoked_ || !fatal_.ok()) return;
+  why = Locate(std::move(why), op_seq).WithRank(options_.rank);
+  revoked_op_ = op_seq;
+  driver_.CancelAll(why);
+  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
+  active_.clear();
+  quiet_deadline_ns_ = clock_->NowNs() + options_.abort_timeout_ns;
+  if (tell_others) {
+    ControlMessage message = {
+        .turn = turn_,
+        .fields = RevokeFields{.op_seq = op_seq,
+                               .culprit = static_cast<uint16_t>(options_.rank),
+                               .scope = RevokeScope::kStep},
+        .body = EncodeStatus(why)};
+    (void)control_->Broadcast(std::move(message));
+  }
+  revoked_ = std::move(why);
+}
+
+void EngineCore::Fatal(const Status& status) {
+  if (!fatal_.ok()) return;
+  const std::string waiting = driver_.DescribeWaiting();
+  fatal_ = status;
+  driver_.CancelAll(status);
+  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
+  active_.clear();
+  quiet_deadline_ns_ =
+      clock_->NowNs() + std::min<int64_t>(options_.abort_timeout_ns, 1'000'000'000);
+  if (!waiting.empty()) fatal_ = std::move(fatal_).WithOp(waiting);
+}
+
+void EngineCore::Abort(const Status& status) { Fatal(status); }
+
+// Requests complete only when the transport has let go of their memory, or its time is up.
+bool EngineCore::DrainFatal() {
+  if (fatal_told_) return transport_->Progress(&driver_) > 0;
+  const bool moved = transport_->Progress(&driver_) > 0;
+  if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return moved;
+  fatal_told_ = true;
+  for (Progress& progress : queue_) {
+    if (!progress.operation->done.load(std::memory_order_relaxed))
+      CompleteOperation(*progress.operation, fatal_);
+  }
+  queue_.clear();
+  ends_.clear();
+  if (driver_.Quiet()) graveyard_.clear();
+  listener_->OnFatal(fatal_);
+  return true;
+}
+
+void EngineCore::CheckTimeouts() {
+  if (lost_by_transport_) {
+    const auto& [peer, cause] = *lost_by_transport_;
+    const bool needed = !queue_.empty() || !ends_.empty();
+    if (needed && clock_->NowNs() - lost_ns_ > kVerdictNs) {
+      Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", peer,
+                                                     cause.detail().message),
+                              .hint = "Restart the job, or continue without that rank",
+                              .rank = options_.rank,
+                              .peer = peer});
+      (void)control_->Broadcast({.turn = turn_,
+                                 .fields = RevokeFields{.culprit = static_cast<uint16_t>(peer),
+                                                        .scope = RevokeScope::kEpoch},
+                                 .body = EncodeStatus(why)});
+      return Fatal(why);
+    }
+  }
+  if (queue_.empty() && ends_.empty()) return;
+  const int64_t now_ns = clock_->NowNs();
+  if (std::exchange(moved_, false)) last_move_ns_ = now_ns;
+  const int64_t still_ns = now_ns - last_move_ns_;
+  if (auto gone = std::find(left_.begin(), left_.end(), true);
+      gone != left_.end() && still_ns > kLeftNs) {
+    const int peer = static_cast<int>(gone - left_.begin());
+    return Fatal(Status(gwPeerLost,
+                        {.message = fmt::format("rank {} has left the communicator", peer),
+                         .hint = "All ranks must submit the same operations before they finalize",
+                         .rank = options_.rank,
+                         .peer = peer}));
+  }
+  if (options_.op_timeout_ns > 0 && still_ns > options_.op_timeout_ns && !revoked_ &&
+      !queue_.empty() && queue_.front().operation->turn == turn_) {
+    const int peer = driver_.AwaitedPeer();
+    RevokeTurn(
+        Status(gwTimeout,
+               {.message = fmt::format("no progress for {} ms: {}", still_ns / 1'000'000,
+                                       driver_.DescribeWaiting()),
+                .hint = "Look at what the awaited rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
+                .peer = peer}),
+        queue_.front().operation->op_seq, true);
+  }
+}
+
+// ---- the vote ----
+
+bool EngineCore::MaybeVote() {
+  if (voted_) return false;
+  if (revoked_) {
+    SendVote(ends_.empty() ? TurnEnd{} : ends_.front(), false);
+    return true;
+  }
+  const bool open = !queue_.empty() && queue_.front().operation->turn == turn_;
+  if (ends_.empty() || open) return false;
+  SendVote(ends_.front(), true);
+  return true;
+}
+
+void EngineCore::SendVote(const TurnEnd& end, bool ok) {
+  voted_ = true;
+  ControlMessage message = {.turn = turn_,
+                            .fields = VoteFields{.step = end.step,
+                                                 .digest = end.digest,
+                                                 .table_digest = end.table_digest,
+                                                 .submitted = submitted_,
+                                                 .ok = static_cast<uint8_t>(ok),
+                                                 .nonfinite = static_cast<uint8_t>(nonfinite_),
+                                                 .no_wait = static_cast<uint8_t>(end.no_wait)},
+                            .body = ok ? std::string() : TextOf(revoked_op_)};
+  if (options_.rank == 0) {
+    OnVote(0, message);
+  } else {
+    (void)control_->SendTo(0, std::move(message));
+  }
+}
+
+void EngineCore::OnControl(const ControlMessage& message) {
+  if (message.get<ByeFields>() != nullptr) {
+    left_[message.src] = true;
+    return;
+  }
+  if (!fatal_.ok()) return;
+  if (message.turn == turn_) return HandleControl(message);
+  // A rank that has heard the result of this turn may be in the next one already; an older turn's
+  // words are void.
+  if (message.turn == static_cast<uint16_t>(turn_ + 1)) later_.push_back(message);
+}
+
+void EngineCore::HandleControl(const ControlMessage& message) {
+  if (const auto* heartbeat = message.get<HeartbeatFields>()) {
+    heard_submitted_[message.src] = heartbeat->submitted;
+    for (int r = 0; r < options_.world_size; ++r) {
+      if (votes_[r])
+        CheckSubmitted(r, votes_[r]->fields.submitted, message.src, heartbeat->submitted);
+    }
+  } else if (message.get<VoteFields>() != nullptr) {
+    OnVote(message.src, message);
+  } else if (message.get<RevokeFields>() != nullptr) {
+    OnRevoke(message);
+  } else if (const auto* fields = message.get<ResultFields>()) {
+    result_ =
+        TurnResult{turn_, fields->step, fields->outcome,
+                   fields->outcome == StepOutcome::kCommit ? Status() : DecodeStatus(message.body)};
+  }
+}
+
+void EngineCore::OnRevoke(const ControlMessage& message) {
+  const auto* revoke = message.get<RevokeFields>();
+  if (revoke->scope == RevokeScope::kEpoch) return;  // OnRankLost tells
+  RevokeTurn(DecodeStatus(message.body), revoke->op_seq, false);
+}
+
+void EngineCore::OnRankLost(int rank, const Status& cause) {
+  Fatal(Status(gwPeerLost, {.message = cause.detail().message,
+                            .hint = "Restart the job, or continue without that rank",
+                            .rank = options_.rank,
+                            .peer = rank}));
+}
+
+// A rank that has voted submits nothing more in its turn: who has submitted another number can
+// never be served.
+void EngineCore::CheckSubmitted(int voter, uint32_t submitted, int other,
+                                uint32_t others_submitted) {
+  if (others_submitted <= submitted) return;  // may still submit, or its heartbeat is old
+  RevokeTurn(
+      Status(gwMismatch, {.message = "the ranks submit different numbers of operations in one step",
+                          .hint = "All ranks must submit the same operations in every step",
+                          .peer = other,
+                          .field = "operations in step",
+                          .expected = fmt::format("{} (rank {})", submitted, voter),
+                          .actual = fmt::format("{} (rank {})", others_submitted, other)}),
+      kNoOpSeq, true);
+}
+
+void EngineCore::OnVote(int from, const ControlMessage& message) {
+  const VoteFields& fields = *message.get<VoteFields>();
+  votes_[from] = Vote{fields, message.body};
+  if (fields.ok != 0) {
+    for (int r = 0; r < options_.world_size; ++r) {
+      if (heard_submitted_[r]) CheckSubmitted(from, fields.submitted, r, *heard_submitted_[r]);
+    }
+    CheckSubmitted(from, fields.submitted, 0, submitted_);
+  }
+  DecideIfComplete();
+}
+
+void EngineCore::DecideIfComplete() {
+  if (result_ ||
+      std::any_of(votes_.begin(), votes_.end(), [](const auto& v) { return !v.has_value(); }))
+    return;
+  std::vector<Vote> votes;
+  for (const auto& vote : votes_) votes.push_back(*vote);
+  TurnResult result = DecideTurn(turn_, votes, revoked_.value_or(Status()), options_.nonfinite);
+  ControlMessage message = {
+      .turn = turn_,
+      .fields = ResultFields{.step = result.step, .culprit = kAllRanks, .outcome = result.outcome},
+      .body = result.reason.ok() ? std::string() : EncodeStatus(result.reason)};
+  (void)control_->Broadcast(std::move(message));
+  result_ = std::move(result);
+}
+
+bool EngineCore::MaybeEndTurn() {
+  if (!result_) return false;
+  // An abort that no revoke announced (a disagreement seen by the vote itself): nothing is under
+  // way here.
+  if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
+  TurnResult result = *std::exchange(result_, std::nullopt);
+  if (driver_.Quiet()) graveyard_.clear();
+  if (!ends_.empty()) ends_.pop_front();
+  result.reason = FromMyPointOfView(std::move(result.reason), OpTextOf(revoked_op_));
+  while (!queue_.empty() && queue_.front().operation->turn == turn_) {
+    const std::shared_ptr<Operation> operation = queue_.front().operation;
+    queue_.pop_front();
+    if (!operation->done.load(std::memory_order_relaxed))
+      CompleteOperation(*operation, result.reason);
+  }
+  revoked_.reset();
+  revoked_op_ = kNoOpSeq;
+  voted_ = nonfinite_ = false;
+  std::fill(votes_.begin(), votes_.end(), std::nullopt);
+  std::fill(heard_submitted_.begin(), heard_submitted_.end(), std::nullopt);
+  done_texts_.clear();
+  ++turn_;
+  submitted_ = std::exchange(submitted_later_, 0);
+  if (!ends_.empty() && options_.rank == 0) heard_submitted_[0] = submitted_;
+  driver_.BeginTurn(turn_);
+  last_move_ns_ = clock_->NowNs();
+  SetProgress();
+  listener_->OnTurnEnd(result);
+  for (const ControlMessage& message : std::exchange(later_, {})) OnControl(message);
+  return true;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,167 @@
+// EngineCore: takes operations through slices, runs and the vote. Sans threads and clock reading
+// only through `clock`: the same core runs under the engine's thread and under the simulator.
+//
+// Turns. Every operation belongs to a turn, numbered by the gwStepEnd calls before it. A turn ends
+// with the vote: all ranks hear the same outcome. A broken rule (bad frame, mismatch) revokes the
+// turn: every rank stops its sends, votes no at once, and the turn ends aborted; the membership is
+// intact and the next turn is usable. A lost rank ends the epoch: everything fails with gwPeerLost
+// and the communicator is unusable.
+#ifndef GRADWIRE_RUNTIME_ENGINE_CORE_H_
+#define GRADWIRE_RUNTIME_ENGINE_CORE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "collectives/drivers/event_driver.h"
+#include "runtime/operation.h"
+#include "runtime/turn.h"
+#include "transports/control/channel.h"
+#include "transports/transport.h"
+
+namespace gradwire {
+
+// Told from within Poll (or Submit, for what fails at once). Must not call the core.
+class EngineListener {
+ public:
+  virtual ~EngineListener() = default;
+  virtual void OnOperationDone(Operation& operation) = 0;
+  virtual void OnTurnEnd(const TurnResult& result) = 0;
+  // The epoch is over; comes once.
+  virtual void OnFatal(const Status& status) = 0;
+};
+
+// What gwStepEnd brings to the vote.
+struct TurnEnd {
+  uint64_t step = 0;
+  uint64_t digest = 0;
+  uint64_t table_digest = 0;
+  bool no_wait = false;
+};
+
+class EngineCore final : private ControlSink {
+ public:
+  struct Options {
+    int rank = 0;
+    int world_size = 1;
+    uint64_t job = 0;
+    uint32_t epoch = 0;
+    int window = 4;
+    int64_t slice_bytes = 0;       // no run's input or output is longer
+    int64_t op_timeout_ns = 0;     // without progress of an admitted operation; 0: none
+    int64_t abort_timeout_ns = 0;  // for sends to complete after a revoke
+    NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
+  };
+  // All pointers outlive the core.
+  EngineCore(const Options& options, Transport* transport, ControlChannel* control,
+             const Clock* clock, EngineListener* listener);
+  ~EngineCore() override;
+
+  // Threads: one at a time for everything.
+  void Submit(std::shared_ptr<Operation> operation);
+  // The caller has submitted all of this turn. At most two may be pending (the second after one
+  // with no_wait).
+  void EndTurn(const TurnEnd& end);
+  // Moves everything once; true if anything moved. Never blocks.
+  bool Poll();
+  // Ends the epoch from this side. Idempotent.
+  void Abort(const Status& status);
+
+  uint16_t turn() const { return turn_; }
+  const Status& fatal() const { return fatal_; }
+  bool idle() const { return queue_.empty() && ends_.empty() && !result_ && !revoked_; }
+  const DriverCounters& counters() const { return driver_.counters(); }
+  void SetRecord(std::vector<SentMessage>* record) { driver_.SetRecord(record); }
+  std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
+
+ private:
+  struct ActiveSlice {
+    std::shared_ptr<Operation> operation;
+    std::unique_ptr<SliceOp> slice;
+    RunKey key;
+    SliceAction action;
+  };
+  struct Progress {  // of one queued operation
+    std::shared_ptr<Operation> operation;
+    bool prepared = false;
+    int64_t admitted = 0, finished = 0;  // slices
+    bool complete() const { return prepared && finished == operation->slices(); }
+  };
+
+  void OnControl(const ControlMessage& message) override;
+  void OnRankLost(int rank, const Status& cause) override;
+  void HandleControl(const ControlMessage& message);
+  void OnVote(int from, const ControlMessage& message);
+  void OnRevoke(const ControlMessage& message);
+
+  bool AdmitSlices();
+  bool AdvanceFinishedRuns();
+  bool ComputeLocalOnce();
+  void Advance(size_t index);
+  void FinishSlice(size_t index);
+  void FinishOperation(Progress* progress);
+  void CompleteOperation(Operation& operation, Status status);
+  void SkipDone();
+  bool HandleDriverErrors();
+  void FailSlice(size_t index, Status status);
+
+  bool MaybeVote();
+  void SendVote(const TurnEnd& end, bool ok);
+  void CheckSubmitted(int voter, uint32_t submitted, int other, uint32_t others_submitted);
+  void DecideIfComplete();
+  bool MaybeEndTurn();
+  void RevokeTurn(Status why, uint32_t op_seq, bool tell_others);
+  std::string TextOf(uint32_t op_seq) const;
+  OpText OpTextOf(uint32_t op_seq) const;
+  Status Locate(Status status, uint32_t op_seq) const;
+
+  void Fatal(const Status& status);
+  void CheckTimeouts();
+  bool DrainFatal();
+  void SetProgress();
+
+  const Options options_;
+  Transport* const transport_;
+  ControlChannel* const control_;
+  const Clock* const clock_;
+  EngineListener* const listener_;
+  EventDriver driver_;
+
+  std::deque<Progress> queue_;       // in op_seq order, those of later turns behind
+  std::vector<ActiveSlice> active_;  // in order of admission
+  std::vector<std::unique_ptr<SliceOp>>
+      graveyard_;  // sources of cancelled sends, until the transport is quiet
+  std::vector<std::pair<uint32_t, OpText>>
+      done_texts_;  // of this turn's last operations, for mismatches
+  std::deque<TurnEnd> ends_;
+  uint16_t turn_ = 0;
+  uint32_t submitted_ = 0;        // in turn_
+  uint32_t submitted_later_ = 0;  // in turn_ + 1
+  uint64_t slices_done_ = 0;
+  bool nonfinite_ = false;
+  bool voted_ = false;
+  std::optional<Status> revoked_;
+  uint32_t revoked_op_ = kNoOpSeq;
+  std::optional<TurnResult> result_;
+  std::vector<ControlMessage>
+      later_;  // of the next turn: their senders have heard this turn's result already
+  std::vector<std::optional<Vote>> votes_;                // rank 0: of this turn
+  std::vector<std::optional<uint32_t>> heard_submitted_;  // rank 0: from heartbeats, of this turn
+  std::vector<bool> left_;                                // ranks that said BYE
+  Status fatal_;
+  bool fatal_told_ = false;
+  int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
+  bool moved_ = false;
+  int64_t quiet_deadline_ns_ = 0;
+  std::optional<std::pair<int, Status>> lost_by_transport_;
+  int64_t lost_ns_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_ENGINE_CORE_H_

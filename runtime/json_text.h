@@ -1,0 +1,29 @@
+// A string as JSON text.
+#ifndef GRADWIRE_RUNTIME_JSON_TEXT_H_
+#define GRADWIRE_RUNTIME_JSON_TEXT_H_
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace gradwire {
+
+inline std::string JsonText(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_JSON_TEXT_H_

@@ -1,0 +1,60 @@
+// Operation: what a caller submitted, as the engine sees it: slices to run, and how it ended.
+#ifndef GRADWIRE_RUNTIME_OPERATION_H_
+#define GRADWIRE_RUNTIME_OPERATION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/schemes/slice_op.h"
+
+namespace gradwire {
+
+// What ranks must agree on, readable: ("count", "1024"), ("dtype", "float"), ... in one order
+// everywhere. Names and values hold no line breaks.
+using OpText = std::vector<std::pair<std::string, std::string>>;
+
+std::string EncodeOpText(const OpText& text);
+OpText DecodeOpText(std::string_view text);  // any bytes; unreadable lines are left out
+uint64_t HashOpText(const OpText& text);
+
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  // Called once by the engine, before anything of the operation is admitted and after the turn
+  // before it has ended: state that the vote may flip is looked at here, not at submission.
+  virtual Status Prepare() { return Status(); }
+  // Valid after Prepare; at least 1.
+  virtual int64_t slices() const = 0;
+  // Slices are made in order, each when it is admitted.
+  virtual StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) = 0;
+  // All slices are done. Called by the engine, once, before `done`.
+  virtual void OnComplete() {}
+  // The operation ends without being complete. Called by the engine, once, before `done`.
+  virtual void OnFailed() {}
+
+  // Set by the submitter.
+  std::string name;    // "all-reduce"
+  std::string tensor;  // first registered tensor, for error texts
+  OpText text;
+  uint16_t turn = 0;  // of the step it was submitted in
+  // Set by the engine at submission.
+  uint32_t op_seq = 0;
+  uint64_t signature = 0;
+  int64_t submit_ns = 0;
+  // Valid when `done`.
+  int64_t complete_ns = 0;
+  SliceStats stats;
+  Status status;
+  std::atomic<bool> done{false};  // set last, with release order
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_OPERATION_H_

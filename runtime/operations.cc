@@ -1,0 +1,134 @@
+#include "runtime/operations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "collectives/schemes/linear/linear_slice.h"
+#include "collectives/schemes/two_shot/two_shot_slice.h"
+
+namespace gradwire {
+
+int64_t RawOperation::slices() const {
+  // A collective of no elements still runs once: it orders the ranks, and all of them check its
+  // signature.
+  return std::max<int64_t>((op_.count + per_slice_ - 1) / per_slice_, 1);
+}
+
+StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
+  const int64_t first = index * per_slice_;
+  const int64_t elems = std::min(per_slice_, op_.count - first);
+  return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(op_, first, elems, schedule_));
+}
+
+TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options)
+    : tensors_(std::move(tensors)), options_(options) {}
+
+Status TensorOperation::Prepare() {
+  for (const SubmittedTensor& submitted : tensors_) {
+    TensorState& tensor = *submitted.tensor;
+    if (tensor.feedback() && !tensor.residual.allocated() && options_.context.world_size > 1) {
+      GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, options_.transaction));
+    }
+    parts_.push_back(PartOf(submitted));
+  }
+  raw_ = AsRaw();
+  if (!raw_) slices_ = CutIntoSlices(parts_, options_.slice_elems);
+  if (slices_.empty())
+    slices_.emplace_back();  // no elements: still runs once and checks signatures
+  return Status();
+}
+
+std::unique_ptr<RawOperation> TensorOperation::AsRaw() const {
+  if (options_.scheme != Scheme::kLinear) return nullptr;
+  const std::byte* send = tensors_[0].send;
+  std::byte* recv = tensors_[0].recv;
+  int64_t elems = 0;
+  for (const SubmittedTensor& submitted : tensors_) {
+    const int64_t bytes = elems * SizeOf(submitted.tensor->dtype);
+    const bool plain =
+        submitted.tensor->codec.spec == "none" && !submitted.tensor->residual.allocated();
+    if (!plain || submitted.send != send + bytes || submitted.recv != recv + bytes) return nullptr;
+    elems += submitted.tensor->elems;
+  }
+  const RawOp op = {.collective = Collective::kAllReduce,
+                    .send = send,
+                    .recv = recv,
+                    .count = elems,
+                    .dtype = tensors_[0].tensor->dtype,
+                    .op = options_.op,
+                    .rank = options_.context.rank,
+                    .world_size = options_.context.world_size,
+                    .count_nonfinite = options_.context.count_nonfinite};
+  return std::make_unique<RawOperation>(op, options_.slice_elems, options_.schedule);
+}
+
+int64_t TensorOperation::slices() const {
+  return raw_ ? raw_->slices() : static_cast<int64_t>(slices_.size());
+}
+
+TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
+  TensorState& tensor = *submitted.tensor;
+  TensorPart part = {.grad = {submitted.send, tensor.elems, tensor.dtype},
+                     .out = {submitted.recv, tensor.elems, tensor.dtype},
+                     .tensor_id = tensor.id,
+                     .codec = tensor.codec.payload.get(),
+                     .method = tensor.codec.carrier.get(),
+                     .has_residual = tensor.residual.allocated()};
+  if (options_.context.world_size == 1)
+    return part;  // the output is the input, nothing is kept back
+  if (tensor.residual.allocated()) part.e_in = tensor.residual.live();
+  if (tensor.feedback())
+    part.e_out = options_.in_step ? tensor.residual.next() : tensor.residual.LiveInPlace();
+  return part;
+}
+
+StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
+  if (raw_) return raw_->MakeSlice(index);
+  const std::vector<Piece>& slice = slices_[index];
+  if (options_.scheme == Scheme::kTwoShot) {
+    return std::unique_ptr<SliceOp>(
+        std::make_unique<TwoShotSlice>(parts_, options_.context, slice, options_.schedule));
+  }
+  return std::unique_ptr<SliceOp>(
+      std::make_unique<LinearSlice>(parts_, options_.context, slice, options_.schedule));
+}
+
+void TensorOperation::OnComplete() {
+  const double relerr = stats.sum_p2 > 0 ? std::sqrt(stats.sum_err2 / stats.sum_p2) : 0.0;
+  int64_t elems = 0;
+  for (const SubmittedTensor& submitted : tensors_) elems += submitted.tensor->elems;
+  for (const SubmittedTensor& submitted : tensors_) {
+    TensorState& tensor = *submitted.tensor;
+    // The group's figures, shared out by size.
+    const double share =
+        elems == 0 ? 0 : static_cast<double>(tensor.elems) / static_cast<double>(elems);
+    ++tensor.ops;
+    tensor.payload_bytes += static_cast<int64_t>(share * static_cast<double>(stats.payload_bytes));
+    tensor.encode_ns += static_cast<int64_t>(share * static_cast<double>(stats.encode_ns));
+    tensor.decode_ns += static_cast<int64_t>(share * static_cast<double>(stats.decode_ns));
+    tensor.last_relerr = relerr;
+    SettleResidual(&tensor);
+    tensor.in_flight.store(false, std::memory_order_release);
+  }
+}
+
+// What was kept back is staged for the vote, or outside a step live at once.
+void TensorOperation::SettleResidual(TensorState* tensor) {
+  if (options_.context.world_size == 1) return;
+  tensor->staged = options_.in_step;
+  if (!tensor->residual.allocated()) return;
+  if (!options_.in_step) {
+    if (!tensor->feedback()) tensor->residual.SetLiveZero();
+    return;
+  }
+  if (!tensor->feedback()) tensor->residual.StageZero();
+}
+
+void TensorOperation::OnFailed() {
+  for (const SubmittedTensor& submitted : tensors_) {
+    submitted.tensor->in_flight.store(false, std::memory_order_release);
+  }
+}
+
+}  // namespace gradwire

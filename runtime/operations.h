@@ -1,0 +1,78 @@
+// The operations there are: exact collectives on plain buffers, and groups of registered tensors by
+// either scheme.
+#ifndef GRADWIRE_RUNTIME_OPERATIONS_H_
+#define GRADWIRE_RUNTIME_OPERATIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/schemes/part.h"
+#include "collectives/schemes/raw/raw_slice.h"
+#include "runtime/operation.h"
+#include "runtime/tensor_state.h"
+
+namespace gradwire {
+
+// An exact collective. `schedule` outlives the operation.
+class RawOperation final : public Operation {
+ public:
+  RawOperation(const RawOp& op, int64_t slice_elems, const PreparedSchedule* schedule)
+      : op_(op), per_slice_(RawSliceElems(op, slice_elems)), schedule_(schedule) {}
+
+  int64_t slices() const override;
+  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
+
+ private:
+  const RawOp op_;
+  const int64_t per_slice_;
+  const PreparedSchedule* const schedule_;
+};
+
+// One registered tensor of a group as submitted.
+struct SubmittedTensor {
+  TensorState* tensor = nullptr;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+};
+
+enum class Scheme : uint8_t { kLinear, kTwoShot };
+
+// A group of tensors of one scheme and type. Reads the live residuals and stages the next ones;
+// whether they are kept is the vote's decision. Tensors, schedule and memory outlive the operation.
+class TensorOperation final : public Operation {
+ public:
+  struct Options {
+    Scheme scheme = Scheme::kLinear;
+    ReduceOp op = ReduceOp::kSum;
+    PartContext context;
+    int64_t slice_elems = 0;
+    const PreparedSchedule* schedule = nullptr;
+    bool transaction = true;
+    bool in_step = false;  // otherwise the residuals are committed on completion
+  };
+  TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
+
+  Status Prepare() override;
+  int64_t slices() const override;
+  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
+  void OnComplete() override;
+  void OnFailed() override;
+
+ private:
+  TensorPart PartOf(const SubmittedTensor& submitted) const;
+  void SettleResidual(TensorState* tensor);
+  // The group as one array of the callers' memory, if it is one and nothing but the plain sum is
+  // wanted.
+  std::unique_ptr<RawOperation> AsRaw() const;
+
+  const std::vector<SubmittedTensor> tensors_;
+  const Options options_;
+  std::vector<TensorPart> parts_;
+  std::vector<std::vector<Piece>> slices_;
+  std::unique_ptr<RawOperation> raw_;  // not null: the slices are its slices
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_OPERATIONS_H_

@@ -1,0 +1,262 @@
+#include "runtime/tensor_state.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/crc.h"
+#include "base/hash.h"
+
+namespace gradwire {
+namespace {
+
+constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
+constexpr uint32_t kStateVersion = 1;
+
+// Writes numbers and arrays one behind the other.
+class Writer {
+ public:
+  template <typename T>
+  void Put(T value) {
+    text_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  void PutBytes(const void* data, size_t bytes) {
+    text_.append(static_cast<const char*>(data), bytes);
+  }
+  std::string Finish() && {
+    Put(Crc32c(text_.data(), static_cast<int64_t>(text_.size())));
+    return std::move(text_);
+  }
+
+ private:
+  std::string text_;
+};
+
+// Reads them back; after the end everything reads as zero and ok() is false.
+class Reader {
+ public:
+  explicit Reader(ConstBytes bytes) : bytes_(bytes) {}
+  template <typename T>
+  T Get() {
+    T value{};
+    const ConstBytes part = GetBytes(sizeof(T));
+    if (ok_) std::memcpy(&value, part.data, sizeof(T));
+    return value;
+  }
+  ConstBytes GetBytes(uint64_t bytes) {
+    if (!ok_ || bytes > static_cast<uint64_t>(bytes_.size - at_)) {
+      ok_ = false;
+      return {};
+    }
+    at_ += static_cast<int64_t>(bytes);
+    return bytes_.Sub(at_ - static_cast<int64_t>(bytes), static_cast<int64_t>(bytes));
+  }
+  bool ok() const { return ok_; }
+  bool at_end() const { return at_ == bytes_.size; }
+
+ private:
+  ConstBytes bytes_;
+  int64_t at_ = 0;
+  bool ok_ = true;
+};
+
+// One tensor as it lies in a saved state.
+struct SavedTensor {
+  TensorState* tensor = nullptr;
+  uint64_t committed_step = 0;
+  uint32_t free_ops = 0;
+  ConstBytes residual;
+};
+
+Status Corrupt(const char* what) {
+  return Status(gwDataCorrupt, fmt::format("the saved state is damaged: {}", what),
+                "Load the bytes exactly as gwStateSave wrote them");
+}
+
+}  // namespace
+
+Status Residual::Allocate(int64_t elems, bool transaction) {
+  transaction_ = transaction;
+  for (int i = 0; i < slots(); ++i) {
+    GW_RETURN_IF_ERROR(slot_[i].EnsureBytes(elems * static_cast<int64_t>(sizeof(float))));
+  }
+  elems_ = elems;
+  SetLiveZero();
+  return Status();
+}
+
+void Residual::Release() {
+  for (AlignedBuffer& slot : slot_) slot.Reset();
+  elems_ = 0;
+  live_ = 0;
+}
+
+ConstView Residual::live() const {
+  if (!allocated()) return {};
+  return FloatView(slot_[live_].as<float>(), elems_);
+}
+
+View Residual::LiveInPlace() {
+  if (!allocated()) return {};
+  return FloatView(slot_[live_].as<float>(), elems_);
+}
+
+View Residual::next() {
+  if (!allocated()) return {};
+  return FloatView(slot_[transaction_ ? 1 - live_ : live_].as<float>(), elems_);
+}
+
+void Residual::SetLiveZero() { std::memset(slot_[live_].data(), 0, slot_[live_].size()); }
+
+void Residual::StageZero() {
+  const View slot = next();
+  std::memset(slot.data, 0, slot.bytes());
+}
+
+void Residual::Commit() {
+  if (transaction_) live_ = 1 - live_;
+}
+
+void Residual::Restore(ConstView values) {
+  std::memcpy(slot_[live_].data(), values.data, values.bytes());
+}
+
+bool MatchesAny(const std::string& globs, const std::string& name) {
+  for (size_t begin = 0; begin < globs.size();) {
+    const size_t end = std::min(globs.find(',', begin), globs.size());
+    const std::string glob = globs.substr(begin, end - begin);
+    if (!glob.empty() && fnmatch(glob.c_str(), name.c_str(), 0) == 0) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+StatusOr<TensorState*> TensorTable::Add(std::unique_ptr<TensorState> tensor) {
+  tensor->id = HashString(tensor->name);
+  for (const auto& [name, other] : tensors_) {
+    if (name == tensor->name) {
+      return Status(gwInvalidArgument,
+                    fmt::format("a tensor named '{}' is registered already", name),
+                    "Give each tensor a name of its own, or deregister the old one first");
+    }
+    if (other->id == tensor->id) {
+      return Status(gwInvalidArgument,
+                    fmt::format("the names '{}' and '{}' have the same hash", name, tensor->name),
+                    "Rename one of them");
+    }
+  }
+  TensorState* added = tensor.get();
+  tensors_.emplace(added->name, std::move(tensor));
+  return added;
+}
+
+void TensorTable::Remove(TensorState* tensor) { tensors_.erase(std::string(tensor->name)); }
+
+bool TensorTable::Holds(const TensorState* tensor) const {
+  for (const auto& entry : tensors_) {
+    if (entry.second.get() == tensor) return true;
+  }
+  return false;
+}
+
+uint64_t TensorTable::Digest() const {
+  Hasher hasher;
+  for (const auto& [name, tensor] : tensors_) {
+    hasher.Add(tensor->id).Add(static_cast<uint64_t>(tensor->dtype));
+    for (int64_t length : tensor->shape) hasher.Add(static_cast<uint64_t>(length));
+  }
+  return hasher.digest();
+}
+
+std::vector<TensorState*> TensorTable::All() const {
+  std::vector<TensorState*> all;
+  for (const auto& entry : tensors_) all.push_back(entry.second.get());
+  return all;
+}
+
+std::string TensorTable::Save(int rank, int world_size) const {
+  Writer out;
+  out.Put(kStateMagic);
+  out.Put(kStateVersion);
+  out.Put(static_cast<int32_t>(rank));
+  out.Put(static_cast<int32_t>(world_size));
+  out.Put(static_cast<uint64_t>(tensors_.size()));
+  for (const auto& [name, tensor] : tensors_) {
+    const ConstView residual = tensor->residual.live();
+    out.Put(static_cast<uint64_t>(name.size()));
+    out.PutBytes(name.data(), name.size());
+    out.Put(static_cast<int32_t>(tensor->dtype));
+    out.Put(tensor->elems);
+    out.Put(tensor->committed_step);
+    out.Put(tensor->free_ops);
+    out.Put(static_cast<uint64_t>(residual.bytes()));
+    out.PutBytes(residual.data, residual.bytes());
+  }
+  return std::move(out).Finish();
+}
+
+Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transaction) {
+  constexpr int64_t kCrcBytes = sizeof(uint32_t);
+  if (bytes.size < kCrcBytes) return Corrupt("too short");
+  uint32_t crc = 0;
+  std::memcpy(&crc, bytes.data + bytes.size - kCrcBytes, kCrcBytes);
+  if (Crc32c(bytes.data, bytes.size - kCrcBytes) != crc) return Corrupt("wrong checksum");
+  Reader in(bytes.Sub(0, bytes.size - kCrcBytes));
+  if (in.Get<uint32_t>() != kStateMagic) return Corrupt("not a gradwire state");
+  if (in.Get<uint32_t>() != kStateVersion) return Corrupt("another format version");
+  const auto saved_rank = in.Get<int32_t>();
+  const auto saved_size = in.Get<int32_t>();
+  if (saved_rank != rank || saved_size != world_size) {
+    return Status(gwMismatch, {.message = "the state was saved by another rank",
+                               .hint = "Load at the rank that saved it, in a job of the same size",
+                               .field = "rank of world size",
+                               .expected = fmt::format("{} of {}", rank, world_size),
+                               .actual = fmt::format("{} of {}", saved_rank, saved_size)});
+  }
+  std::vector<SavedTensor> saved(in.Get<uint64_t>() == tensors_.size() ? tensors_.size() : 0);
+  if (saved.size() != tensors_.size()) {
+    return Status(gwMismatch, "the state holds another number of tensors than are registered",
+                  "Register the same tensors before loading");
+  }
+  for (SavedTensor& entry : saved) {
+    const ConstBytes name = in.GetBytes(in.Get<uint64_t>());
+    const auto dtype = in.Get<int32_t>();
+    const auto elems = in.Get<int64_t>();
+    entry.committed_step = in.Get<uint64_t>();
+    entry.free_ops = in.Get<uint32_t>();
+    entry.residual = in.GetBytes(in.Get<uint64_t>());
+    if (!in.ok()) return Corrupt("it ends early");
+    const std::string text(reinterpret_cast<const char*>(name.data), name.size);
+    auto it = tensors_.find(text);
+    if (it == tensors_.end() || it->second->elems != elems ||
+        it->second->dtype != static_cast<DType>(dtype)) {
+      return Status(gwMismatch, fmt::format("tensor '{}' of the state is not registered so", text),
+                    "Register the same tensors, with the same shapes and types, before loading");
+    }
+    if (entry.residual.size != 0 &&
+        entry.residual.size != elems * static_cast<int64_t>(sizeof(float))) {
+      return Corrupt("a residual has another length than its tensor");
+    }
+    entry.tensor = it->second.get();
+  }
+  if (!in.at_end()) return Corrupt("bytes follow its end");
+  // Memory first, so that a failure changes nothing that counts.
+  for (const SavedTensor& entry : saved) {
+    if (entry.residual.empty() || entry.tensor->residual.allocated()) continue;
+    GW_RETURN_IF_ERROR(entry.tensor->residual.Allocate(entry.tensor->elems, transaction));
+  }
+  for (const SavedTensor& entry : saved) {
+    entry.tensor->committed_step = entry.committed_step;
+    entry.tensor->free_ops = entry.free_ops;
+    if (entry.residual.empty()) {
+      entry.tensor->residual.Release();
+    } else {
+      entry.tensor->residual.Restore({entry.residual.data, entry.tensor->elems, DType::kFloat32});
+    }
+  }
+  return Status();
+}
+
+}  // namespace gradwire

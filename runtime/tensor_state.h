@@ -1,0 +1,93 @@
+// TensorState: what a communicator keeps of a registered gradient. Its name is its identity.
+#ifndef GRADWIRE_RUNTIME_TENSOR_STATE_H_
+#define GRADWIRE_RUNTIME_TENSOR_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "base/view.h"
+#include "base/workspace.h"
+#include "compress/registry.h"
+
+namespace gradwire {
+
+// The residual of one tensor: what compression has kept back so far, float32, in units of the
+// gradient sum. Two slots: an operation reads the live one and writes the other; the vote flips
+// them. Without transactions one slot is read and written in place.
+class Residual {
+ public:
+  // Both slots exist, the live one zero. gwSystemError: no memory.
+  Status Allocate(int64_t elems, bool transaction);
+  void Release();
+  bool allocated() const { return elems_ > 0; }
+
+  ConstView live() const;
+  View LiveInPlace();  // for operations outside steps
+  View next();         // the slot an operation in a step writes
+  void SetLiveZero();
+  void StageZero();  // the operation sent everything: nothing is kept back
+  void Commit();     // what was staged becomes live
+  // Puts `values` (elems float32) into the live slot.
+  void Restore(ConstView values);
+
+ private:
+  int slots() const { return transaction_ ? 2 : 1; }
+  AlignedBuffer slot_[2];
+  int64_t elems_ = 0;
+  int live_ = 0;
+  bool transaction_ = true;
+};
+
+struct TensorState {
+  std::string name;
+  uint64_t id = 0;  // hash of the name
+  std::vector<int64_t> shape;
+  int64_t elems = 0;
+  DType dtype = DType::kFloat32;
+  Codec codec;  // in effect: what the spec says, or `none` for a tensor too small or excluded
+  Residual residual;
+  std::atomic<bool> in_flight{false};  // an operation is under way
+  bool submitted = false;              // in the open step
+  bool staged = false;                 // complete in the open step, awaiting the vote
+  uint64_t committed_step = 0;
+  uint32_t free_ops = 0;  // operations outside steps, for their dithers
+  // Ledger.
+  int64_t ops = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0;
+  double last_relerr = 0;  // sqrt(error / energy) of what this rank encoded last
+
+  bool feedback() const { return codec.feedback == Feedback::kOn; }
+};
+
+// True if `name` matches one of the comma-separated globs (* and ?).
+bool MatchesAny(const std::string& globs, const std::string& name);
+
+// All tensors of a communicator, in the order of their ids where order matters.
+class TensorTable {
+ public:
+  // gwInvalidArgument: a name twice, or two names with one id.
+  StatusOr<TensorState*> Add(std::unique_ptr<TensorState> tensor);
+  void Remove(TensorState* tensor);
+  bool Holds(const TensorState* tensor) const;
+
+  // Equal on all ranks if the tables agree: names, shapes, types.
+  uint64_t Digest() const;
+  std::vector<TensorState*> All() const;
+
+  // This rank's residuals and counters as bytes with a checksum, and back. Load changes nothing
+  // unless it succeeds.
+  std::string Save(int rank, int world_size) const;
+  Status Load(ConstBytes bytes, int rank, int world_size, bool transaction);
+
+ private:
+  std::map<std::string, std::unique_ptr<TensorState>> tensors_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_TENSOR_STATE_H_

@@ -1,0 +1,129 @@
+#include "runtime/turn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// "1024 (rank 0, 2)"
+std::string ValueWithRanks(const std::string& value, const std::vector<int>& ranks) {
+  return fmt::format("{} (rank {})", value, fmt::join(ranks, ", "));
+}
+
+// Values of one field with the ranks that hold each, the value of the lowest rank first.
+std::vector<std::pair<std::string, std::vector<int>>> GroupByValue(
+    const std::vector<std::pair<int, std::string>>& values) {
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
+  for (const auto& [rank, value] : values) {
+    auto it =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == value; });
+    if (it == groups.end()) it = groups.insert(groups.end(), {value, {}});
+    it->second.push_back(rank);
+  }
+  return groups;
+}
+
+Status Difference(Status mismatch, const std::string& field,
+                  const std::vector<std::pair<int, std::string>>& values) {
+  const auto groups = GroupByValue(values);
+  if (groups.size() < 2) return mismatch;
+  ErrorDetail detail = mismatch.detail();
+  detail.field = field;
+  detail.expected = ValueWithRanks(groups[0].first, groups[0].second);
+  detail.actual = ValueWithRanks(groups[1].first, groups[1].second);
+  return Status(mismatch.code(), std::move(detail));
+}
+
+// A mismatch in a number that every vote carries.
+template <typename Get>
+Status CheckEqual(const std::vector<Vote>& votes, const char* field, const char* hint, Get get) {
+  std::vector<std::pair<int, std::string>> values;
+  for (size_t r = 0; r < votes.size(); ++r)
+    values.emplace_back(r, fmt::format("{}", get(votes[r].fields)));
+  Status status =
+      Difference(Status(gwMismatch, "the ranks end the step differently", hint), field, values);
+  return status.detail().field.empty() ? Status() : status;
+}
+
+Status FirstDisagreement(const std::vector<Vote>& votes) {
+  GW_RETURN_IF_ERROR(CheckEqual(votes, "operations in step",
+                                "All ranks must submit the same operations in every step",
+                                [](const VoteFields& v) { return v.submitted; }));
+  GW_RETURN_IF_ERROR(CheckEqual(votes, "step", "All ranks must pass the same number to gwStepBegin",
+                                [](const VoteFields& v) { return v.step; }));
+  GW_RETURN_IF_ERROR(CheckEqual(
+      votes, "registered tensors",
+      "All ranks must register the same tensors: compare the tensor lists of gwCommGetStats",
+      [](const VoteFields& v) { return fmt::format("{:016x}", v.table_digest); }));
+  return CheckEqual(votes, "replicated state", "Replicas have diverged: restart from a checkpoint",
+                    [](const VoteFields& v) { return fmt::format("{:016x}", v.digest); });
+}
+
+}  // namespace
+
+Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts) {
+  // Fields in the order in which the first rank that knows the operation lists them.
+  std::vector<std::pair<int, OpText>> texts;
+  for (size_t r = 0; r < op_texts.size(); ++r) {
+    if (!op_texts[r].empty()) texts.emplace_back(r, DecodeOpText(op_texts[r]));
+  }
+  if (texts.size() < 2) return mismatch;
+  for (const auto& field : texts.front().second) {
+    std::vector<std::pair<int, std::string>> values;
+    for (const auto& [rank, text] : texts) {
+      auto it = std::find_if(text.begin(), text.end(),
+                             [&](const auto& f) { return f.first == field.first; });
+      values.emplace_back(rank, it == text.end() ? "nothing" : it->second);
+    }
+    Status status = Difference(mismatch, field.first, values);
+    if (!status.detail().field.empty()) return status;
+  }
+  return mismatch;
+}
+
+Status FromMyPointOfView(Status reason, const OpText& mine) {
+  const ErrorDetail& d = reason.detail();
+  auto it =
+      std::find_if(mine.begin(), mine.end(), [&](const auto& f) { return f.first == d.field; });
+  if (d.field.empty() || it == mine.end() || !d.actual.starts_with(it->second + " (rank "))
+    return reason;
+  ErrorDetail swapped = d;
+  std::swap(swapped.expected, swapped.actual);
+  return Status(reason.code(), std::move(swapped));
+}
+
+TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
+                      NonFinitePolicy policy) {
+  TurnResult result = {.turn = turn, .step = votes[0].fields.step};
+  const bool against =
+      std::any_of(votes.begin(), votes.end(), [](const Vote& v) { return v.fields.ok == 0; });
+  if (against || !revoked.ok()) {
+    std::vector<std::string> texts;
+    for (const Vote& vote : votes) texts.push_back(vote.op_text);
+    Status reason = revoked.ok() ? Status(gwAborted, "a rank voted against the step") : revoked;
+    result.outcome = StepOutcome::kAbort;
+    result.reason =
+        reason.code() == gwMismatch ? WithDifference(std::move(reason), texts) : std::move(reason);
+    return result;
+  }
+  if (Status s = FirstDisagreement(votes); !s.ok()) {
+    result.outcome = StepOutcome::kAbort;
+    result.reason = std::move(s);
+    return result;
+  }
+  auto bad = std::find_if(votes.begin(), votes.end(),
+                          [](const Vote& v) { return v.fields.nonfinite != 0; });
+  if (bad == votes.end() || policy == NonFinitePolicy::kPropagate) return result;
+  result.outcome = policy == NonFinitePolicy::kSkip ? StepOutcome::kSkip : StepOutcome::kAbort;
+  result.reason =
+      Status(gwNonFinite, {.message = "a gradient holds a NaN or an infinity",
+                           .hint = "Lower the loss scale, or look at the input of this step",
+                           .peer = static_cast<int>(bad - votes.begin())});
+  return result;
+}
+
+}  // namespace gradwire

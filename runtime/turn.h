@@ -1,0 +1,53 @@
+// Turn: the all-rank agreement that ends a training step. Rank 0 collects one vote a rank and
+// decides; the result is the same everywhere. Sans threads and clock; docs/reliability.md has the
+// rules.
+#ifndef GRADWIRE_RUNTIME_TURN_H_
+#define GRADWIRE_RUNTIME_TURN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/operation.h"
+#include "transports/control/message.h"
+
+namespace gradwire {
+
+enum class NonFinitePolicy : uint8_t { kPropagate, kSkip, kError };
+
+// No operation in particular.
+inline constexpr uint32_t kNoOpSeq = 0xffffffffu;
+
+// How a turn ended, the same on all ranks but for the point of view of `reason`.
+struct TurnResult {
+  uint16_t turn = 0;
+  uint64_t step = 0;
+  StepOutcome outcome = StepOutcome::kCommit;
+  Status reason;  // why it was skipped or aborted
+};
+
+// One vote as rank 0 keeps it.
+struct Vote {
+  VoteFields fields;
+  std::string
+      op_text;  // of a vote against: this rank's text of the operation in doubt, may be empty
+};
+
+// What rank 0 decides from all votes, in rank order. `revoked` is the reason known to rank 0,
+// success if the step was not revoked. A pure function.
+TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
+                      NonFinitePolicy policy);
+
+// Fills `field`, `expected` and `actual` of a mismatch from the ranks' texts: the first field with
+// two values, each with the ranks that hold it. Ranks without a text do not count. No effect where
+// all texts agree.
+Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts);
+
+// The result's reason as this rank should read it: what it holds itself comes first.
+Status FromMyPointOfView(Status reason, const OpText& mine);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_TURN_H_
