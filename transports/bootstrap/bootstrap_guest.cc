@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "transports/bootstrap/bootstrap_internal.h"
+#include "transports/bootstrap/rendezvous_guest.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kFirstPauseNs = 10 * kNsPerMs;
+constexpr int64_t kLongestPauseNs = 500 * kNsPerMs;
+constexpr int kReadBytes = 64 * 1024;
+
+// The calls of one rank to rank 0, until one of them succeeds.
+class GuestShell {
+ public:
+  explicit GuestShell(const BootstrapOptions& options)
+      : options_(options),
+        root_text_(fmt::format("{}:{}", options.root.host, options.root.port)),
+        deadline_(Deadline::After(*options.clock, options.timeout_ns)),
+        buffer_(kReadBytes) {}
+
+  StatusOr<BootstrapResult> Run() {
+    for (int64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
+      StatusOr<BootstrapResult> result = Call();
+      if (result.ok() || !again_) return result;
+      last_failure_ = result.status().detail().message;
+      GW_RETURN_IF_ERROR(Pause(pause_ns));
+    }
+  }
+
+ private:
+  // One attempt. On failure again_ says whether another makes sense.
+  StatusOr<BootstrapResult> Call() {
+    again_ = true;
+    const StatusOr<SocketAddress> root = ResolveRoot(options_.root);
+    if (!root.ok()) return root.status();
+    if (Status secret = CheckSecret(options_, *root); !secret.ok()) {
+      again_ = false;
+      return secret;
+    }
+    StatusOr<UniqueFd> fd = Connect(*root);
+    if (!fd.ok()) return fd.status();
+    again_ = false;
+    return Converse(std::move(*fd));
+  }
+
+  StatusOr<UniqueFd> Connect(const SocketAddress& root) {
+    UniqueFd fd(socket(root.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd.valid()) return ErrnoStatus("socket", errno);
+    GW_RETURN_IF_ERROR(PrepareStream(fd.get()));
+    int error = 0;
+    if (connect(fd.get(), root.get(), root.bytes()) != 0) error = errno;
+    if (error == EINPROGRESS) {
+      error = ETIMEDOUT;
+      if (WaitFor(fd.get(), POLLOUT, deadline_)) {
+        socklen_t bytes = sizeof(error);
+        (void)getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+      }
+    }
+    if (error != 0) return Status(gwSystemError, std::generic_category().message(error));
+    if (IsSelf(fd.get(), root)) return Status(gwSystemError, "nobody listens");
+    return fd;
+  }
+
+  // While nobody listens, a call to a port of this host may be given that very port as its own and
+  // reach itself.
+  static bool IsSelf(int fd, const SocketAddress& root) {
+    const StatusOr<SocketAddress> own = BoundAddress(fd);
+    return own.ok() && own->ToString() == root.ToString();
+  }
+
+  // True when `fd` is ready; false at the deadline or when cancelled.
+  bool WaitFor(int fd, short events, Deadline until) const {
+    while (!until.Expired(*options_.clock) && !Cancelled(options_)) {
+      const Deadline check = Deadline::After(*options_.clock, kCancelCheckNs);
+      pollfd polled{fd, events, 0};
+      if (poll(&polled, 1, Earlier(until, check).PollTimeoutMs(*options_.clock)) > 0) return true;
+    }
+    return false;
+  }
+
+  Status Pause(int64_t ns) const {
+    const Deadline until = Earlier(Deadline::After(*options_.clock, ns), deadline_);
+    (void)WaitFor(-1, 0, until);
+    if (Cancelled(options_)) return CancelledStatus(options_);
+    if (!deadline_.Expired(*options_.clock)) return {};
+    return Late(fmt::format("could not be reached: {}", last_failure_));
+  }
+
+  Status Late(const std::string& what) const {
+    return Status(gwTimeout, ErrorDetail{.message = fmt::format(
+                                             "rank 0 at {} {} (after {} s)", root_text_, what,
+                                             static_cast<double>(options_.timeout_ns) / 1e9),
+                                         .op = "start",
+                                         .hint = "is rank 0 running, and is this its address?",
+                                         .rank = options_.rank,
+                                         .peer = 0});
+  }
+
+  // As long as rank 0 itself waits, so that its list of missing ranks arrives; at most twice our
+  // own time.
+  Deadline Patience(const RendezvousGuest& guest) const {
+    if (guest.host_deadline_ns() == 0) return deadline_;
+    const int64_t host_ns = guest.host_deadline_ns() + kNsPerSecond;
+    return {std::min(std::max(host_ns, deadline_.at_ns), deadline_.at_ns + options_.timeout_ns)};
+  }
+
+  StatusOr<BootstrapResult> Converse(UniqueFd fd) {
+    RendezvousGuest guest({.me = {.rank = options_.rank,
+                                  .world_size = options_.world_size,
+                                  .job = options_.job,
+                                  .secret = options_.secret,
+                                  .library_version = options_.library_version},
+                           .blob = options_.blob,
+                           .entropy = options_.entropy,
+                           .host = root_text_});
+    std::string out;
+    size_t offset = 0;
+    while (guest.outcome() == RendezvousGuest::Outcome::kPending) {
+      out += guest.TakeOutput();
+      (void)WriteSome(fd.get(), &out, &offset);
+      const short events = static_cast<short>(POLLIN | (out.empty() ? 0 : POLLOUT));
+      if (!WaitFor(fd.get(), events, Patience(guest))) {
+        if (Cancelled(options_)) return CancelledStatus(options_);
+        return Late(fmt::format("does not answer; awaited {}", guest.Awaited()));
+      }
+      Receive(fd.get(), &guest);
+    }
+    return Conclude(std::move(fd), guest);
+  }
+
+  void Receive(int fd, RendezvousGuest* guest) {
+    const ReadOutcome got = ReadSome(fd, {buffer_.data(), kReadBytes});
+    switch (got.kind) {
+      case ReadOutcome::Kind::kData: return guest->OnBytes(got.data, options_.clock->NowNs());
+      case ReadOutcome::Kind::kNothingYet: return;
+      case ReadOutcome::Kind::kClosed:
+      case ReadOutcome::Kind::kFailed: return guest->OnClosed();
+    }
+  }
+
+  StatusOr<BootstrapResult> Conclude(UniqueFd fd, const RendezvousGuest& guest) {
+    if (guest.outcome() == RendezvousGuest::Outcome::kFailed) return guest.status();
+    if (guest.outcome() == RendezvousGuest::Outcome::kRetry) {
+      again_ = true;
+      return Status(gwRemoteError, "it closed the connection before it had proven itself");
+    }
+    BootstrapResult result{.roster = guest.roster()};
+    result.links.push_back(
+        {.peer = 0, .fd = std::move(fd), .reader = guest.reader(), .unread = guest.unread()});
+    return result;
+  }
+
+  const BootstrapOptions& options_;
+  const std::string root_text_;
+  const Deadline deadline_;
+  std::string last_failure_;
+  bool again_ = true;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace
+
+StatusOr<BootstrapResult> RunGuest(const BootstrapOptions& options) {
+  return GuestShell(options).Run();
+}
+
+}  // namespace gradwire

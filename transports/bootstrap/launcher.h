@@ -1,0 +1,50 @@
+// What the launcher's environment says about this rank. Pure: the environment is an argument.
+#ifndef GRADWIRE_TRANSPORTS_BOOTSTRAP_LAUNCHER_H_
+#define GRADWIRE_TRANSPORTS_BOOTSTRAP_LAUNCHER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/status.h"
+#include "transports/bootstrap/address.h"
+
+namespace gradwire {
+
+using Environment = std::map<std::string, std::string>;
+
+struct LaunchInfo {
+  std::string launcher;  // "gradwire", "torchrun", "open mpi", "mpich" or "slurm"
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = -1;  // on its host; -1: not told
+  int local_size = -1;
+  HostPort root;  // of rank 0; empty for a world of one
+  uint64_t job = 0;
+  std::string secret;
+  bool insecure = false;
+};
+
+// The first launcher of {gradwire's own, torchrun, Open MPI, MPICH, Slurm} whose rank and world
+// size are both set.
+//   GRADWIRE_RANK, GRADWIRE_WORLD_SIZE, GRADWIRE_ROOT=host:port [, GRADWIRE_LOCAL_RANK,
+//   GRADWIRE_LOCAL_SIZE] RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT [, LOCAL_RANK,
+//   LOCAL_WORLD_SIZE] OMPI_COMM_WORLD_RANK, _SIZE [, _LOCAL_RANK, _LOCAL_SIZE] PMI_RANK, PMI_SIZE
+//   [, MPI_LOCALRANKID, MPI_LOCALNRANKS] SLURM_PROCID, SLURM_NTASKS [, SLURM_LOCALID,
+//   SLURM_NTASKS_PER_NODE], SLURM_STEP_NODELIST or SLURM_JOB_NODELIST
+// Where rank 0 is: GRADWIRE_ROOT, which wins over every launcher; else torchrun's master (loopback
+// if all ranks are on one host), Slurm's first host, or loopback where the launcher says that all
+// ranks are on one host. The port: of GRADWIRE_ROOT, GRADWIRE_PORT, MASTER_PORT + 1 (its own
+// belongs to torch's store), or in 20000..29999 by a hash of the launcher's job variables.
+// GRADWIRE_SECRET and GRADWIRE_INSECURE (0 or 1) hold for all; GRADWIRE_JOB tells apart jobs that
+// share everything else. Errors (gwInvalidUsage) name the variables: no launcher, one half of a
+// pair, values that contradict each other or are no numbers, no way to tell where rank 0 is.
+StatusOr<LaunchInfo> DetectLauncher(const Environment& environment);
+
+// The first host of a Slurm node list: "n[003-005,9]-ib,m1" gives "n003-ib". gwInvalidArgument if
+// it is none.
+StatusOr<std::string> FirstSlurmHost(const std::string& node_list);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TRANSPORTS_BOOTSTRAP_LAUNCHER_H_

@@ -1,0 +1,75 @@
+#include "transports/bootstrap/rendezvous.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+std::string VersionText(uint32_t code) {
+  return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+}
+
+Status Mismatch(const ControlMessage& mine, const ControlMessage& theirs, ErrorDetail detail) {
+  detail.op = "start";
+  detail.rank = static_cast<int>(mine.get<HelloFields>()->rank);
+  detail.peer = static_cast<int>(theirs.get<HelloFields>()->rank);
+  return Status(gwMismatch, std::move(detail));
+}
+
+}  // namespace
+
+StatusOr<ControlMessage> MakeHello(const RendezvousIdentity& me, const Entropy& entropy) {
+  const StatusOr<std::array<uint8_t, 32>> nonce = DrawNonce(entropy);
+  if (!nonce.ok()) return nonce.status();
+  const HelloFields hello{.library_version = me.library_version,
+                          .world_size = static_cast<uint32_t>(me.world_size),
+                          .rank = static_cast<uint32_t>(me.rank),
+                          .nonce = *nonce};
+  return ControlMessage{
+      .src = static_cast<uint16_t>(me.rank), .dst = 0, .job = me.job, .fields = hello};
+}
+
+Status CompareHellos(const ControlMessage& mine, const ControlMessage& theirs) {
+  const auto* a = mine.get<HelloFields>();
+  const auto* b = theirs.get<HelloFields>();
+  if (a->library_version != b->library_version) {
+    return Mismatch(mine, theirs,
+                    {.message = "ranks run different versions of gradwire",
+                     .hint = "install the same version everywhere",
+                     .field = "library version",
+                     .expected = VersionText(a->library_version),
+                     .actual = VersionText(b->library_version)});
+  }
+  if (a->world_size != b->world_size) {
+    return Mismatch(mine, theirs,
+                    {.message = "ranks were started with different world sizes",
+                     .hint = "give every rank the same world size",
+                     .field = "world size",
+                     .expected = std::to_string(a->world_size),
+                     .actual = std::to_string(b->world_size)});
+  }
+  return {};
+}
+
+Status JobMismatch(const ControlMessage& mine, const ControlMessage& theirs) {
+  if (mine.job == theirs.job) return {};
+  return Mismatch(mine, theirs,
+                  {.message = "rank 0 at this address belongs to another job",
+                   .hint = "let every job use an address or port of its own",
+                   .field = "job",
+                   .expected = fmt::format("{:016x}", mine.job),
+                   .actual = fmt::format("{:016x}", theirs.job)});
+}
+
+std::string EncodeRefusal(const RendezvousIdentity& me, const Status& why, bool with_body) {
+  ControlMessage bye{.src = static_cast<uint16_t>(me.rank),
+                     .dst = kAllRanks,
+                     .job = me.job,
+                     .fields = ByeFields{.code = why.code()}};
+  if (with_body) bye.body = EncodeStatus(why);
+  return EncodeControl(bye);
+}
+
+}  // namespace gradwire

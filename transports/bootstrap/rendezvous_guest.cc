@@ -1,0 +1,137 @@
+#include "transports/bootstrap/rendezvous_guest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+int64_t MaxRosterBytes(int world_size) {
+  return std::min<int64_t>((world_size + 1) * (kMaxBlobBytes + 4), UINT32_MAX);
+}
+
+}  // namespace
+
+RendezvousGuest::RendezvousGuest(RendezvousGuestOptions options)
+    : options_(std::move(options)), parts_(MaxRosterBytes(options_.me.world_size)) {
+  StatusOr<ControlMessage> hello = MakeHello(options_.me, options_.entropy);
+  if (!hello.ok()) {
+    Fail(hello.status());
+    return;
+  }
+  hello_ = *hello;
+  output_ = EncodeControl(hello_);
+}
+
+void RendezvousGuest::OnBytes(ConstBytes bytes, int64_t now_ns) {
+  while (outcome_ == Outcome::kPending) {
+    ControlMessage message;
+    const StatusOr<bool> complete = reader_.Next(&bytes, &message);
+    if (!complete.ok() && phase_ <= Phase::kProof) {
+      return Fail(
+          Status(gwRemoteError,
+                 fmt::format("what answers at {} is not rank 0 of a gradwire job", options_.host),
+                 "another program has this port; choose a different one"));
+    }
+    if (!complete.ok()) return Fail(complete.status());
+    if (!*complete) return;
+    OnMessage(message, now_ns);
+  }
+  if (outcome_ != Outcome::kDone) return;
+  unread_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
+}
+
+void RendezvousGuest::OnClosed() {
+  if (outcome_ != Outcome::kPending) return;
+  if (phase_ <= Phase::kProof) {
+    outcome_ = Outcome::kRetry;
+    return;
+  }
+  Fail(Status(gwPeerLost, "rank 0 closed its connection during the start"));
+}
+
+void RendezvousGuest::Fail(const Status& why) {
+  outcome_ = Outcome::kFailed;
+  status_ = Status(why).WithOp("start").WithRank(options_.me.rank).WithPeer(0);
+}
+
+const char* RendezvousGuest::Awaited() const {
+  switch (phase_) {
+    case Phase::kHello: return "rank 0's hello";
+    case Phase::kProof: return "rank 0's proof";
+    case Phase::kRoster: return "the roster from rank 0";
+    case Phase::kReady: return "rank 0's word that all are ready";
+  }
+  return "rank 0";
+}
+
+void RendezvousGuest::OnMessage(const ControlMessage& message, int64_t now_ns) {
+  if (message.get<ByeFields>()) return OnBye(message);
+  switch (phase_) {
+    case Phase::kHello:
+      if (message.get<HelloFields>()) return OnHello(message);
+      break;
+    case Phase::kProof:
+      if (message.get<ProofFields>()) return OnProof(message, now_ns);
+      break;
+    case Phase::kRoster:
+      if (message.get<RosterFields>()) return OnRoster(message);
+      break;
+    case Phase::kReady:
+      if (!message.get<ReadyFields>()) break;
+      outcome_ = Outcome::kDone;
+      return;
+  }
+  Fail(Status(gwRemoteError, fmt::format("unexpected {} from {}, awaited {}", message.TypeName(),
+                                         options_.host, Awaited())));
+}
+
+void RendezvousGuest::OnHello(const ControlMessage& message) {
+  if (message.get<HelloFields>()->rank != 0) {
+    return Fail(Status(gwRemoteError, fmt::format("{} does not say it is rank 0", options_.host)));
+  }
+  host_hello_ = message;
+  const ProofFields proof{.tag =
+                              ProofTag(options_.me.secret, ProofRole::kGuest, hello_, host_hello_)};
+  output_ += EncodeControl({.src = hello_.src, .job = options_.me.job, .fields = proof});
+  phase_ = Phase::kProof;
+}
+
+void RendezvousGuest::OnProof(const ControlMessage& message, int64_t now_ns) {
+  const auto* proof = message.get<ProofFields>();
+  const auto expected = ProofTag(options_.me.secret, ProofRole::kHost, hello_, host_hello_);
+  if (!SameTag(proof->tag, expected)) {
+    return Fail(Status(gwUnauthenticated,
+                       fmt::format("{} does not know this job's secret", options_.host)));
+  }
+  reader_.AllowBodies();
+  host_deadline_ns_ = now_ns + int64_t{proof->wait_ms} * 1'000'000;
+  Status same = JobMismatch(hello_, host_hello_);
+  if (same.ok()) same = CompareHellos(hello_, host_hello_);
+  if (!same.ok()) return Fail(same);
+  output_ += EncodeParts(options_.blob, {.src = hello_.src, .job = options_.me.job});
+  phase_ = Phase::kRoster;
+}
+
+void RendezvousGuest::OnRoster(const ControlMessage& message) {
+  const StatusOr<bool> complete = parts_.Add(message);
+  if (!complete.ok()) return Fail(complete.status());
+  if (!*complete) return;
+  StatusOr<Roster> roster = DecodeRoster(parts_.text(), options_.me.world_size);
+  if (!roster.ok()) return Fail(roster.status());
+  roster_ = std::move(*roster);
+  output_ += EncodeControl({.src = hello_.src, .job = options_.me.job, .fields = ReadyFields{}});
+  phase_ = Phase::kReady;
+}
+
+void RendezvousGuest::OnBye(const ControlMessage& message) {
+  if (phase_ > Phase::kProof) return Fail(DecodeStatus(message.body));
+  // Nobody has proven anything: take the refusal, believe no text.
+  Fail(Status(gwUnauthenticated,
+              fmt::format("rank 0 at {} does not accept this rank's secret", options_.host),
+              "GRADWIRE_SECRET must be the same on all ranks"));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,245 @@
+#include "transports/bootstrap/rendezvous_host.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+
+RendezvousHost::RendezvousHost(RendezvousHostOptions options, HostWires* wires)
+    : options_(std::move(options)), wires_(wires), conn_of_(options_.me.world_size, -1) {
+  roster_.blobs.resize(options_.me.world_size);
+  roster_.blobs[0] = options_.blob;
+}
+
+void RendezvousHost::OnConnect(int conn, std::string from, int64_t now_ns) {
+  auto oldest = guests_.end();
+  int strangers = 0;
+  for (auto it = guests_.begin(); it != guests_.end(); ++it) {
+    if (!IsStranger(it->second)) continue;
+    ++strangers;
+    if (oldest == guests_.end() || it->second.since_ns < oldest->second.since_ns) oldest = it;
+  }
+  // A rank needs milliseconds for its proof: under a flood the oldest is the least likely to be
+  // one, and a rank that is pushed out all the same calls again.
+  if (strangers >= options_.max_strangers) Reject(oldest->first);
+  Guest& guest = guests_[conn];
+  guest.from = std::move(from);
+  guest.since_ns = now_ns;
+}
+
+void RendezvousHost::OnBytes(int conn, ConstBytes bytes, int64_t now_ns) {
+  while (!done_ && guests_.contains(conn)) {
+    Guest& guest = guests_.at(conn);
+    ControlMessage message;
+    const StatusOr<bool> complete = guest.reader.Next(&bytes, &message);
+    if (!complete.ok()) {
+      return IsStranger(guest) ? Reject(conn) : Lost(conn, complete.status().detail().message);
+    }
+    if (!*complete) return;
+    OnMessage(conn, message, now_ns);
+  }
+  const auto it = guests_.find(conn);
+  if (it == guests_.end()) return;
+  it->second.unread.append(reinterpret_cast<const char*>(bytes.data),
+                           static_cast<size_t>(bytes.size));
+}
+
+void RendezvousHost::OnClosed(int conn) {
+  const auto it = guests_.find(conn);
+  if (it == guests_.end() || done_) return;
+  if (IsStranger(it->second)) return Reject(conn);
+  Lost(conn, "it closed its connection");
+}
+
+void RendezvousHost::Reject(int conn) {
+  ++rejected_;
+  guests_.erase(conn);
+  wires_->Close(conn);
+}
+
+void RendezvousHost::Refuse(int conn, const Status& why) {
+  wires_->Send(conn, EncodeRefusal(options_.me, why, !IsStranger(guests_.at(conn))));
+  Reject(conn);
+}
+
+void RendezvousHost::OnMessage(int conn, const ControlMessage& message, int64_t now_ns) {
+  Guest& guest = guests_.at(conn);
+  switch (guest.phase) {
+    case Phase::kHello: return message.get<HelloFields>() ? OnHello(conn, message) : Reject(conn);
+    case Phase::kProof:
+      return message.get<ProofFields>() ? OnProof(conn, message, now_ns) : Reject(conn);
+    case Phase::kBlob:
+      if (message.get<RosterFields>()) return OnBlob(conn, message);
+      break;
+    case Phase::kJoined:
+      if (message.get<ReadyFields>() && All(Phase::kJoined)) return OnReady(conn);
+      break;
+    case Phase::kReady: break;
+  }
+  Lost(conn, fmt::format("unexpected {}", message.TypeName()));
+}
+
+void RendezvousHost::OnHello(int conn, const ControlMessage& message) {
+  Guest& guest = guests_.at(conn);
+  StatusOr<ControlMessage> mine = MakeHello(options_.me, options_.entropy);
+  if (!mine.ok()) return Fail(mine.status());
+  guest.hello = message;
+  guest.host_hello = *mine;
+  guest.phase = Phase::kProof;
+  wires_->Send(conn, EncodeControl(*mine));
+}
+
+void RendezvousHost::OnProof(int conn, const ControlMessage& message, int64_t now_ns) {
+  Guest& guest = guests_.at(conn);
+  const std::string& secret = options_.me.secret;
+  const auto expected = ProofTag(secret, ProofRole::kGuest, guest.hello, guest.host_hello);
+  if (!SameTag(message.get<ProofFields>()->tag, expected)) {
+    return Refuse(conn, Status(gwUnauthenticated, "wrong secret"));
+  }
+  const int64_t wait_ns = std::max<int64_t>(options_.start_ns + options_.timeout_ns - now_ns, 0);
+  const ProofFields proof{
+      .tag = ProofTag(secret, ProofRole::kHost, guest.hello, guest.host_hello),
+      .wait_ms = static_cast<uint32_t>(std::min<int64_t>(wait_ns / 1'000'000, UINT32_MAX))};
+  wires_->Send(conn, EncodeControl({.dst = message.src, .job = options_.me.job, .fields = proof}));
+  guest.reader.AllowBodies();
+  guest.phase = Phase::kBlob;
+  Admit(conn);
+}
+
+void RendezvousHost::Admit(int conn) {
+  Guest& guest = guests_.at(conn);
+  if (const Status job = JobMismatch(guest.host_hello, guest.hello); !job.ok()) {
+    return Refuse(conn, job);
+  }
+  // From here on it is one of us, and a difference is everybody's error.
+  const Status same = CompareHellos(guest.host_hello, guest.hello);
+  if (!same.ok()) return Fail(same);
+  const uint32_t rank = guest.hello.get<HelloFields>()->rank;
+  if (rank < 1 || rank >= static_cast<uint32_t>(options_.me.world_size)) {
+    return Fail(Status(
+        gwMismatch,
+        ErrorDetail{.message = fmt::format("a rank from {} has a number out of range", guest.from),
+                    .op = "start",
+                    .rank = 0,
+                    .field = "rank",
+                    .expected = fmt::format("1 to {}", options_.me.world_size - 1),
+                    .actual = std::to_string(rank)}));
+  }
+  if (conn_of_[rank] >= 0) {
+    const std::string& first = guests_.at(conn_of_[rank]).from;
+    return Refuse(conn,
+                  Status(gwInvalidUsage,
+                         ErrorDetail{.message = fmt::format("rank {} has joined from {} already; "
+                                                            "a second one called from {}",
+                                                            rank, first, guest.from),
+                                     .op = "start",
+                                     .hint = "give every process a rank of its own",
+                                     .rank = static_cast<int>(rank),
+                                     .peer = 0}));
+  }
+  guest.rank = static_cast<int>(rank);
+  conn_of_[rank] = conn;
+}
+
+void RendezvousHost::OnBlob(int conn, const ControlMessage& message) {
+  Guest& guest = guests_.at(conn);
+  const StatusOr<bool> complete = guest.blob.Add(message);
+  if (!complete.ok()) return Lost(conn, complete.status().detail().message);
+  if (!*complete) return;
+  guest.phase = Phase::kJoined;
+  roster_.blobs[guest.rank] = guest.blob.text();
+  if (All(Phase::kJoined)) SendRoster();
+}
+
+bool RendezvousHost::All(Phase phase) const {
+  return std::all_of(conn_of_.begin() + 1, conn_of_.end(),
+                     [&](int conn) { return conn >= 0 && guests_.at(conn).phase >= phase; });
+}
+
+void RendezvousHost::SendRoster() {
+  if (options_.choose_settings) {
+    StatusOr<std::string> settings = options_.choose_settings(roster_.blobs);
+    if (!settings.ok()) return Fail(settings.status());
+    roster_.settings = std::move(*settings);
+  }
+  const std::string wire =
+      EncodeParts(EncodeRoster(roster_), {.dst = kAllRanks, .job = options_.me.job});
+  for (int r = 1; r < options_.me.world_size; ++r) wires_->Send(conn_of_[r], wire);
+}
+
+void RendezvousHost::OnReady(int conn) {
+  guests_.at(conn).phase = Phase::kReady;
+  if (!All(Phase::kReady)) return;
+  const std::string wire =
+      EncodeControl({.dst = kAllRanks, .job = options_.me.job, .fields = ReadyFields{}});
+  for (int r = 1; r < options_.me.world_size; ++r) wires_->Send(conn_of_[r], wire);
+  done_ = true;
+  for (auto it = guests_.begin(); it != guests_.end();) {
+    const auto here = it++;
+    if (here->second.rank < 0) Reject(here->first);
+  }
+}
+
+void RendezvousHost::Lost(int conn, const std::string& how) {
+  const Guest& guest = guests_.at(conn);
+  const int rank = guest.rank;
+  const std::string text =
+      fmt::format("rank {} at {} was lost during the start: {}", rank, guest.from, how);
+  guests_.erase(conn);
+  if (rank >= 0) conn_of_[rank] = -1;
+  wires_->Close(conn);
+  Fail(Status(gwPeerLost, ErrorDetail{.message = text, .op = "start", .rank = 0, .peer = rank}));
+}
+
+void RendezvousHost::Fail(const Status& why) {
+  if (std::exchange(done_, true)) return;
+  status_ = why;
+  for (const auto& [conn, guest] : guests_) {
+    if (!IsStranger(guest)) wires_->Send(conn, EncodeRefusal(options_.me, why, true));
+    wires_->Close(conn);
+  }
+  guests_.clear();
+}
+
+Status RendezvousHost::Late() const {
+  std::vector<int> missing;
+  for (int r = 1; r < options_.me.world_size; ++r) {
+    if (conn_of_[r] < 0) missing.push_back(r);
+  }
+  const bool joined = missing.empty();
+  for (int r = 1; joined && r < options_.me.world_size; ++r) {
+    if (guests_.at(conn_of_[r]).phase != Phase::kReady) missing.push_back(r);
+  }
+  ErrorDetail detail{
+      .message = fmt::format("rank{} {} of {} did not {} within {} s",
+                             missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
+                             options_.me.world_size, joined ? "confirm the roster" : "join",
+                             static_cast<double>(options_.timeout_ns) / 1e9),
+      .op = "start",
+      .hint = "look at the output of the missing ranks; GRADWIRE_INIT_TIMEOUT sets the bound",
+      .rank = 0};
+  if (missing.size() == 1) detail.peer = missing[0];
+  return Status(gwTimeout, std::move(detail));
+}
+
+void RendezvousHost::Tick(int64_t now_ns) {
+  if (done_) return;
+  if (now_ns >= options_.start_ns + options_.timeout_ns) return Fail(Late());
+  for (auto it = guests_.begin(); it != guests_.end();) {
+    const auto here = it++;
+    const bool late = now_ns - here->second.since_ns >= options_.hello_timeout_ns;
+    if (IsStranger(here->second) && late) Reject(here->first);
+  }
+}
+
+int64_t RendezvousHost::NextNs() const {
+  int64_t next = options_.start_ns + options_.timeout_ns;
+  for (const auto& [conn, guest] : guests_) {
+    if (IsStranger(guest)) next = std::min(next, guest.since_ns + options_.hello_timeout_ns);
+  }
+  return next;
+}
+
+}  // namespace gradwire

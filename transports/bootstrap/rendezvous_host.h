@@ -1,0 +1,111 @@
+// RendezvousHost: rank 0's side of the start, as a state machine without sockets or a clock.
+#ifndef GRADWIRE_TRANSPORTS_BOOTSTRAP_RENDEZVOUS_HOST_H_
+#define GRADWIRE_TRANSPORTS_BOOTSTRAP_RENDEZVOUS_HOST_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/view.h"
+#include "transports/bootstrap/handshake.h"
+#include "transports/bootstrap/rendezvous.h"
+#include "transports/bootstrap/roster.h"
+#include "transports/control/message.h"
+
+namespace gradwire {
+
+// Rank 0 sees all blobs and decides what holds for everybody; an error fails the start on all
+// ranks.
+using ChooseSettings = std::function<StatusOr<std::string>(const std::vector<std::string>& blobs)>;
+
+struct RendezvousHostOptions {
+  RendezvousIdentity me;
+  std::string blob;
+  ChooseSettings choose_settings;  // empty: no settings
+  Entropy entropy = SystemEntropy;
+  int64_t start_ns = 0;
+  int64_t timeout_ns = 60'000'000'000;  // for all ranks to be there
+  int64_t hello_timeout_ns = 5'000'000'000;
+  int max_strangers = 64;  // connections without proof; one more pushes the oldest out
+};
+
+// What the state machine does to its connections.
+class HostWires {
+ public:
+  virtual ~HostWires() = default;
+  virtual void Send(int conn, std::string bytes) = 0;
+  // After what was sent has gone out; nothing more is reported about `conn`.
+  virtual void Close(int conn) = 0;
+};
+
+class RendezvousHost {
+ public:
+  // `wires` must outlive this.
+  RendezvousHost(RendezvousHostOptions options, HostWires* wires);
+
+  // `conn` is any number that is not in use; `from` is for error texts.
+  void OnConnect(int conn, std::string from, int64_t now_ns);
+  void OnBytes(int conn, ConstBytes bytes, int64_t now_ns);
+  void OnClosed(int conn);
+  // At NextNs at the latest.
+  void Tick(int64_t now_ns);
+  int64_t NextNs() const;
+  // Ends the start on all ranks that have joined, with `why`.
+  void Fail(const Status& why);
+
+  bool done() const { return done_; }  // one way or the other
+  const Status& status() const { return status_; }
+  // Connections that never proved anything, or belonged to another job.
+  int64_t rejected() const { return rejected_; }
+
+  // After success.
+  const Roster& roster() const { return roster_; }
+  int conn_of(int rank) const { return conn_of_[rank]; }
+  MessageReader reader_of(int rank) const { return guests_.at(conn_of_[rank]).reader; }
+  std::string unread_of(int rank) const { return guests_.at(conn_of_[rank]).unread; }
+
+ private:
+  enum class Phase { kHello, kProof, kBlob, kJoined, kReady };
+  struct Guest {
+    std::string from;
+    int64_t since_ns = 0;
+    Phase phase = Phase::kHello;
+    int rank = -1;  // once proven
+    MessageReader reader;
+    ControlMessage hello, host_hello;
+    PartAssembler blob{kMaxBlobBytes};
+    std::string unread;  // after the end of the start
+  };
+
+  bool IsStranger(const Guest& g) const { return g.phase <= Phase::kProof; }
+  // Both forget the connection.
+  void Reject(int conn);
+  void Refuse(int conn, const Status& why);
+
+  void OnMessage(int conn, const ControlMessage& message, int64_t now_ns);
+  void OnHello(int conn, const ControlMessage& message);
+  void OnProof(int conn, const ControlMessage& message, int64_t now_ns);
+  void Admit(int conn);
+  void OnBlob(int conn, const ControlMessage& message);
+  void OnReady(int conn);
+  void Lost(int conn, const std::string& how);
+  void SendRoster();
+  Status Late() const;
+  bool All(Phase phase) const;
+
+  RendezvousHostOptions options_;
+  HostWires* wires_;  // the caller's; outlives us
+  std::map<int, Guest> guests_;
+  std::vector<int> conn_of_;  // by rank, -1: not joined
+  Roster roster_;
+  int64_t rejected_ = 0;
+  bool done_ = false;
+  Status status_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TRANSPORTS_BOOTSTRAP_RENDEZVOUS_HOST_H_

@@ -1,0 +1,99 @@
+#include "transports/bootstrap/unique_id.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(UniqueId, CarriesAddressJobAndSecret) {
+  const StatusOr<UniqueId> a = CreateUniqueId({.host = "127.0.0.1"});
+  const StatusOr<UniqueId> b = CreateUniqueId({.host = "127.0.0.1"});
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status().ToString();
+  const StatusOr<UniqueIdContents> pa = ParseUniqueId(*a), pb = ParseUniqueId(*b);
+  ASSERT_TRUE(pa.ok() && pb.ok());
+  EXPECT_EQ(pa->root.host, "127.0.0.1");
+  EXPECT_GT(pa->root.port, 0);
+  EXPECT_EQ(pa->secret.size(), 32u);
+  EXPECT_NE(pa->secret, pb->secret);
+  EXPECT_NE(pa->job, pb->job);
+  EXPECT_NE(pa->root.port, pb->root.port);
+}
+
+TEST(UniqueId, KnowsIPv6) {
+  const StatusOr<UniqueId> id = CreateUniqueId({.host = "::1"});
+  if (!id.ok()) GTEST_SKIP() << "no IPv6 here: " << id.status().ToString();
+  EXPECT_EQ(ParseUniqueId(*id)->root.host, "::1");
+}
+
+TEST(UniqueId, ListenerIsClaimedOnce) {
+  const StatusOr<UniqueId> id = CreateUniqueId({.host = "127.0.0.1"});
+  const StatusOr<UniqueIdContents> contents = ParseUniqueId(*id);
+  const StatusOr<UniqueFd> first = ClaimListener(*contents);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(BoundAddress(first->get())->port(), contents->root.port);
+  const StatusOr<UniqueFd> second = ClaimListener(*contents);
+  EXPECT_EQ(second.status().code(), gwInvalidUsage);
+  EXPECT_THAT(second.status().ToString(), HasSubstr("process that created it"));
+}
+
+TEST(UniqueId, ChildOfForkMayNotClaim) {
+  const StatusOr<UniqueId> id = CreateUniqueId({.host = "127.0.0.1"});
+  const StatusOr<UniqueIdContents> contents = ParseUniqueId(*id);
+  const pid_t child = fork();
+  if (child == 0) _exit(ClaimListener(*contents).status().code());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), gwInvalidUsage);
+  EXPECT_TRUE(ClaimListener(*contents).ok());
+}
+
+TEST(UniqueId, DamagedBytesAreRefused) {
+  const StatusOr<UniqueId> id = CreateUniqueId({.host = "127.0.0.1"});
+  EXPECT_EQ(ParseUniqueId(UniqueId{}).status().code(), gwInvalidArgument);
+  for (int bit = 0; bit < kUniqueIdBytes * 8; ++bit) {
+    UniqueId bad = *id;
+    bad[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    EXPECT_FALSE(ParseUniqueId(bad).ok()) << bit;
+  }
+}
+
+TEST(UniqueId, WrongPlacesAreNamed) {
+  const StatusOr<UniqueId> interface = CreateUniqueId({.interface = "nosuch0"});
+  EXPECT_EQ(interface.status().code(), gwInvalidArgument);
+  EXPECT_THAT(interface.status().ToString(), HasSubstr("nosuch0"));
+  EXPECT_THAT(interface.status().ToString(), HasSubstr("lo"));
+  EXPECT_THAT(CreateUniqueId({.host = "0.0.0.0"}).status().ToString(),
+              HasSubstr("every interface"));
+  const StatusOr<UniqueId> loopback = CreateUniqueId({.interface = "lo"});
+  ASSERT_TRUE(loopback.ok());
+  EXPECT_EQ(ParseUniqueId(*loopback)->root.host, "127.0.0.1");
+}
+
+TEST(Address, ParsesHostsAndPorts) {
+  EXPECT_EQ(*ParseHostPort("a:1"), (HostPort{"a", 1}));
+  EXPECT_EQ(*ParseHostPort("1.2.3.4:65535"), (HostPort{"1.2.3.4", 65535}));
+  EXPECT_EQ(*ParseHostPort("[::1]:80"), (HostPort{"::1", 80}));
+  for (const char* wrong : {"", "a", ":1", "a:", "a:0", "a:65536", "a:1x", "::1:80", "[::1]80"}) {
+    EXPECT_FALSE(ParseHostPort(wrong).ok()) << wrong;
+  }
+}
+
+TEST(Address, KnowsLoopbackAndAny) {
+  EXPECT_TRUE(ResolveHost({"127.9.9.9", 1})->IsLoopback());
+  EXPECT_TRUE(ResolveHost({"::1", 1})->IsLoopback());
+  EXPECT_FALSE(ResolveHost({"10.0.0.1", 1})->IsLoopback());
+  EXPECT_TRUE(ResolveHost({"::ffff:127.0.0.1", 1})->IsLoopback());
+  EXPECT_TRUE(ResolveHost({"0.0.0.0", 1})->IsAny());
+  EXPECT_TRUE(ResolveHost({"::", 1})->IsAny());
+  EXPECT_EQ(ResolveHost({"::1", 9})->ToString(), "[::1]:9");
+  EXPECT_TRUE(ResolveRoot({"localhost", 1})->IsLoopback());
+  EXPECT_TRUE(ResolveRoot({"127.0.0.1", 1})->IsLoopback());
+}
+
+}  // namespace
+}  // namespace gradwire
