@@ -1,0 +1,192 @@
+"""`gradwire run` with real processes, and the test network with real traffic."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from tools import unittest_main
+
+_GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
+_SENDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "netlab", "shaped_sender.py")
+_LIMIT_S = 60
+
+
+def _run(*args, **kwargs):
+    """The finished process, with its output as text."""
+    return subprocess.run(
+        [_GRADWIRE, "run", *args], capture_output=True, text=True, timeout=_LIMIT_S, **kwargs
+    )
+
+
+def _shell(script, *options):
+    return _run(*options, "--", "/bin/bash", "-c", script)
+
+
+def _can_make_networks():
+    probe = ["unshare", "--net", "--mount", "true"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+class RunTest(unittest.TestCase):
+    def test_tells_every_rank_who_it_is(self):
+        job = _shell("echo $GRADWIRE_RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR", "-n", "3")
+        self.assertEqual(job.returncode, 0, job.stderr)
+        lines = sorted(job.stdout.splitlines())
+        expected = ["0/3 0 127.0.0.1", "[1] 1/3 1 127.0.0.1", "[2] 2/3 2 127.0.0.1"]
+        self.assertEqual(lines, expected)
+
+    def test_all_ranks_share_a_secret_and_a_place_to_meet(self):
+        job = _shell("echo $GRADWIRE_SECRET $GRADWIRE_ROOT", "-n", "2")
+        first, second = (line.removeprefix("[1] ") for line in job.stdout.splitlines())
+        self.assertEqual(first, second)
+        self.assertRegex(first, r"^[0-9a-f]{64} 127\.0\.0\.1:\d+$")
+
+    def test_keeps_output_and_error_apart(self):
+        job = _shell("echo out; echo err >&2", "-n", "2")
+        self.assertEqual(sorted(job.stdout.splitlines()), ["[1] out", "out"])
+        self.assertEqual(sorted(job.stderr.splitlines()), ["[1] err", "err"])
+
+    def test_finds_itself_in_path(self):
+        job = _run("-n", "2", "--", "gradwire", "--version")
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertIn("[1] gradwire ", job.stdout)
+
+    def test_only_rank_0_has_input(self):
+        job = _run("-n", "2", "--", "cat", input="text\n")
+        self.assertEqual(job.stdout, "text\n")
+
+    def test_returns_the_exit_code_of_the_first_rank_that_fails(self):
+        script = "[[ $RANK == 2 ]] && exit 7; read -r < /dev/tcp/none/1 || exec sleep 100"
+        job = _shell(script, "-n", "3", "--grace", "0")
+        self.assertEqual(job.returncode, 7)
+        self.assertIn("rank 2", job.stderr)
+        self.assertIn("exit code 7", job.stderr)
+
+    def test_a_signal_is_128_more(self):
+        job = _shell("kill -KILL $$", "-n", "1")
+        self.assertEqual(job.returncode, 128 + signal.SIGKILL)
+        self.assertIn("killed by signal 9", job.stderr)
+
+    def test_the_others_may_report_first(self):
+        # Rank 1 fails; rank 0 ends by itself within the grace and is not terminated.
+        script = "[[ $RANK == 1 ]] && exit 3; sleep 0.2; echo reported"
+        job = _shell(script, "-n", "2", "--grace", "50")
+        self.assertEqual((job.returncode, job.stdout), (3, "reported\n"))
+        self.assertNotIn("SIGTERM", job.stderr)
+
+    def test_ends_after_the_timeout(self):
+        job = _run("-n", "2", "--timeout", "0.2", "--", "sleep", "100")
+        self.assertEqual(job.returncode, 124)
+        self.assertIn("time-out: ranks 0, 1", job.stderr)
+
+    def test_refuses_what_cannot_be_started(self):
+        for args in (["-n", "2", "--", "no-such-program"], ["-n", "2"], ["--", "true"]):
+            self.assertEqual(_run(*args).returncode, 2, args)
+        self.assertIn("no-such-program", _run("-n", "2", "--", "no-such-program").stderr)
+        self.assertEqual(_run("-n", "2", "--netlab", "fast", "--", "true").returncode, 2)
+
+    def test_forwards_signals(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            script = f"trap 'echo caught; exit 5' {number}; echo ready; while :; do sleep 0.01; done"
+            command = [_GRADWIRE, "run", "-n", "2", "--", "/bin/bash", "-c", script]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+                ready = sorted(job.stdout.readline() for _ in range(2))
+                self.assertEqual(ready, ["[1] ready\n", "ready\n"])
+                job.send_signal(number)
+                rest = sorted(job.stdout.read().splitlines())
+                self.assertEqual(job.wait(_LIMIT_S), 5)
+            self.assertEqual(rest, ["[1] caught", "caught"])
+
+    def _expect_nothing_survives(self, *options):
+        """Every process of the job holds the write end of a pipe: its end is theirs."""
+        read_end, write_end = os.pipe()
+        script = "trap '' TERM INT HUP; sleep 1000 & echo ready; wait; wait"
+        command = [_GRADWIRE, "run", "-n", "2", *options, "--", "/bin/bash", "-c", script]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, pass_fds=[write_end]
+        ) as job:
+            os.close(write_end)
+            for _ in range(2):
+                self.assertIn("ready", job.stdout.readline())
+            job.kill()
+            signal.alarm(_LIMIT_S)
+            self.assertEqual(os.read(read_end, 1), b"")
+            signal.alarm(0)
+            job.stdout.read()
+        os.close(read_end)
+
+    def test_nothing_survives_the_launcher(self):
+        self._expect_nothing_survives()
+
+    @unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
+    def test_no_network_survives_the_launcher(self):
+        links = os.listdir("/sys/class/net")
+        self._expect_nothing_survives("--netlab", "1gbit")
+        self.assertEqual(os.listdir("/sys/class/net"), links)
+
+    def test_without_the_right_to_make_networks_it_says_so_and_runs(self):
+        command = [_GRADWIRE, "run", "-n", "2", "--netlab", "1gbit", "--", "/bin/bash", "-c",
+                   "echo $GRADWIRE_INTERFACE $GRADWIRE_HOST_ID ${GRADWIRE_NETLAB-none}"]
+        if os.geteuid() == 0:
+            command = ["setpriv", "--bounding-set=-sys_admin", *command]
+        elif _can_make_networks():
+            self.skipTest("this process may make network namespaces")
+        job = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_LIMIT_S)
+        self.assertIn("NOT SHAPED to 1gbit", job.stderr)
+        self.assertEqual(sorted(job.stdout.splitlines()), ["[1] lo 1 none", "lo 0 none"])
+
+
+@unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
+class NetlabTest(unittest.TestCase):
+    def test_every_rank_is_a_host_of_its_own(self):
+        job = _shell("echo $(ls /sys/class/net) $GRADWIRE_HOST_ID $GRADWIRE_INTERFACE "
+                     "$GRADWIRE_NETLAB $GRADWIRE_ROOT", "-n", "2", "--netlab", "1gbit")
+        lines = sorted(job.stdout.splitlines())
+        self.assertEqual(lines[0].split(" ", 2)[0:2], ["[1]", "e0"], job.stderr)
+        self.assertTrue(lines[0].endswith(" 1 e0 1gbit 10.77.0.1:29400"), lines)
+        self.assertTrue(lines[1].endswith(" 0 e0 1gbit 10.77.0.1:29400"), lines)
+
+    def _rates(self, pattern):
+        """Measured goodput of each rank's link in Mbit/s, and the counters."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "counters.json")
+            job = _run("-n", "4", "--netlab", "100mbit", "--counters", path, "--",
+                       sys.executable, _SENDER, pattern)
+            self.assertEqual(job.returncode, 0, job.stderr)
+            with open(path, encoding="utf-8") as file:
+                counters = json.load(file)
+        rates = [float(line.split()[-1]) for line in job.stdout.splitlines()]
+        return rates, counters
+
+    def _expect_shaped(self, pattern, links):
+        """A busy machine can make a link slower, never faster: one of three attempts is enough."""
+        payload_mbit = 100 * 1448 / 1514  # of a full frame
+        attempts = []
+        for _ in range(3):
+            rates, counters = self._rates(pattern)
+            self.assertEqual(len(rates), links)
+            self.assertLess(max(rates), 1.1 * payload_mbit)
+            attempts.append(rates)
+            if min(rates) > 0.9 * payload_mbit:
+                return counters
+        self.fail(f"never within 10 % of {payload_mbit:.1f} Mbit/s: {attempts}")
+
+    def test_sending_and_receiving_are_shaped(self):
+        counters = self._expect_shaped("ring", links=4)
+        self.assertEqual(counters["netlab"], "100mbit")
+        for rank in counters["ranks"]:
+            for direction in ("tx_bytes", "rx_bytes"):
+                self.assertGreater(rank[direction], 8_000_000)
+                self.assertLess(rank[direction], 1.15 * 8_000_000)
+
+    def test_a_receiver_is_shaped_though_its_senders_are_not_full(self):
+        self._expect_shaped("incast", links=1)
+
+
+if __name__ == "__main__":
+    unittest_main.main()
