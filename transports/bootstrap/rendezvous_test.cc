@@ -1,0 +1,252 @@
+// The rendezvous cores without sockets, in virtual time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "transports/bootstrap/rendezvous_guest.h"
+#include "transports/bootstrap/rendezvous_host.h"
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+ConstBytes BytesOf(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
+}
+
+RendezvousIdentity Identity(int rank, int world_size) {
+  return {.rank = rank, .world_size = world_size, .job = 11, .secret = "the secret"};
+}
+
+// Rank 0 with what it has sent and closed.
+struct Host : HostWires {
+  explicit Host(int world_size)
+      : core({.me = Identity(0, world_size), .blob = "zero"}, this), world_size(world_size) {}
+  void Send(int conn, std::string bytes) override { sent[conn] += bytes; }
+  void Close(int conn) override { closed.insert(conn); }
+
+  void Connect(int conn) { core.OnConnect(conn, "peer:" + std::to_string(conn), now); }
+  void Feed(int conn, const std::string& bytes) { core.OnBytes(conn, BytesOf(bytes), now); }
+  std::string Take(int conn) { return std::exchange(sent[conn], {}); }
+
+  // Lets `guest` talk on `conn` until neither has more to say. Returns what the guest sent.
+  std::string Converse(int conn, RendezvousGuest* guest) {
+    std::string all;
+    for (;;) {
+      const std::string out = guest->TakeOutput();
+      const std::string in = Take(conn);
+      if (out.empty() && in.empty()) return all;
+      all += out;
+      Feed(conn, out);
+      guest->OnBytes(BytesOf(in), now);
+    }
+  }
+
+  RendezvousHost core;
+  int world_size;
+  int64_t now = 0;
+  std::map<int, std::string> sent;
+  std::set<int> closed;
+};
+
+RendezvousGuest Guest(int rank, int world_size) {
+  return RendezvousGuest(
+      {.me = Identity(rank, world_size), .blob = "blob " + std::to_string(rank), .host = "host:1"});
+}
+
+TEST(Rendezvous, TwoRanksMeetByteByByte) {
+  Host host(2);
+  host.Connect(1);
+  RendezvousGuest guest = Guest(1, 2);
+  while (guest.outcome() == RendezvousGuest::Outcome::kPending) {
+    for (const char c : guest.TakeOutput()) host.Feed(1, std::string(1, c));
+    for (const char c : host.Take(1)) guest.OnBytes(BytesOf(std::string(1, c)), 0);
+  }
+  EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kDone) << guest.status().ToString();
+  EXPECT_TRUE(host.core.done() && host.core.status().ok());
+  EXPECT_EQ(guest.roster().blobs, (std::vector<std::string>{"zero", "blob 1"}));
+  EXPECT_EQ(host.core.roster(), guest.roster());
+}
+
+TEST(Rendezvous, ReplayedConversationProvesNothing) {
+  Host host(3);
+  host.Connect(1);
+  RendezvousGuest guest = Guest(1, 3);
+  const std::string recorded = host.Converse(1, &guest);
+  // Somebody who listened says the same again.
+  host.Connect(2);
+  host.Feed(2, recorded);
+  EXPECT_TRUE(host.closed.contains(2));
+  EXPECT_EQ(host.core.rejected(), 1);
+  EXPECT_FALSE(host.core.done());
+  // Even to a fresh rank 0.
+  Host other(3);
+  other.Connect(5);
+  other.Feed(5, recorded);
+  EXPECT_TRUE(other.closed.contains(5));
+}
+
+TEST(Rendezvous, OwnProofSentBackProvesNothing) {
+  // A stranger opens two connections and plays them against each other.
+  Host host(3);
+  host.Connect(1);
+  RendezvousGuest guest = Guest(1, 3);
+  host.Feed(1, guest.TakeOutput());
+  const std::string host_hello = host.Take(1);
+  host.Connect(2);
+  host.Feed(2, host_hello);
+  const std::string second_hello = host.Take(2);
+  EXPECT_EQ(second_hello.size(), 256u);
+  host.Feed(2, EncodeControl({.fields = ProofFields{}}));
+  EXPECT_TRUE(host.closed.contains(2));
+}
+
+TEST(Rendezvous, StrangerIsCutOffAtTheHelloDeadline) {
+  Host host(2);
+  host.Connect(1);
+  RendezvousGuest guest = Guest(1, 2);
+  const std::string hello = guest.TakeOutput();
+  for (int i = 0; i < 255 && !host.closed.contains(1); ++i) {
+    host.Feed(1, hello.substr(i, 1));
+    host.now += kSecond / 10;
+    host.core.Tick(host.now);
+  }
+  EXPECT_TRUE(host.closed.contains(1));
+  EXPECT_EQ(host.now, 5 * kSecond);
+  EXPECT_EQ(host.core.rejected(), 1);
+  EXPECT_FALSE(host.core.done());
+}
+
+TEST(Rendezvous, FloodPushesOutTheOldestStrangerAndRanksStillJoin) {
+  Host host(2);
+  for (int conn = 100; conn < 1100; ++conn) {
+    host.Connect(conn);
+    host.now += 1;
+  }
+  EXPECT_EQ(host.closed.size(), 1000u - 64u);
+  EXPECT_TRUE(host.closed.contains(100));
+  EXPECT_FALSE(host.closed.contains(1099));
+  RendezvousGuest guest = Guest(1, 2);
+  host.Connect(1);
+  host.Converse(1, &guest);
+  EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kDone);
+  EXPECT_EQ(host.core.rejected(), 1000);
+}
+
+TEST(Rendezvous, GuestThatIsCutOffBeforeProofCallsAgain) {
+  RendezvousGuest guest = Guest(1, 2);
+  guest.OnClosed();
+  EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kRetry);
+}
+
+TEST(Rendezvous, GuestDoesNotTrustAHostWithoutTheSecret) {
+  RendezvousIdentity impostor = Identity(0, 2);
+  impostor.secret = "another";
+  RendezvousGuest guest = Guest(1, 2);
+  const ControlMessage hello = *MakeHello(impostor, SystemEntropy);
+  guest.OnBytes(BytesOf(EncodeControl(hello)), 0);
+  const std::string proof = EncodeControl({.job = 11, .fields = ProofFields{}});
+  guest.OnBytes(BytesOf(proof), 0);
+  EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kFailed);
+  EXPECT_EQ(guest.status().code(), gwUnauthenticated);
+}
+
+TEST(Rendezvous, GuestNamesAnotherProgramAtThePort) {
+  for (const std::string& greeting :
+       {std::string(300, 'H'), std::string("SSH-2.0-OpenSSH_9.2\r\n") + std::string(300, 'x')}) {
+    RendezvousGuest guest = Guest(1, 2);
+    guest.OnBytes(BytesOf(greeting), 0);
+    EXPECT_EQ(guest.status().code(), gwRemoteError);
+    EXPECT_THAT(guest.status().ToString(), HasSubstr("host:1 is not rank 0"));
+  }
+}
+
+TEST(Rendezvous, WrongMessagesAfterTheProofFailTheStartWithTheName) {
+  Host host(3);
+  host.Connect(1);
+  RendezvousGuest guest = Guest(1, 3);
+  host.Converse(1, &guest);
+  host.Feed(1, EncodeControl({.src = 1, .job = 11, .fields = ReadyFields{}}));
+  EXPECT_TRUE(host.core.done());
+  EXPECT_EQ(host.core.status().code(), gwPeerLost);
+  EXPECT_EQ(host.core.status().detail().peer, 1);
+}
+
+TEST(Rendezvous, RankOutOfRangeIsEverybodysError) {
+  Host host(3);
+  host.Connect(1);
+  RendezvousGuest two = Guest(2, 3);
+  host.Converse(1, &two);
+  host.Connect(2);
+  RendezvousGuest seven = Guest(7, 3);
+  host.Converse(2, &seven);
+  two.OnBytes(BytesOf(host.Take(1)), 0);
+  for (const Status& status : {host.core.status(), two.status(), seven.status()}) {
+    EXPECT_EQ(status.code(), gwMismatch) << status.ToString();
+    EXPECT_EQ(status.detail().field, "rank");
+    EXPECT_EQ(status.detail().actual, "7");
+  }
+}
+
+TEST(Rendezvous, LateReadyIsNamed) {
+  Host host(2);
+  host.Connect(1);
+  RendezvousGuest guest = Guest(1, 2);
+  host.Feed(1, guest.TakeOutput());
+  guest.OnBytes(BytesOf(host.Take(1)), 0);
+  host.Feed(1, guest.TakeOutput());
+  guest.OnBytes(BytesOf(host.Take(1)), 0);
+  host.Feed(1, guest.TakeOutput());  // joined, but never confirms
+  host.now = 60 * kSecond;
+  host.core.Tick(host.now);
+  EXPECT_EQ(host.core.status().code(), gwTimeout);
+  EXPECT_THAT(host.core.status().ToString(), HasSubstr("rank 1 of 2 did not confirm the roster"));
+}
+
+TEST(Rendezvous, NothingIsDrawnFromTheWireBeforeProof) {
+  // A body in front of any proof, and sizes that would cost memory.
+  for (const ControlFields& fields : {ControlFields(HelloFields{}), ControlFields(ProofFields{}),
+                                      ControlFields(RosterFields{.total_bytes = UINT32_MAX})}) {
+    Host host(2);
+    host.Connect(1);
+    host.Feed(1, EncodeControl({.fields = fields, .body = std::string(1000, 'x')}));
+    EXPECT_TRUE(host.closed.contains(1));
+    EXPECT_EQ(host.core.rejected(), 1);
+  }
+}
+
+TEST(Roster, AnyTextDecodesOrIsCorrupt) {
+  const Roster roster{.settings = "s", .blobs = {"a", "", std::string(1000, 'b')}};
+  const std::string text = EncodeRoster(roster);
+  EXPECT_EQ(*DecodeRoster(text, 3), roster);
+  EXPECT_EQ(DecodeRoster(text, 2).status().code(), gwDataCorrupt);
+  EXPECT_EQ(DecodeRoster(text, 4).status().code(), gwDataCorrupt);
+  for (size_t n = 0; n < text.size(); ++n) {
+    EXPECT_EQ(DecodeRoster(text.substr(0, n), 3).status().code(), gwDataCorrupt);
+  }
+}
+
+TEST(Roster, PartsThatDoNotFitAreRefused) {
+  auto part = [](uint32_t offset, uint32_t total, const char* body) {
+    return ControlMessage{.fields = RosterFields{.offset_bytes = offset, .total_bytes = total},
+                          .body = body};
+  };
+  PartAssembler good(100);
+  EXPECT_FALSE(*good.Add(part(0, 5, "abc")));
+  EXPECT_TRUE(*good.Add(part(3, 5, "de")));
+  EXPECT_EQ(good.text(), "abcde");
+  for (const ControlMessage& wrong : {part(1, 5, "a"), part(0, 101, "a"), part(0, 2, "abc"),
+                                      part(0, 5, ""), ControlMessage{.fields = ReadyFields{}}}) {
+    EXPECT_EQ(PartAssembler(100).Add(wrong).status().code(), gwDataCorrupt);
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
