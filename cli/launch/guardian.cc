@@ -44,14 +44,14 @@ Status Guardian::Start() {
   Pipe pipe;
   GW_RETURN_IF_ERROR(pipe.Open());
   pid_ = fork();
-  if (pid_ < 0) return SystemError("cannot fork", errno);
+  if (pid_ < 0) return ErrnoStatus("cannot fork", errno);
   if (pid_ == 0) Watch(pipe.read_end.get());
   notes_ = std::move(pipe.write_end);
   return Status::Ok();
 }
 
 Guardian::~Guardian() {
-  notes_.Close();
+  notes_.reset();
   if (pid_ > 0) RetryOnSignal([&] { return waitpid(pid_, nullptr, 0); });
 }
 

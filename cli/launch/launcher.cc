@@ -165,7 +165,7 @@ void Job::ReadStream(Stream* stream) {
     Write(*stream, stream->relay.Append({buffer, static_cast<size_t>(n)}));
   } else {
     Write(*stream, stream->relay.Finish());
-    stream->source.Close();
+    stream->source.reset();
   }
 }
 

@@ -1,10 +1,7 @@
 #include "cli/launch/posix.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
-
-#include <cstring>
 
 namespace gradwire {
 namespace {
@@ -18,21 +15,12 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-void UniqueFd::Close() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 Status Pipe::Open() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("cannot open a pipe", errno);
+  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus("cannot open a pipe", errno);
   read_end = UniqueFd(ends[0]);
   write_end = UniqueFd(ends[1]);
   return Status::Ok();
-}
-
-Status SystemError(std::string_view what, int error) {
-  return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)));
 }
 
 bool WriteFully(int fd, std::string_view text) {

@@ -70,7 +70,7 @@ struct ChildArgs {
 
 Status DescribeFailure(const StartFailure& failure, const std::string& program) {
   if (failure.stage == StartFailure::Stage::kNetwork) {
-    return SystemError("cannot enter the rank's network namespace", failure.error);
+    return ErrnoStatus("cannot enter the rank's network namespace", failure.error);
   }
   return Status(gwInvalidArgument,
                 fmt::format("cannot start '{}': {}", program, std::strerror(failure.error)),
@@ -85,13 +85,13 @@ StatusOr<RankProcess> StartRank(const std::vector<std::string>& command, const R
   for (Pipe* pipe : {&out, &err, &failed}) GW_RETURN_IF_ERROR(pipe->Open());
   const pid_t launcher = getpid();
   const pid_t pid = fork();
-  if (pid < 0) return SystemError("cannot fork", errno);
+  if (pid < 0) return ErrnoStatus("cannot fork", errno);
   if (pid == 0) {
     BecomeRank({command, setup, rank, launcher, out.write_end.get(), err.write_end.get(),
                 failed.write_end.get()});
   }
   setpgid(pid, pid);  // also here: whoever comes first
-  failed.write_end.Close();
+  failed.write_end.reset();
   StartFailure failure;
   const ssize_t n =
       RetryOnSignal([&] { return read(failed.read_end.get(), &failure, sizeof failure); });

@@ -63,7 +63,7 @@ std::string PathWithFirst(const std::string& folder, const std::string& path) {
 StatusOr<std::string> MakeSecret() {
   std::array<uint8_t, 32> bytes;
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return SystemError("no random numbers", errno);
+    return ErrnoStatus("no random numbers", errno);
   }
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }

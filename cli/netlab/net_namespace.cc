@@ -46,13 +46,13 @@ std::string ReadAll(int fd) {
 
 StatusOr<NetNamespace> NetNamespace::Create() {
   UniqueFd own(open(kOwnNamespace, O_RDONLY | O_CLOEXEC));
-  if (!own.valid()) return SystemError("cannot open the own network namespace", errno);
-  if (unshare(CLONE_NEWNET) != 0) return SystemError("cannot make a network namespace", errno);
+  if (!own.valid()) return ErrnoStatus("cannot open the own network namespace", errno);
+  if (unshare(CLONE_NEWNET) != 0) return ErrnoStatus("cannot make a network namespace", errno);
   UniqueFd made(open(kOwnNamespace, O_RDONLY | O_CLOEXEC));
   const int error = errno;
   if (setns(own.get(), CLONE_NEWNET) != 0) std::abort();
-  if (!made.valid()) return SystemError("cannot open a network namespace", error);
-  return NetNamespace(made.Release());
+  if (!made.valid()) return ErrnoStatus("cannot open a network namespace", error);
+  return NetNamespace(made.release());
 }
 
 NetNamespace::NetNamespace(NetNamespace&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -68,8 +68,8 @@ NetNamespace::~NetNamespace() {
 
 Status NetNamespace::Inside(const std::function<Status()>& action) const {
   UniqueFd own(open(kOwnNamespace, O_RDONLY | O_CLOEXEC));
-  if (!own.valid()) return SystemError("cannot open the own network namespace", errno);
-  if (setns(fd_, CLONE_NEWNET) != 0) return SystemError("cannot enter a network namespace", errno);
+  if (!own.valid()) return ErrnoStatus("cannot open the own network namespace", errno);
+  if (setns(fd_, CLONE_NEWNET) != 0) return ErrnoStatus("cannot enter a network namespace", errno);
   Status status = action();
   if (setns(own.get(), CLONE_NEWNET) != 0) std::abort();
   return status;
@@ -81,16 +81,16 @@ Status NetNamespace::Run(const std::vector<std::string>& command, const std::str
   GW_RETURN_IF_ERROR(in.Open());
   GW_RETURN_IF_ERROR(out.Open());
   const pid_t pid = fork();
-  if (pid < 0) return SystemError("cannot fork", errno);
+  if (pid < 0) return ErrnoStatus("cannot fork", errno);
   if (pid == 0) {
     if (setns(fd_, CLONE_NEWNET) != 0) _exit(126);
     ExecTool(command, in.read_end.get(), out.write_end.get(), shared_fd);
   }
-  in.read_end.Close();
-  out.write_end.Close();
+  in.read_end.reset();
+  out.write_end.reset();
   // The scripts are far smaller than a pipe's buffer, so this cannot block for ever.
   WriteFully(in.write_end.get(), input);
-  in.write_end.Close();
+  in.write_end.reset();
   const std::string said = ReadAll(out.read_end.get());
   int how = 0;
   RetryOnSignal([&] { return waitpid(pid, &how, 0); });
