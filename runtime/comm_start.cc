@@ -193,8 +193,8 @@ IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster, int rank) 
   const int64_t here = std::count_if(
       roster.blobs.begin(), roster.blobs.end(),
       [&](const std::string& blob) { return Find(DecodeOpText(blob), "boot") == pid; });
-  // Each rank has its caller's thread and the engine's.
-  if (2 * here > static_cast<int64_t>(std::thread::hardware_concurrency())) {
+  // A rank that waits occupies one core: its engine's thread rests meanwhile.
+  if (here > static_cast<int64_t>(std::thread::hardware_concurrency())) {
     return {.spins = kCrowdedSpins, .yields = kCrowdedYields};
   }
   return {.spins = static_cast<int>(settings.DurationNs("spin_us") / kPollNs), .yields = kYields};

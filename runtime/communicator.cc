@@ -108,8 +108,7 @@ Status Communicator::Run(RawOp op) {
                      {"op", std::string(Name(op.op))},
                      {"root", std::to_string(op.root)},
                      {"algorithm", algorithm.name}};
-  engine_->Submit(operation);
-  engine_->HelpUntil([&] { return operation->done.load(std::memory_order_acquire); }, OpDeadline());
+  engine_->SubmitAndHelp(operation);
   {
     std::lock_guard lock(mu_);
     totals_.last_algorithm = algorithm.name;

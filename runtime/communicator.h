@@ -120,7 +120,6 @@ class Communicator final : private EngineListener {
   void LeaveStep();
   void CommitTensors(const TurnResult& result);
   void WriteRecord();
-  Deadline OpDeadline() const { return Deadline::Never(); }
 
   CommParts parts_;
   const Clock* const clock_;

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace gradwire {
@@ -11,6 +12,8 @@ namespace {
 // Longest sleep of the thread: bounds how late it notices a time-out.
 constexpr int64_t kThreadSleepNs = 50'000'000;
 constexpr int64_t kHelperSleepNs = 2'000'000;
+// Longest rest of the thread where the transport delivers without it.
+constexpr int64_t kRestNs = 5'000'000;
 
 }  // namespace
 
@@ -24,8 +27,7 @@ Engine::Engine(const EngineCore::Options& options, const IdlePolicy& idle, Trans
 
 Engine::~Engine() {
   stop_ = true;
-  park_.notify_all();
-  transport_->Wake();
+  Wake();
   thread_.join();
 }
 
@@ -45,11 +47,31 @@ void Engine::Push(std::function<void()> work) {
     inbox_.push_back(std::move(work));
   }
   has_inbox_.store(true, std::memory_order_release);
-  if (helpers_.load() == 0) transport_->Wake();
+  if (helpers_.load() == 0) Wake();
+}
+
+void Engine::CallThread() {
+  {
+    std::lock_guard lock(park_mu_);
+    called_ = true;
+  }
+  park_.notify_one();
+}
+
+void Engine::Wake() {
+  transport_->Wake();
+  CallThread();
 }
 
 void Engine::Submit(std::shared_ptr<Operation> operation) {
   Push([this, op = std::move(operation)]() mutable { core_.Submit(std::move(op)); });
+}
+
+void Engine::SubmitAndHelp(const std::shared_ptr<Operation>& operation) {
+  helpers_.fetch_add(1);
+  Submit(operation);
+  HelpUntil([&] { return operation->done.load(std::memory_order_acquire); }, Deadline::Never());
+  StopHelping();
 }
 
 void Engine::EndTurn(const TurnEnd& end) {
@@ -89,17 +111,26 @@ void Engine::Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t m
   (void)transport_->Wait(max_sleep_ns);
 }
 
+void Engine::Park(int64_t ns) {
+  std::unique_lock lock(park_mu_);
+  park_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return called_ || stop_; });
+  called_ = false;
+}
+
 void Engine::Loop() {
   int idle_polls = 0;
   while (!stop_) {
     if (helpers_.load() > 0) {
-      std::unique_lock lock(park_mu_);
-      park_.wait(lock, [this] { return stop_ || helpers_.load() == 0; });
+      Park(kThreadSleepNs);
       continue;
     }
     std::unique_lock core(core_mu_);
     if (PollLocked()) {
       idle_polls = 0;
+    } else if (core_.idle() && transport_->caps().accepted_is_visible) {
+      core.unlock();
+      Park(kRestNs);
+      continue;
     } else {
       // With nothing under way there is nothing to be quick for.
       if (core_.idle()) idle_polls = idle_.spins + idle_.yields;
@@ -108,6 +139,18 @@ void Engine::Loop() {
     core.unlock();
     if (lock_waiters_.load() > 0) sched_yield();
   }
+}
+
+// The thread takes over what is left to do. With nothing left it rests: waking it costs more than a
+// small operation.
+void Engine::StopHelping() {
+  if (helpers_.fetch_sub(1) > 1) return;
+  bool rest = transport_->caps().accepted_is_visible;
+  if (rest) {
+    std::unique_lock core = LockCore();
+    rest = core_.idle() && !has_inbox_.load(std::memory_order_acquire);
+  }
+  if (!rest) CallThread();
 }
 
 bool Engine::HelpUntil(const std::function<bool()>& ready, const Deadline& deadline) {
@@ -123,10 +166,7 @@ bool Engine::HelpUntil(const std::function<bool()>& ready, const Deadline& deadl
       Idle(&core, &idle_polls, std::min(kHelperSleepNs, deadline.RemainingNs(*clock_)));
     }
   }
-  if (helpers_.fetch_sub(1) == 1) {
-    std::lock_guard lock(park_mu_);
-    park_.notify_all();
-  }
+  StopHelping();
   return is_ready;
 }
 

@@ -34,12 +34,15 @@ class Engine {
   void EndTurn(const TurnEnd& end);
   void Abort(const Status& status);
 
+  // Submits and works until the operation is done: the thread is not woken.
+  void SubmitAndHelp(const std::shared_ptr<Operation>& operation);
+
   // Does the engine's work until `ready` or the deadline (by `clock`). `ready` is called without
   // locks. True: ready.
   bool HelpUntil(const std::function<bool()>& ready, const Deadline& deadline);
 
   // From any thread: there is news in the control plane.
-  void Wake() { transport_->Wake(); }
+  void Wake();
 
   // Runs `use` with the core while nobody else touches it.
   template <typename Use>
@@ -54,6 +57,9 @@ class Engine {
   void Loop();
   void Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns);
   void Push(std::function<void()> work);
+  void CallThread();
+  void Park(int64_t ns);
+  void StopHelping();
 
   Transport* const transport_;
   const Clock* const clock_;
@@ -66,7 +72,9 @@ class Engine {
   std::atomic<int> helpers_{0};
   std::atomic<int> lock_waiters_{0};  // somebody wants the core: a sleeper must not keep it
   std::mutex park_mu_;
-  std::condition_variable park_;  // the thread waits here while somebody helps
+  std::condition_variable
+      park_;             // the thread rests here while somebody helps or nothing is to be done
+  bool called_ = false;  // the thread is to look again; guarded by park_mu_
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -167,7 +167,7 @@ void EventDriver::Fail(int peer, const RunKey& key, Status status) {
 
 void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) {
   const FrameExpectation expected = {options_.job, options_.epoch, options_.world_size,
-                                     options_.max_message_bytes};
+                                     options_.max_message_bytes, transport_->caps().within_host};
   Status why;
   switch (CheckFrame(header, fragment, expected, &why)) {
     case FrameVerdict::kValid: break;
@@ -284,15 +284,17 @@ bool EventDriver::PumpPeer(int peer) {
 
 FrameHeader EventDriver::HeaderFor(const Run& run, int32_t message) const {
   const RunKey& key = run.spec.key;
-  return {.turn = turn_,
-          .flags = static_cast<uint16_t>(key.point_to_point ? kFramePointToPoint : 0),
-          .src = static_cast<uint16_t>(options_.rank),
-          .epoch = options_.epoch,
-          .job = options_.job,
-          .op_seq = key.op_seq,
-          .slice = key.slice,
-          .message = static_cast<uint32_t>(message) | static_cast<uint32_t>(key.run) << kRunShift,
-          .signature = run.spec.signature};
+  return {
+      .turn = turn_,
+      .flags = static_cast<uint16_t>((key.point_to_point ? kFramePointToPoint : 0) |
+                                     (transport_->caps().within_host ? kFrameNoFragmentCrc : 0)),
+      .src = static_cast<uint16_t>(options_.rank),
+      .epoch = options_.epoch,
+      .job = options_.job,
+      .op_seq = key.op_seq,
+      .slice = key.slice,
+      .message = static_cast<uint32_t>(message) | static_cast<uint32_t>(key.run) << kRunShift,
+      .signature = run.spec.signature};
 }
 
 bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {

@@ -19,26 +19,30 @@ inline constexpr uint32_t kRecorderVersion = 1;
 inline constexpr int64_t kRecorderHeaderBytes = 4096;
 inline constexpr int64_t kRecorderEntries = 4096;
 inline constexpr int64_t kMaxRecorderEntries = 1 << 20;
+inline constexpr int kMaxRecorderRanks = 0xFFFE;
 inline constexpr int kRecorderTextBytes = 52;
 
 // What happened. A new kind goes to the end and into kRecordKindNames.
 enum class RecordKind : uint8_t {
   kOpen,       // the recorder was opened; first entry of a file
   kStepBegin,  // step
-  kStepEnd,    // the caller ended its step; value: operations submitted in it
+  kStepEnd,    // the caller ended its step; step; value: operations submitted in it
   kSubmit,     // signature, bytes, dtype, text: operation and tensor
   kAdmit,      // a slice entered the window
   kSliceDone,
   kComplete,  // an operation ended; status
-  kWaiting,   // nothing moved for a while; peer: who is awaited
-  kVote,      // peer: -1 for this rank's own, else whose was heard; status; value: operations
-  kResult,    // of a vote; value: outcome (0 commit, 1 skip, 2 abort); status; peer: the culprit
-  kRevoke,    // the turn is revoked; status; peer: whoever found the reason, -1: found here
-  kPeerLost,  // peer
-  kError,     // anything else that went wrong; status
+  kWaiting,   // nothing moved for a while; peer: who is awaited; progress; of the oldest slice
+  kVote,      // value: operations submitted; status: why it is a no; peer: the voter, -1: this rank
+  kResult,    // of a vote: step; value: outcome (0 commit, 1 skip, 2 abort); status
+  kRevoke,    // the turn is revoked; status; value: the rank that found the reason
+  kPeerLost,  // peer; text: how it was noticed
+  kError,     // the communicator is unusable; status
   kPlan,      // another plan is in force; value: its epoch
   kClose,     // the communicator ended as it should; last entry of a file
 };
+// A status is its code, and its message in `text`; `peer` is the culprit that the status names.
+// `turn` counts where an operation, a vote or a step's end is spoken of.
+
 inline constexpr std::string_view kRecordKindNames[] = {
     "open", "step begin", "step end", "submit",    "admit", "slice done", "complete", "waiting",
     "vote", "result",     "revoke",   "peer lost", "error", "plan",       "close"};

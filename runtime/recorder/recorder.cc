@@ -91,7 +91,7 @@ std::string RecorderFileName(uint64_t job, int rank) {
 StatusOr<std::unique_ptr<Recorder>> Recorder::Open(const RecorderOptions& options) {
   const bool power = options.capacity > 0 && (options.capacity & (options.capacity - 1)) == 0;
   if (!power || options.capacity > kMaxRecorderEntries || options.rank < 0 ||
-      options.rank >= options.world_size) {
+      options.rank >= options.world_size || options.world_size > kMaxRecorderRanks) {
     return Status(gwInvalidArgument,
                   fmt::format("no recorder of {} entries for rank {} of {}", options.capacity,
                               options.rank, options.world_size));

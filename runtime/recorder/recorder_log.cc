@@ -40,6 +40,9 @@ Status CheckHeader(const RecorderHeader& header) {
   if (capacity == 0 || (capacity & (capacity - 1)) != 0 || capacity > kMaxRecorderEntries) {
     return Corrupt("capacity", kRecorderEntries, capacity);
   }
+  if (header.world_size > kMaxRecorderRanks) {
+    return Corrupt("world size", kMaxRecorderRanks, static_cast<uint64_t>(header.world_size));
+  }
   if (header.rank < 0 || header.rank >= header.world_size) {
     return Corrupt("rank", static_cast<uint64_t>(header.world_size),
                    static_cast<uint64_t>(header.rank));

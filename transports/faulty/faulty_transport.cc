@@ -49,7 +49,11 @@ class FaultyTransport::Relay final : public Sink {
 };
 
 FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan)
-    : plan_(plan), random_(plan.seed), inner_(std::move(inner)) {}
+    : plan_(plan), random_(plan.seed), inner_(std::move(inner)), caps_(inner_->caps()) {
+  // Held fragments need Progress to leave, and damaged ones must be noticed.
+  caps_.accepted_is_visible = false;
+  caps_.within_host = false;
+}
 
 Status FaultyTransport::Connect(std::span<const std::string> addresses) {
   held_for_.assign(addresses.size(), 0);

@@ -20,7 +20,7 @@ class FaultyTransport final : public Transport {
   // `inner` is not null. Give each rank a plan of its own seed: equal ones fail together.
   FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan);
 
-  const TransportCaps& caps() const override { return inner_->caps(); }
+  const TransportCaps& caps() const override { return caps_; }
   std::string address() const override { return inner_->address(); }
   Status Connect(std::span<const std::string> addresses) override;
   SendOutcome TrySend(int peer, const FrameHeader& header, ConstBytes fragment,
@@ -80,6 +80,7 @@ class FaultyTransport final : public Transport {
   std::vector<int> lost_news_;
   // Last, so that it goes first: it may read our copies until then.
   std::unique_ptr<Transport> inner_;
+  TransportCaps caps_;
 };
 
 std::unique_ptr<Transport> MakeFaulty(std::unique_ptr<Transport> inner, const FaultPlan& plan);

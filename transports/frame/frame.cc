@@ -63,6 +63,10 @@ Fault CheckContent(const FrameHeader& h, ConstBytes fragment, const FrameExpecta
   if (h.src >= expected.world_size) return Exceeds("source rank", expected.world_size - 1, h.src);
   if (h.flags & ~kFrameFlags) return Differs("flags", h.flags & kFrameFlags, h.flags);
   if (Fault fault = CheckSizes(h, fragment, expected); *fault.field) return fault;
+  if ((h.flags & kFrameNoFragmentCrc) != 0) {
+    if (!expected.within_host) return Differs("flags", h.flags & ~kFrameNoFragmentCrc, h.flags);
+    return {};
+  }
   if (const uint32_t crc = Crc32c(fragment.data, fragment.size); crc != h.fragment_crc) {
     return Differs("fragment checksum", crc, h.fragment_crc);
   }
@@ -84,7 +88,8 @@ FrameVerdict Corrupt(Fault fault, int src, Status* why) {
 }  // namespace
 
 void SealFrame(FrameHeader* header, ConstBytes fragment) {
-  header->fragment_crc = Crc32c(fragment.data, fragment.size);
+  const bool unchecked = (header->flags & kFrameNoFragmentCrc) != 0;
+  header->fragment_crc = unchecked ? 0 : Crc32c(fragment.data, fragment.size);
   header->header_crc = HeaderCrc(*header);
 }
 

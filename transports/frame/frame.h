@@ -19,10 +19,11 @@ inline constexpr uint8_t kFrameVersion = 1;
 
 // Bits of FrameHeader::flags.
 enum FrameFlag : uint16_t {
-  kFramePointToPoint = 1,  // op_seq counts per ordered pair of ranks
+  kFramePointToPoint = 1,   // op_seq counts per ordered pair of ranks
+  kFrameNoFragmentCrc = 2,  // the fragment never leaves the host's memory; fragment_crc is 0
 };
 inline constexpr uint16_t kFrameFlags =
-    kFramePointToPoint;  // all that exist; any other bit is corrupt
+    kFramePointToPoint | kFrameNoFragmentCrc;  // all that exist; any other bit is corrupt
 
 // The header as it lies on the wire.
 struct FrameHeader {
@@ -52,6 +53,7 @@ struct FrameExpectation {
   uint32_t epoch = 0;
   int world_size = 0;
   int64_t max_message_bytes = 0;
+  bool within_host = false;  // fragments without a checksum are accepted
 };
 
 enum class FrameVerdict {

@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
              "header bytes"},
         Case{"source", [](Frame* f) { f->header.src = 4; }, FrameVerdict::kCorrupt, "source rank"},
         Case{"last_source", [](Frame* f) { f->header.src = 0; }, FrameVerdict::kValid, ""},
-        Case{"flags", [](Frame* f) { f->header.flags = 2; }, FrameVerdict::kCorrupt, "flags"},
+        Case{"flags", [](Frame* f) { f->header.flags = 4; }, FrameVerdict::kCorrupt, "flags"},
         Case{"point_to_point", [](Frame* f) { f->header.flags = kFramePointToPoint; },
              FrameVerdict::kValid, ""},
         Case{"offset", [](Frame* f) { f->header.offset = 100; }, FrameVerdict::kCorrupt, "offset"},
@@ -196,6 +196,30 @@ TEST(FrameTest, ErrorNamesThePeerOnceTheHeaderIsBelieved) {
   frame.header.src = 1;  // the header's own checksum is wrong now: its source is no evidence
   EXPECT_EQ(frame.Check(&why), FrameVerdict::kCorrupt);
   EXPECT_EQ(why.detail().peer, -1);
+}
+
+// Fragments that stay in one host's memory may go without a checksum, where the receiver knows that
+// they do.
+TEST(FrameTest, FragmentChecksumIsLeftOutWithinAHostOnly) {
+  Frame frame = MakeFrame();
+  frame.header.flags = kFrameNoFragmentCrc;
+  SealFrame(&frame.header, frame.fragment());
+  EXPECT_EQ(frame.header.fragment_crc, 0u);
+  Status why;
+  EXPECT_EQ(frame.Check(&why), FrameVerdict::kCorrupt);
+  EXPECT_EQ(why.detail().field, "flags");
+
+  FrameExpectation within = kExpected;
+  within.within_host = true;
+  EXPECT_EQ(CheckFrame(frame.header, frame.fragment(), within, nullptr), FrameVerdict::kValid);
+  EXPECT_EQ(CheckFrame(MakeFrame().header, frame.fragment(), within, nullptr),
+            FrameVerdict::kValid);
+  Frame damaged = MakeFrame();  // one that has a checksum is held to it
+  damaged.payload[0] ^= std::byte{1};
+  EXPECT_EQ(CheckFrame(damaged.header, damaged.fragment(), within, nullptr),
+            FrameVerdict::kCorrupt);
+  frame.header.fragment_crc = 1;
+  EXPECT_EQ(CheckFrame(frame.header, frame.fragment(), within, nullptr), FrameVerdict::kCorrupt);
 }
 
 // A job's leftovers must not become errors, however damaged their payload.

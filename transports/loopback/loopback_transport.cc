@@ -19,7 +19,8 @@ class LoopbackTransport final : public Transport {
       : hub_(std::move(hub)), rank_(rank), lost_(hub_->shape.world_size) {
     caps_ = {.max_fragment_bytes = hub_->shape.fragment_bytes,
              .fragments_in_flight = hub_->shape.slots,
-             .detects_peer_death = true};
+             .detects_peer_death = true,
+             .accepted_is_visible = true};
   }
 
   ~LoopbackTransport() override {

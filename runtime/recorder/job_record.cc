@@ -1,0 +1,188 @@
+#include "runtime/recorder/job_record.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/recorder/entry_text.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kTurns = 1 << 16;
+
+// Kinds whose `turn` is set.
+bool HasTurn(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kStepEnd:
+    case RecordKind::kSubmit:
+    case RecordKind::kAdmit:
+    case RecordKind::kSliceDone:
+    case RecordKind::kComplete:
+    case RecordKind::kWaiting:
+    case RecordKind::kVote:
+    case RecordKind::kResult:
+    case RecordKind::kRevoke: return true;
+    case RecordKind::kOpen:
+    case RecordKind::kStepBegin:
+    case RecordKind::kPeerLost:
+    case RecordKind::kError:
+    case RecordKind::kPlan:
+    case RecordKind::kClose: return false;
+  }
+  return false;
+}
+
+// The turn of each entry, counting on past 65535.
+std::vector<int64_t> UnwrapTurns(const std::vector<RecorderEntry>& entries) {
+  std::vector<int64_t> turns;
+  std::optional<int64_t> now;
+  for (const RecorderEntry& e : entries) {
+    if (HasTurn(e.kind)) {
+      now = now ? *now + static_cast<int16_t>(static_cast<uint16_t>(e.turn - *now)) : e.turn;
+    }
+    turns.push_back(now.value_or(0));
+  }
+  // What comes before the first that tells.
+  const auto first = std::find_if(entries.begin(), entries.end(),
+                                  [](const RecorderEntry& e) { return HasTurn(e.kind); });
+  if (first != entries.end()) std::fill_n(turns.begin(), first - entries.begin(), first->turn);
+  return turns;
+}
+
+// Which rank's 65536 turns are which: no rank is more than a turn from another.
+void AlignTurns(std::vector<std::vector<int64_t>>* turns_of_ranks) {
+  std::optional<int64_t> reference;
+  for (std::vector<int64_t>& turns : *turns_of_ranks) {
+    if (turns.empty()) continue;
+    if (!reference) reference = turns.back();
+    const int64_t ahead = turns.back() - *reference;
+    const int64_t near = static_cast<int16_t>(static_cast<uint16_t>(ahead));
+    for (int64_t& turn : turns) turn += near - ahead;
+  }
+  static_assert(kTurns == int64_t{UINT16_MAX} + 1);
+}
+
+// Adds one rank's entries to the job.
+class Merger {
+ public:
+  Merger(JobRecord* job, int rank) : job_(*job), rank_(rank), record_(job->ranks[rank]) {}
+
+  void Add(const RecorderEntry& e, int64_t turn) {
+    if (HasTurn(e.kind)) job_.last_turn = std::max(job_.last_turn, turn);
+    const Report report = {rank_, record_.log.WallNs(e.time_ns), turn, e};
+    switch (e.kind) {
+      case RecordKind::kSubmit: Submit(e, turn); break;
+      case RecordKind::kAdmit:
+      case RecordKind::kSliceDone: Op(e, turn); break;
+      case RecordKind::kComplete: Complete(e, turn); break;
+      case RecordKind::kStepEnd: record_.ended[turn] = e.value; break;
+      case RecordKind::kVote: Vote(e, turn); break;
+      case RecordKind::kResult: Result(report); break;
+      case RecordKind::kRevoke: job_.revokes.push_back(report); break;
+      case RecordKind::kPeerLost: job_.losses.push_back(report); break;
+      case RecordKind::kError: Error(report); break;
+      case RecordKind::kClose: record_.closed = true; break;
+      case RecordKind::kOpen:
+      case RecordKind::kStepBegin:
+      case RecordKind::kPlan:
+      case RecordKind::kWaiting: break;
+    }
+    if (e.kind == RecordKind::kWaiting) {
+      record_.waiting = e;
+    } else if (e.kind == RecordKind::kSliceDone || e.kind == RecordKind::kComplete) {
+      record_.waiting.reset();
+    }
+  }
+
+ private:
+  OpOnRank& Op(const RecorderEntry& e, int64_t turn) {
+    OpOnRank& op = job_.ops[{turn, e.op_seq}][rank_];
+    if (op.text.empty()) op.text = EntryText(e);
+    record_.next = std::max(record_.next, {turn, e.op_seq + 1});
+    return op;
+  }
+  void Submit(const RecorderEntry& e, int64_t turn) {
+    OpOnRank& op = Op(e, turn);
+    op.signature = e.signature;
+    op.signed_here = true;
+    op.bytes = e.bytes;
+    op.dtype = e.dtype;
+  }
+  void Complete(const RecorderEntry& e, int64_t turn) {
+    OpOnRank& op = Op(e, turn);
+    op.complete = true;
+    op.status = e.status;
+  }
+  void Vote(const RecorderEntry& e, int64_t turn) {
+    if (e.peer < 0) {
+      job_.votes[turn][rank_] = e;  // a rank knows best what it said itself
+    } else if (e.peer < job_.world_size) {
+      job_.votes[turn].emplace(e.peer, e);
+    }
+  }
+  void Error(const Report& report) {
+    if (!record_.error) record_.error = report.entry;
+    if (report.entry.status == gwPeerLost) job_.losses.push_back(report);
+  }
+  void Result(const Report& report) {
+    record_.next = std::max(record_.next, {report.turn + 1, 0});
+    job_.results.push_back(report);
+    if (report.entry.value == 0) {
+      job_.last_committed = std::max(job_.last_committed, report.turn);
+    }
+  }
+
+  JobRecord& job_;
+  const int rank_;
+  RankRecord& record_;
+};
+
+void SortByTime(std::vector<Report>* reports) {
+  std::stable_sort(reports->begin(), reports->end(),
+                   [](const Report& a, const Report& b) { return a.wall_ns < b.wall_ns; });
+}
+
+}  // namespace
+
+std::optional<bool> JobRecord::Submitted(int rank, OpPosition at) const {
+  const RankRecord& record = ranks[rank];
+  if (const auto op = ops.find(at); op != ops.end() && op->second.count(rank) > 0) return true;
+  if (!record.present || record.log.entries.empty()) return std::nullopt;
+  if (const auto ended = record.ended.find(at.turn); ended != record.ended.end()) {
+    return static_cast<int64_t>(at.op_seq) < ended->second;
+  }
+  if (record.next <= at) return false;
+  return std::nullopt;
+}
+
+JobRecord MergeLogs(std::vector<RecorderLog> logs) {
+  JobRecord job;
+  if (logs.empty()) return job;
+  job.job = logs[0].header.job;
+  for (const RecorderLog& log : logs)
+    job.world_size = std::max(job.world_size, log.header.world_size);
+  job.ranks.resize(job.world_size);
+  for (RecorderLog& log : logs) {
+    RankRecord& record = job.ranks[log.header.rank];
+    if (record.present && record.log.header.start_wall_ns > log.header.start_wall_ns) continue;
+    record.present = true;
+    record.log = std::move(log);
+  }
+  std::vector<std::vector<int64_t>> turns;
+  for (const RankRecord& record : job.ranks) turns.push_back(UnwrapTurns(record.log.entries));
+  AlignTurns(&turns);
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    RankRecord& record = job.ranks[rank];
+    if (!turns[rank].empty()) record.next = {turns[rank].front(), 0};
+    Merger merger(&job, rank);
+    for (size_t i = 0; i < record.log.entries.size(); ++i) {
+      merger.Add(record.log.entries[i], turns[rank][i]);
+    }
+    if (record.last() != nullptr) record.end_wall_ns = record.log.WallNs(record.last()->time_ns);
+    job.end_wall_ns = std::max(job.end_wall_ns, record.end_wall_ns);
+  }
+  for (auto* reports : {&job.losses, &job.revokes, &job.results}) SortByTime(reports);
+  return job;
+}
+
+}  // namespace gradwire
