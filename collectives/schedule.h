@@ -169,7 +169,7 @@ std::span<const AlgorithmRow> Algorithms();
 StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_view name,
                                             bool encoded = false);
 // The default for this collective, world size and size of the whole operation in bytes: a pure
-// function of its arguments.
+// function of its arguments. Encoded: all-reduce and reduce-scatter only.
 const AlgorithmRow& ChooseAlgorithm(Collective collective, int world_size, int64_t bytes,
                                     bool encoded);
 
