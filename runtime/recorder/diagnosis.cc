@@ -274,7 +274,7 @@ void AddSurvived(const JobRecord& job, std::vector<Finding>* findings) {
   int aborted = 0, skipped = 0;
   std::set<int64_t> turns;
   for (const Report& result : job.results) {
-    if (result.turn == job.last_turn || !turns.insert(result.turn).second) continue;
+    if (result.turn > job.last_committed || !turns.insert(result.turn).second) continue;
     aborted += result.entry.value == 2;
     skipped += result.entry.value == 1;
   }
@@ -288,11 +288,11 @@ void AddSurvived(const JobRecord& job, std::vector<Finding>* findings) {
 std::vector<OpState> UnfinishedOps(const JobRecord& job) {
   std::vector<OpState> states;
   for (const auto& [at, op] : job.ops) {
-    OpState state = {
-        .at = at, .text = op.begin()->second.text, .differs = PartiesAbout(op).size() > 1};
+    const bool differs = at.turn > job.last_committed && PartiesAbout(op).size() > 1;
+    if (job.concluded.count(at.turn) > 0 && !differs) continue;
+    OpState state = {.at = at, .text = op.begin()->second.text, .differs = differs};
     for (int rank = 0; rank < job.world_size; ++rank) {
-      const auto on_rank = op.find(rank);
-      if (on_rank != op.end()) {
+      if (const auto on_rank = op.find(rank); on_rank != op.end()) {
         const bool done = on_rank->second.complete && on_rank->second.status == gwSuccess;
         (done ? state.done : state.open).push_back(rank);
         continue;
@@ -300,7 +300,7 @@ std::vector<OpState> UnfinishedOps(const JobRecord& job) {
       const std::optional<bool> submitted = job.Submitted(rank, at);
       (submitted.value_or(true) ? state.unknown : state.missing).push_back(rank);
     }
-    if (state.open.empty() && state.missing.empty() && !state.differs) continue;
+    if (state.open.empty() && state.missing.empty() && !differs) continue;
     states.push_back(std::move(state));
   }
   return states;

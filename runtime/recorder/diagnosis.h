@@ -43,7 +43,8 @@ struct OpState {
   bool differs = false;
 };
 
-// In order of submission.
+// In order of submission; those of turns that have a result only where ranks differ and no later
+// step was committed.
 std::vector<OpState> UnfinishedOps(const JobRecord& job);
 
 }  // namespace gradwire

@@ -1,0 +1,85 @@
+#include "runtime/recorder/entry_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "base/status.h"
+
+namespace gradwire {
+namespace {
+
+RecorderEntry With(RecorderEntry entry, const char* text) {
+  std::strncpy(entry.text, text, sizeof entry.text);
+  return entry;
+}
+
+TEST(EntryText, EachKindInWords) {
+  RecorderEntry e = {.step = 77, .op_seq = 12, .slice = 3, .peer = 2, .value = 13};
+  e.progress = {1, 2, 0, 4};
+  const auto words = [&](RecordKind kind, const char* text, int status = gwSuccess) {
+    e.kind = kind;
+    e.status = status;
+    return DescribeEntry(With(e, text));
+  };
+  EXPECT_EQ(words(RecordKind::kOpen, ""), "recorder opened");
+  EXPECT_EQ(words(RecordKind::kStepBegin, ""), "step 77 begun");
+  EXPECT_EQ(words(RecordKind::kStepEnd, ""), "step 77 ended by the caller after 13 operations");
+  EXPECT_EQ(words(RecordKind::kSubmit, "all-reduce w1"), "operation #12 (all-reduce w1) submitted");
+  EXPECT_EQ(words(RecordKind::kAdmit, ""), "slice 3 of operation #12 admitted");
+  EXPECT_EQ(words(RecordKind::kSliceDone, "barrier"), "slice 3 of operation #12 (barrier) done");
+  EXPECT_EQ(words(RecordKind::kComplete, "send"), "operation #12 (send) complete");
+  EXPECT_EQ(words(RecordKind::kComplete, "send", gwAborted),
+            "operation #12 (send) failed: step aborted");
+  EXPECT_EQ(words(RecordKind::kWaiting, "send"),
+            "waiting for rank 2 in slice 3 of operation #12 (send): sent 1 of 2, received 0 of 4");
+  EXPECT_EQ(words(RecordKind::kVote, ""), "rank 2 voted yes after 13 operations");
+  EXPECT_EQ(words(RecordKind::kVote, "bad frame", gwDataCorrupt),
+            "rank 2 voted no: data corrupt: bad frame");
+  EXPECT_EQ(words(RecordKind::kRevoke, "bad frame", gwDataCorrupt),
+            "step revoked by rank 13: data corrupt: bad frame (rank 2)");
+  EXPECT_EQ(words(RecordKind::kPeerLost, "no heartbeat"), "rank 2 lost: no heartbeat");
+  EXPECT_EQ(words(RecordKind::kError, "", gwTimeout), "communicator failed: timeout (rank 2)");
+  EXPECT_EQ(words(RecordKind::kPlan, ""), "plan 13 in force");
+  EXPECT_EQ(words(RecordKind::kClose, ""), "closed");
+  EXPECT_EQ(words(RecordKind::kResult, "why", gwMismatch),
+            "step 77 aborted: ranks disagree: why (rank 2)");
+  e.value = 0;
+  e.peer = -1;
+  EXPECT_EQ(words(RecordKind::kResult, ""), "step 77 committed");
+  EXPECT_EQ(words(RecordKind::kVote, ""), "voted yes after 0 operations");
+  e.value = 1;
+  EXPECT_EQ(words(RecordKind::kResult, ""), "step 77 skipped");
+}
+
+TEST(EntryText, KindsHaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (int i = 0; i < kRecordKinds; ++i) {
+    EXPECT_TRUE(names.insert(Name(static_cast<RecordKind>(i))).second) << i;
+  }
+  EXPECT_EQ(Name(RecordKind::kOpen), "open");
+  EXPECT_EQ(Name(RecordKind::kClose), "close");
+}
+
+TEST(EntryText, NothingReachesTheTerminalRaw) {
+  EXPECT_EQ(EntryText(With({}, "a\x1b[31mb\nc\x7f\t")), "a?[31mb?c??");
+  EXPECT_EQ(EntryText(With({}, "g\xc3\xbc")), "g\xc3\xbc");
+}
+
+TEST(RanksText, RunsAreShort) {
+  EXPECT_EQ(RanksText({3}), "rank 3");
+  EXPECT_EQ(RanksText({0, 1}), "ranks 0 and 1");
+  EXPECT_EQ(RanksText({0, 1, 2}), "ranks 0 to 2");
+  EXPECT_EQ(RanksText({0, 2, 3, 4, 5, 9}), "ranks 0, 2 to 5 and 9");
+  EXPECT_EQ(RanksText({1, 2, 4}), "ranks 1, 2 and 4");
+}
+
+TEST(UtcText, IsUtcWithMilliseconds) {
+  EXPECT_EQ(UtcText(0), "1970-01-01 00:00:00.000");
+  EXPECT_EQ(UtcText(1'700'000'000'123'999'999), "2023-11-14 22:13:20.123");
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -127,6 +127,7 @@ class Merger {
   void Result(const Report& report) {
     record_.next = std::max(record_.next, {report.turn + 1, 0});
     job_.results.push_back(report);
+    job_.concluded.insert(report.turn);
     if (report.entry.value == 0) {
       job_.last_committed = std::max(job_.last_committed, report.turn);
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ struct JobRecord {
   int64_t end_wall_ns = 0;  // of the last entry of all
   int64_t last_turn = 0;
   int64_t last_committed = INT64_MIN;  // turn of the last result that was a commit
+  std::set<int64_t> concluded;         // turns that have a result
   std::vector<RankRecord> ranks;       // world_size of them
   std::map<OpPosition, OpRecord> ops;
   std::map<int64_t, std::map<int, RecorderEntry>> votes;  // by turn and voter; own word first

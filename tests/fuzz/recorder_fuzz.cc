@@ -1,5 +1,6 @@
 // ParseRecorder on any bytes: [how, file]. With how & 1 the checksum of the header, with how & 2
-// those of all entries are made right first, so that what lies behind them is reached.
+// those of all entries are made right first, so that what lies behind them is reached. What can be
+// read is diagnosed, too.
 
 #include <algorithm>
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/crc.h"
+#include "runtime/recorder/diagnosis.h"
 #include "runtime/recorder/recorder.h"
 #include "runtime/recorder/recorder_log.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -86,6 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const StatusOr<RecorderLog> log = ParseRecorder({file.data(), file_bytes});
   if (log.ok()) {
     fuzz::CheckLog(*log, file_bytes);
+    FUZZ_CHECK(!Diagnose(MergeLogs({*log, *log})).verdict.empty());
   } else {
     FUZZ_CHECK(log.status().code() == gwDataCorrupt && !log.status().detail().field.empty());
   }
