@@ -51,9 +51,20 @@ def parse_args(argv):
     return args
 
 
-def uses_netlab(args):
-    """Whether this process may build the test network."""
-    return not args.loopback and os.geteuid() == 0 and shutil.which("ip") is not None
+def find_netlab_problem(args):
+    """Why the ranks get no test network, as one line; None: they do."""
+    if args.loopback:
+        return "as asked for with --loopback"
+    probe = [args.gradwire, "run", "-n", "1", "--netlab", args.rate, "--", "sh", "-c"]
+    probe.append("echo netlab=$GRADWIRE_NETLAB")
+    done = subprocess.run(
+        probe, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode != 0:
+        sys.exit(f"demo: {' '.join(probe)}: exit code {done.returncode}\n{done.stderr}")
+    if re.search(r"netlab=\S", done.stdout):
+        return None
+    return " ".join(done.stderr.split())
 
 
 class Progress:
@@ -82,7 +93,7 @@ class Progress:
 def trainer_command(args, setting, json_path, max_seconds):
     """The command line of one setting's run."""
     command = [args.gradwire, "run", "-n", str(args.ranks)]
-    if uses_netlab(args):
+    if not args.loopback:
         command += ["--netlab", args.rate]
     size = _QUICK if args.quick else _FULL
     command += ["--", args.trainer, f"--spec={setting}", f"--seed={args.seed}"]
@@ -149,9 +160,8 @@ def write_results(folder, runs, rows, notes):
 def main(argv):
     """Runs the settings one after the other."""
     args = parse_args(argv)
-    if not uses_netlab(args):
-        why = "asked for" if args.loopback else "a test network needs root and iproute2"
-        print(f"plain loopback ({why}): nothing slows the network, so compression cannot pay here")
+    if problem := find_netlab_problem(args):
+        print(f"plain loopback: nothing slows the network, so compression cannot pay ({problem})")
     runs, spent = [], 0.0
     for i, setting in enumerate(args.settings):
         share = max((args.seconds - spent) / (len(args.settings) - i), 1.0) if args.seconds else 0

@@ -142,6 +142,10 @@ class PageTest(unittest.TestCase):
 
 _FAKE_GRADWIRE = """#!/usr/bin/env python3
 import json, sys
+if "sh" in sys.argv:
+    print("[0] netlab=")
+    print("because it is a fake", file=sys.stderr)
+    sys.exit()
 print("gradwire run: noise")
 print("step 1/2, epoch 0.00, loss 1.000, accuracy 50.00 %, 1 images/s, 1 s left")
 spec = next(a for a in sys.argv if a.startswith("--spec=")).removeprefix("--spec=")
@@ -154,7 +158,7 @@ json.dump({**run, "spec": spec}, open(path, "w"))
 
 
 class DriverTest(unittest.TestCase):
-    def run_demo(self, settings):
+    def run_demo(self, settings, *more):
         """Output of the demo with a stand-in for gradwire, and its results."""
         with tempfile.TemporaryDirectory() as folder:
             fake = os.path.join(folder, "gradwire")
@@ -167,22 +171,26 @@ class DriverTest(unittest.TestCase):
             argv = ["--gradwire", fake, "--trainer", "t", "--out", out, "--settings", settings]
             text = io.StringIO()
             with contextlib.redirect_stdout(text):
-                demo.main([*argv, "--loopback"])
+                demo.main([*argv, *more])
             with open(os.path.join(out, "demo.json"), encoding="utf-8") as file:
                 return text.getvalue(), json.load(file), os.listdir(out)
 
     def test_runs_settings_and_writes_the_table_thrice(self):
-        text, results, files = self.run_demo("none qsgd(bits=8)")
-        self.assertTrue(text.startswith("plain loopback (asked for)"), text)
+        text, results, files = self.run_demo("none qsgd(bits=8)", "--loopback")
+        self.assertTrue(text.startswith("plain loopback: "), text)
         self.assertIn("none: step 1/2, epoch 0.00", text)
         self.assertEqual([r["setting"] for r in results["rows"]], ["none", "qsgd(bits=8)"])
         self.assertEqual(tuple(results["rows"][0]), demo_table.COLUMNS)
         self.assertIn("\n".join(demo_table.format_table(results["rows"])), text)
         self.assertEqual(sorted(files), ["demo.html", "demo.json"])
 
+    def test_says_first_why_there_is_no_test_network(self):
+        text, _, _ = self.run_demo("none")
+        self.assertRegex(text.splitlines()[0], r"^plain loopback: .*\(because it is a fake\)$")
+
     def test_failed_run_shows_its_last_words(self):
         with self.assertRaises(SystemExit) as end:
-            self.run_demo("broken")
+            self.run_demo("broken", "--loopback")
         self.assertIn("rank 1 says why", str(end.exception))
         self.assertIn("exit code 1", str(end.exception))
 

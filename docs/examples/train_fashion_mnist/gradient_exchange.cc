@@ -1,0 +1,115 @@
+#include "docs/examples/train_fashion_mnist/gradient_exchange.h"
+
+#include <chrono>
+#include <stdexcept>
+
+namespace example {
+
+Communicator::Communicator(const std::string& settings) {
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = settings.c_str();
+  gwComm_t comm = nullptr;
+  Check(gwCommInitEnv(&comm, &config), "gwCommInitEnv");
+  comm_.reset(comm);
+  Check(gwCommUserRank(comm, &rank_), "gwCommUserRank");
+  Check(gwCommCount(comm, &ranks_), "gwCommCount");
+}
+
+void Communicator::Check(gwResult_t result, const char* what) const {
+  if (result == gwSuccess) return;
+  throw std::runtime_error(std::string(what) + ": " + gwGetErrorString(result) + ": " +
+                           gwGetLastError(get()));
+}
+
+void Communicator::Broadcast(std::span<float> values) {
+  Check(gwBroadcast(values.data(), values.data(), values.size(), gwFloat32, /*root=*/0, get(),
+                    /*stream=*/nullptr),
+        "gwBroadcast");
+}
+
+void Communicator::AllReduce(std::span<double> values, gwRedOp_t op) {
+  Check(gwAllReduce(values.data(), values.data(), values.size(), gwFloat64, op, get(), nullptr),
+        "gwAllReduce");
+}
+
+std::vector<double> Communicator::AllGather(double value) {
+  std::vector<double> all(ranks_);
+  Check(gwAllGather(&value, all.data(), 1, gwFloat64, get(), nullptr), "gwAllGather");
+  return all;
+}
+
+std::vector<uint64_t> Communicator::AllGather(uint64_t value) {
+  std::vector<uint64_t> all(ranks_);
+  Check(gwAllGather(&value, all.data(), 1, gwUint64, get(), nullptr), "gwAllGather");
+  return all;
+}
+
+void Communicator::Barrier() { Check(gwBarrier(get(), nullptr), "gwBarrier"); }
+
+std::string Communicator::Stats() const { return TextOf(gwCommGetStats, "gwCommGetStats"); }
+std::string Communicator::Ledger() const { return TextOf(gwCommGetLedger, "gwCommGetLedger"); }
+
+std::string Communicator::TextOf(gwResult_t (*get_text)(gwComm_t, char*, size_t*),
+                                 const char* what) const {
+  size_t bytes = 0;
+  Check(get_text(get(), nullptr, &bytes), what);
+  // Counters go on while we ask, so the text may have grown by a few digits.
+  bytes += 256;
+  std::string text(bytes, '\0');
+  Check(get_text(get(), text.data(), &bytes), what);
+  return text.c_str();
+}
+
+GradientExchange::GradientExchange(Communicator* comm, std::string spec)
+    : comm_(comm), spec_(std::move(spec)) {}
+
+void GradientExchange::Register(const std::string& name, std::span<float> gradient) {
+  gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+  config.spec = spec_.c_str();
+  const int64_t shape[] = {static_cast<int64_t>(gradient.size())};
+  Tensor tensor{.gradient = gradient};
+  comm_->Check(
+      gwTensorRegister(comm_->get(), name.c_str(), shape, 1, gwFloat32, &config, &tensor.handle),
+      "gwTensorRegister");
+  tensors_.push_back(tensor);
+}
+
+void GradientExchange::Begin(uint64_t step) {
+  blocked_seconds_ = 0;
+  comm_->Check(gwStepBegin(comm_->get(), step), "gwStepBegin");
+}
+
+void GradientExchange::Submit(int layer) {
+  const Tensor& tensor = tensors_[layer];
+  gwRequest_t request = nullptr;
+  comm_->Check(gwAllReduceTensor(tensor.handle, tensor.gradient.data(), tensor.gradient.data(),
+                                 gwAvg, /*stream=*/nullptr, &request),
+               "gwAllReduceTensor");
+  requests_.push_back(request);
+}
+
+void GradientExchange::Wait() {
+  for (gwRequest_t request : requests_) {
+    const gwResult_t result = Blocking([&] { return gwRequestWait(request, /*timeout_ns=*/-1); });
+    // Aborted: gwStepEnd tells, and the step is run again.
+    if (result != gwAborted) comm_->Check(result, "gwRequestWait");
+    comm_->Check(gwRequestFree(request), "gwRequestFree");
+  }
+  requests_.clear();
+}
+
+gwStepOutcome_t GradientExchange::End() {
+  gwStepOutcome_t outcome = gwStepCommitted;
+  comm_->Check(Blocking([&] { return gwStepEnd(comm_->get(), &outcome); }), "gwStepEnd");
+  return outcome;
+}
+
+gwResult_t GradientExchange::Blocking(const std::function<gwResult_t()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  const gwResult_t result = call();
+  blocked_seconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace example
