@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -67,6 +68,19 @@ class Reader {
     if (name == nullptr) return {};
     const auto it = environment_.find(name);
     return it == environment_.end() ? std::string() : it->second;
+  }
+
+  // The words of the settings; not set is off.
+  StatusOr<bool> Switch(const char* name) const {
+    std::string text = Text(name);
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* off : {"", "0", "off", "false", "no"}) {
+      if (text == off) return false;
+    }
+    for (const char* on : {"1", "on", "true", "yes"}) {
+      if (text == on) return true;
+    }
+    return Wrong(fmt::format("{}={} is neither on (1) nor off (0)", name, Text(name)));
   }
 
   // -1 where not set.
@@ -191,8 +205,13 @@ StatusOr<std::string> LauncherHost(const Reader& env, const Row& row, const Laun
   return std::string();
 }
 
+// GRADWIRE_PORT=0 is the setting's default: no choice made.
+bool PortIsChosen(const Reader& env) {
+  return env.Has("GRADWIRE_PORT") && env.Text("GRADWIRE_PORT") != "0";
+}
+
 StatusOr<int> LauncherPort(const Reader& env, const Row& row) {
-  const char* name = env.Has("GRADWIRE_PORT") ? "GRADWIRE_PORT" : "MASTER_PORT";
+  const char* name = PortIsChosen(env) ? "GRADWIRE_PORT" : "MASTER_PORT";
   const bool master = name == std::string("MASTER_PORT");
   if (!env.Has(name) || (master && row.launcher != std::string("torchrun"))) {
     return kFirstDerivedPort + static_cast<int>(JobHash(env, row) % kDerivedPorts);
@@ -207,14 +226,14 @@ StatusOr<int> LauncherPort(const Reader& env, const Row& row) {
 StatusOr<std::optional<HostPort>> ExplicitRoot(const Reader& env) {
   const std::string text = env.Text("GRADWIRE_ROOT");
   if (text.empty()) return std::optional<HostPort>();
-  const bool with_port = text.find(':') != std::string::npos || !env.Has("GRADWIRE_PORT");
+  const bool with_port = text.find(':') != std::string::npos || !PortIsChosen(env);
   const StatusOr<HostPort> root =
       ParseHostPort(with_port ? text : fmt::format("{}:{}", text, env.Text("GRADWIRE_PORT")));
   if (!root.ok()) {
     return Wrong(fmt::format("GRADWIRE_ROOT: {}", root.status().detail().message),
                  root.status().detail().hint);
   }
-  if (env.Has("GRADWIRE_PORT") && env.Text("GRADWIRE_PORT") != std::to_string(root->port)) {
+  if (PortIsChosen(env) && env.Text("GRADWIRE_PORT") != std::to_string(root->port)) {
     return Wrong(fmt::format("GRADWIRE_ROOT={} contradicts GRADWIRE_PORT={}", text,
                              env.Text("GRADWIRE_PORT")));
   }
@@ -254,11 +273,9 @@ StatusOr<LaunchInfo> DetectLauncher(const Environment& environment) {
   }
   info.job = Hasher().Add(JobHash(env, **row)).Add(info.root.host).Add(info.root.port).digest();
   info.secret = env.Text("GRADWIRE_SECRET");
-  const std::string insecure = env.Text("GRADWIRE_INSECURE");
-  if (!insecure.empty() && insecure != "0" && insecure != "1") {
-    return Wrong(fmt::format("GRADWIRE_INSECURE={} is neither 0 nor 1", insecure));
-  }
-  info.insecure = insecure == "1";
+  const StatusOr<bool> insecure = env.Switch("GRADWIRE_INSECURE");
+  if (!insecure.ok()) return insecure.status();
+  info.insecure = *insecure;
   return info;
 }
 

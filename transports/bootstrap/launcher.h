@@ -36,9 +36,9 @@ struct LaunchInfo {
 // if all ranks are on one host), Slurm's first host, or loopback where the launcher says that all
 // ranks are on one host. The port: of GRADWIRE_ROOT, GRADWIRE_PORT, MASTER_PORT + 1 (its own
 // belongs to torch's store), or in 20000..29999 by a hash of the launcher's job variables.
-// GRADWIRE_SECRET and GRADWIRE_INSECURE (0 or 1) hold for all; GRADWIRE_JOB tells apart jobs that
-// share everything else. Errors (gwInvalidUsage) name the variables: no launcher, one half of a
-// pair, values that contradict each other or are no numbers, no way to tell where rank 0 is.
+// GRADWIRE_SECRET and GRADWIRE_INSECURE (on or off) hold for all; GRADWIRE_JOB tells apart jobs
+// that share everything else. Errors (gwInvalidUsage) name the variables: no launcher, one half of
+// a pair, values that contradict each other or are no numbers, no way to tell where rank 0 is.
 StatusOr<LaunchInfo> DetectLauncher(const Environment& environment);
 
 // The first host of a Slurm node list: "n[003-005,9]-ib,m1" gives "n003-ib". gwInvalidArgument if

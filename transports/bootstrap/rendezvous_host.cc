@@ -218,7 +218,7 @@ Status RendezvousHost::Late() const {
                              options_.me.world_size, joined ? "confirm the roster" : "join",
                              static_cast<double>(options_.timeout_ns) / 1e9),
       .op = "start",
-      .hint = "look at the output of the missing ranks; GRADWIRE_INIT_TIMEOUT sets the bound",
+      .hint = "look at the output of the missing ranks; GRADWIRE_INIT_TIMEOUT_MS sets the bound",
       .rank = 0};
   if (missing.size() == 1) detail.peer = missing[0];
   return Status(gwTimeout, std::move(detail));

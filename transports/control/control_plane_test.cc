@@ -68,7 +68,6 @@ class Rank : private ControlSink {
                       [](const ControlMessage& m) { return m.get<T>() != nullptr; }));
   }
 
-  std::unique_ptr<ControlPlane> plane;
   std::vector<ControlMessage> messages;
   std::vector<int> lost;
   std::vector<std::string> causes;
@@ -82,6 +81,9 @@ class Rank : private ControlSink {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool arrived_ = false;
+
+ public:
+  std::unique_ptr<ControlPlane> plane;  // last: its thread uses the rest
 };
 
 class Star {
