@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <climits>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -52,6 +54,16 @@ std::string HostId(const Settings& settings) {
   struct stat net = {};
   const bool known = stat("/proc/self/ns/net", &net) == 0;
   return fmt::format("{}/{}", boot, known ? net.st_ino : 0);
+}
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+int64_t WallNs() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
 }
 
 std::string Hex(const std::string& bytes) {
@@ -240,6 +252,16 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
                      .record_path = settings.Text("record_messages"),
                      .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
+  StatusOr<std::unique_ptr<Recorder>> recorder =
+      Recorder::Open({.dir = settings.Text("recorder_dir"),
+                      .job = me.job,
+                      .rank = me.rank,
+                      .world_size = me.world_size,
+                      .host = HostName(),
+                      .start_wall_ns = WallNs(),
+                      .start_time_ns = SteadyClock().NowNs()});
+  if (!recorder.ok()) return recorder.status();
+  parts.recorder = std::move(*recorder);
   StatusOr<std::unique_ptr<Transport>> transport =
       Connect(std::move(*ends), joined->roster, Find(chosen, "one_host") == "1");
   if (!transport.ok()) return transport.status();

@@ -56,7 +56,8 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
                                        .slice_bytes = p.agreed.slice_elems * kMaxElementBytes,
                                        .op_timeout_ns = p.op_timeout_ns,
                                        .abort_timeout_ns = p.abort_timeout_ns,
-                                       .nonfinite = p.agreed.nonfinite};
+                                       .nonfinite = p.agreed.nonfinite,
+                                       .recorder = p.recorder.get()};
   EngineListener* listener = comm.get();
   comm->engine_ = std::make_unique<Engine>(options, p.idle, p.transport.get(), p.control.get(),
                                            comm->clock_, listener);
@@ -77,6 +78,8 @@ Communicator::~Communicator() {
   parts_.wake_target->store(nullptr);
   parts_.control->Shutdown();
   engine_.reset();
+  if (!is_fatal_.load())
+    parts_.recorder->Record({.kind = RecordKind::kClose, .time_ns = clock_->NowNs()});
   WriteRecord();
 }
 

@@ -46,6 +46,7 @@ struct CommParts {
   int64_t op_timeout_ns = 0;
   int64_t abort_timeout_ns = 0;
   std::string record_path;  // messages really sent are written there at the end; empty: no record
+  std::unique_ptr<Recorder> recorder;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ControlPlane> control;
   std::shared_ptr<std::atomic<Engine*>> wake_target;  // told when the control plane has news

@@ -56,11 +56,18 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   operation->op_seq = ahead == 0 ? submitted_++ : submitted_later_++;
   operation->signature = HashOpText(operation->text);
   if (queue_.empty()) last_move_ns_ = operation->submit_ns;
+  Note({.kind = RecordKind::kSubmit,
+        .turn = operation->turn,
+        .op_seq = operation->op_seq,
+        .signature = operation->signature,
+        .text = operation->name,
+        .tensor = operation->tensor});
   queue_.push_back({std::move(operation)});
   SetProgress();
 }
 
 void EngineCore::EndTurn(const TurnEnd& end) {
+  Note({.kind = RecordKind::kStepEnd, .step = end.step, .value = static_cast<int32_t>(submitted_)});
   ends_.push_back(end);
   last_move_ns_ = clock_->NowNs();
   // Rank 0 compares the number of operations at once, not only when all are complete.
@@ -113,6 +120,9 @@ bool EngineCore::AdmitSlices() {
         RevokeTurn(slice.status(), progress.operation->op_seq, true);
         return true;
       }
+      Note({.kind = RecordKind::kAdmit,
+            .op_seq = progress.operation->op_seq,
+            .slice = static_cast<uint32_t>(index)});
       active_.push_back({progress.operation,
                          std::move(*slice),
                          {progress.operation->op_seq, static_cast<uint32_t>(index)},
@@ -179,9 +189,11 @@ void EngineCore::FailSlice(size_t index, Status status) {
 
 void EngineCore::FinishSlice(size_t index) {
   const std::shared_ptr<Operation> operation = active_[index].operation;
+  const RunKey active_key = active_[index].key;
   operation->stats.Add(active_[index].slice->stats());
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
   ++slices_done_;
+  Note({.kind = RecordKind::kSliceDone, .op_seq = active_key.op_seq, .slice = active_key.slice});
   auto it = std::find_if(queue_.begin(), queue_.end(),
                          [&](const Progress& p) { return p.operation == operation; });
   ++it->finished;
@@ -219,6 +231,7 @@ void EngineCore::CompleteOperation(Operation& operation, Status status) {
                          .WithOp(operation.name, operation.op_seq)
                          .WithTensor(operation.tensor)
                          .WithRank(options_.rank);
+  NoteStatus(RecordKind::kComplete, operation.status, operation.op_seq, 0);
   listener_->OnOperationDone(operation);
   operation.done.store(true, std::memory_order_release);
 }
@@ -230,6 +243,22 @@ void EngineCore::SetProgress() {
        .counters = {.slices_done = slices_done_,
                     .submitted = submitted_,
                     .op_seq = waiting ? queue_.front().operation->op_seq : submitted_}});
+}
+
+void EngineCore::Note(RecorderEvent event) {
+  if (options_.recorder == nullptr) return;
+  event.time_ns = clock_->NowNs();
+  if (event.turn == 0) event.turn = turn_;
+  options_.recorder->Record(event);
+}
+
+void EngineCore::NoteStatus(RecordKind kind, const Status& status, uint32_t op_seq, int32_t value) {
+  Note({.kind = kind,
+        .op_seq = op_seq,
+        .peer = status.detail().peer,
+        .status = status.code(),
+        .value = value,
+        .text = status.detail().message});
 }
 
 // ---- failures ----
@@ -288,6 +317,7 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
         .body = EncodeStatus(why)};
     (void)control_->Broadcast(std::move(message));
   }
+  NoteStatus(RecordKind::kRevoke, why, op_seq, why.detail().rank);
   revoked_ = std::move(why);
 }
 
@@ -295,6 +325,7 @@ void EngineCore::Fatal(const Status& status) {
   if (!fatal_.ok()) return;
   const std::string waiting = driver_.DescribeWaiting();
   fatal_ = status;
+  NoteStatus(RecordKind::kError, status, kNoOpSeq, 0);
   driver_.CancelAll(status);
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
@@ -381,6 +412,8 @@ bool EngineCore::MaybeVote() {
 
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
   voted_ = true;
+  NoteStatus(RecordKind::kVote, revoked_.value_or(Status()), revoked_op_,
+             static_cast<int32_t>(submitted_));
   ControlMessage message = {.turn = turn_,
                             .fields = VoteFields{.step = end.step,
                                                  .digest = end.digest,
@@ -434,6 +467,7 @@ void EngineCore::OnRevoke(const ControlMessage& message) {
 }
 
 void EngineCore::OnRankLost(int rank, const Status& cause) {
+  Note({.kind = RecordKind::kPeerLost, .peer = rank, .text = cause.detail().message});
   Fatal(Status(gwPeerLost, {.message = cause.detail().message,
                             .hint = "Restart the job, or continue without that rank",
                             .rank = options_.rank,
@@ -489,6 +523,11 @@ bool EngineCore::MaybeEndTurn() {
   if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
   TurnResult result = *std::exchange(result_, std::nullopt);
   if (driver_.Quiet()) graveyard_.clear();
+  Note({.kind = RecordKind::kResult,
+        .step = result.step,
+        .status = result.reason.code(),
+        .value = static_cast<int32_t>(result.outcome),
+        .text = result.reason.detail().message});
   if (!ends_.empty()) ends_.pop_front();
   result.reason = FromMyPointOfView(std::move(result.reason), OpTextOf(revoked_op_));
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {

@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "collectives/drivers/event_driver.h"
 #include "runtime/operation.h"
+#include "runtime/recorder/recorder.h"
 #include "runtime/turn.h"
 #include "transports/control/channel.h"
 #include "transports/transport.h"
@@ -56,6 +57,7 @@ class EngineCore final : private ControlSink {
     int64_t op_timeout_ns = 0;     // without progress of an admitted operation; 0: none
     int64_t abort_timeout_ns = 0;  // for sends to complete after a revoke
     NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
+    Recorder* recorder = nullptr;  // null: nothing is recorded
   };
   // All pointers outlive the core.
   EngineCore(const Options& options, Transport* transport, ControlChannel* control,
@@ -124,6 +126,8 @@ class EngineCore final : private ControlSink {
   void CheckTimeouts();
   bool DrainFatal();
   void SetProgress();
+  void Note(RecorderEvent event);
+  void NoteStatus(RecordKind kind, const Status& status, uint32_t op_seq, int32_t value);
 
   const Options options_;
   Transport* const transport_;
