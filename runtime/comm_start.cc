@@ -46,14 +46,19 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+// Equal for all processes of one machine since it started.
+std::string BootId() {
+  std::string boot = ReadFile("/proc/sys/kernel/random/boot_id");
+  std::erase(boot, '\n');
+  return boot;
+}
+
 // Ranks with equal ids share memory and a network stack.
 std::string HostId(const Settings& settings) {
   if (settings.is_set("host_id")) return settings.Text("host_id");
-  std::string boot = ReadFile("/proc/sys/kernel/random/boot_id");
-  std::erase(boot, '\n');
   struct stat net = {};
   const bool known = stat("/proc/self/ns/net", &net) == 0;
-  return fmt::format("{}/{}", boot, known ? net.st_ino : 0);
+  return fmt::format("{}/{}", BootId(), known ? net.st_ino : 0);
 }
 
 std::string HostName() {
@@ -93,18 +98,14 @@ const std::string& Find(const OpText& text, const std::string& name) {
 
 // What all ranks must have set alike.
 OpText AgreedText(const Settings& settings) {
-  OpText text;
-  for (const char* name : {"spec", "transport", "algorithm", "nonfinite"}) {
-    text.emplace_back(name, name == std::string("spec")        ? settings.Text("spec")
-                            : name == std::string("transport") ? settings.Text("transport")
-                            : name == std::string("algorithm") ? settings.Text("algorithm")
-                                                               : settings.Text("nonfinite"));
-  }
-  text.emplace_back("transaction", settings.Bool("transaction") ? "on" : "off");
-  text.emplace_back("seed", std::to_string(settings.Int("seed")));
-  text.emplace_back("slice_elems", std::to_string(settings.Int("slice_elems")));
-  text.emplace_back("window", std::to_string(settings.Int("window")));
-  return text;
+  return {{"spec", settings.Text("spec")},
+          {"transport", settings.Text("transport")},
+          {"algorithm", settings.Text("algorithm")},
+          {"nonfinite", settings.Text("nonfinite")},
+          {"transaction", settings.Bool("transaction") ? "on" : "off"},
+          {"seed", std::to_string(settings.Int("seed"))},
+          {"slice_elems", std::to_string(settings.Int("slice_elems"))},
+          {"window", std::to_string(settings.Int("window"))}};
 }
 
 // Rank 0: refuses where the ranks' settings differ, and chooses what depends on all of them.
@@ -199,12 +200,10 @@ StatusOr<std::unique_ptr<Transport>> Connect(TransportEnds ends, const Roster& r
   return std::move(end);
 }
 
-IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster, int rank) {
-  const std::string host = Find(DecodeOpText(roster.blobs[rank]), "host");
-  const std::string pid = Find(DecodeOpText(roster.blobs[rank]), "boot");
+IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster) {
   const int64_t here = std::count_if(
       roster.blobs.begin(), roster.blobs.end(),
-      [&](const std::string& blob) { return Find(DecodeOpText(blob), "boot") == pid; });
+      [](const std::string& blob) { return Find(DecodeOpText(blob), "boot") == BootId(); });
   // A rank that waits occupies one core: its engine's thread rests meanwhile.
   if (here > static_cast<int64_t>(std::thread::hardware_concurrency())) {
     return {.spins = kCrowdedSpins, .yields = kCrowdedYields};
@@ -214,10 +213,8 @@ IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster, int rank) 
 
 std::string BlobOf(const Settings& settings, const TransportEnds& ends, const OpText& agreed) {
   OpText blob = agreed;
-  std::string boot = ReadFile("/proc/sys/kernel/random/boot_id");
-  std::erase(boot, '\n');
   blob.emplace_back("host", HostId(settings));
-  blob.emplace_back("boot", boot);
+  blob.emplace_back("boot", BootId());
   if (ends.shared) blob.emplace_back("shared", Hex(ends.shared->address()));
   if (ends.wire) blob.emplace_back("wire", Hex(ends.wire->address()));
   return EncodeOpText(blob);
@@ -247,7 +244,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .world_size = me.world_size,
                      .job = me.job,
                      .agreed = ParseAgreed(chosen, ends->spec),
-                     .idle = ChooseIdle(settings, joined->roster, me.rank),
+                     .idle = ChooseIdle(settings, joined->roster),
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
                      .record_path = settings.Text("record_messages"),
