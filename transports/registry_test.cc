@@ -50,5 +50,17 @@ TEST(TransportRegistryTest, MakesBySpec) {
   }
 }
 
+TEST(TransportRegistryTest, HostMattersLooksThroughFaulty) {
+  for (const TransportRow& row : Transports()) {
+    for (const std::string& spec : {row.name, "faulty(" + row.name + ",delay=0.1)"}) {
+      auto matters = HostMatters(spec);
+      ASSERT_TRUE(matters.ok()) << matters.status().ToString();
+      EXPECT_EQ(*matters, row.host_matters) << spec;
+    }
+  }
+  EXPECT_EQ(HostMatters("nothing").status().code(), gwInvalidArgument);
+  EXPECT_EQ(HostMatters("faulty(loopback,delay=2)").status().code(), gwInvalidArgument);
+}
+
 }  // namespace
 }  // namespace gradwire

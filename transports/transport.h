@@ -26,7 +26,7 @@ struct TransportCaps {
   bool rank_identical = true;        // all ranks receive the same bits from a native sum
   bool rerun_identical = true;       // and the same again in the next run
   bool detects_peer_death = false;   // OnPeerLost comes without the control plane's help
-  bool accepted_is_visible = false;  // what TrySend took reaches the peer without further Progress
+  bool accepted_is_visible = false;  // once OnSent came, the peer gets it without our Progress
   bool within_host = false;          // bytes stay in memory: fragments need no checksum
 };
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +125,8 @@ struct TransportKind {
                                                                   World* world)>
       make_ends;
 };
+
+inline void PrintTo(const TransportKind& kind, std::ostream* out) { *out << kind.name; }
 
 // Every row of the registry: plain, as between hosts, and within the faulty transport (faults
 // within the contract only), and the simulated network.

@@ -5,57 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "tests/conformance/transport_world.h"
+#include "tests/conformance/transport_fixture.h"
+#include "transports/frame/frame.h"
 
 namespace gradwire::conformance {
 namespace {
-
-// Longer than any test may take: a lost wake-up shows.
-constexpr int64_t kLongNs = 120 * kNsPerSecond;
-
-class TransportTest : public testing::TestWithParam<TransportKind> {
- protected:
-  // Null: skipped, or failed already.
-  std::unique_ptr<World> Make(int world_size) {
-    auto world = MakeWorld(GetParam(), world_size);
-    if (world.ok()) return std::move(*world);
-    const std::string why = world.status().ToString();
-    if (GetParam().may_skip && world.status().code() == gwTransportUnavailable) {
-      [&] { GTEST_SKIP() << why; }();
-    } else {
-      ADD_FAILURE() << why;
-    }
-    return nullptr;
-  }
-};
-
-#define MAKE_WORLD(world, world_size)                      \
-  std::unique_ptr<World> world##_owner = Make(world_size); \
-  if (world##_owner == nullptr) return;                    \
-  World& world = *world##_owner
-
-// Until `messages` have arrived at every rank and every token has come back.
-testing::AssertionResult Exchange(World* world, const std::vector<int64_t>& messages) {
-  const bool done = world->RunUntil([&] {
-    for (int r = 0; r < world->size(); ++r) {
-      if (!world->rank(r).AllSent() || world->rank(r).received() < messages[r]) return false;
-    }
-    return true;
-  });
-  if (done && world->failure().empty()) return testing::AssertionSuccess();
-  auto failure = testing::AssertionFailure() << world->failure();
-  for (int r = 0; r < world->size(); ++r) {
-    failure << "\nrank " << r << ": received " << world->rank(r).received() << " of " << messages[r]
-            << " messages, " << world->rank(r).outstanding() << " tokens outstanding, "
-            << (world->rank(r).AllAccepted() ? "nothing" : "something") << " left to send";
-  }
-  return failure;
-}
 
 TEST_P(TransportTest, CapsAndAddressesAreSane) {
   MAKE_WORLD(world, 2);
@@ -160,6 +118,30 @@ TEST_P(TransportTest, DeafPeerHoldsUpNobodyElse) {
   EXPECT_TRUE(Exchange(&world, {0, kMessages, kMessages}));
 }
 
+// Where caps say so, a rank may rest once its last token has come back: its peers do not need it.
+TEST_P(TransportTest, SentIsVisibleWhereCapsSaySo) {
+  MAKE_WORLD(world, 3);
+  if (!world.ends[0]->caps().accepted_is_visible) GTEST_SKIP() << "the sender must progress";
+  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
+  for (uint32_t round = 0; round < 4; ++round) {
+    for (int peer : {1, 2}) {
+      world.rank(0).Send(peer, {.message = 2 * round}, 0);
+      world.rank(0).Send(peer, {.message = 2 * round + 1}, (round + 1) * most + 1);
+    }
+    EXPECT_TRUE(world.RunUntil([&] { return world.rank(0).AllSent(); })) << world.failure();
+    const int64_t wanted = 2 * (round + 1);
+    const Deadline deadline = Deadline::After(SteadyClock(), 10 * kNsPerSecond);
+    while (world.rank(1).received() + world.rank(2).received() < 2 * wanted &&
+           !deadline.Expired(SteadyClock())) {
+      const bool busy1 = world.rank(1).PollOnly(), busy2 = world.rank(2).PollOnly();
+      if (!busy1 && !busy2) world.idle();
+    }
+    EXPECT_EQ(world.rank(1).received(), wanted);
+    EXPECT_EQ(world.rank(2).received(), wanted);
+  }
+  EXPECT_EQ(world.failure(), "");
+}
+
 TEST_P(TransportTest, TwoWorldsDoNotMix) {
   MAKE_WORLD(one, 2);
   MAKE_WORLD(two, 2);
@@ -244,6 +226,24 @@ TEST_P(TransportTest, DestroyedPeerIsLostToAllOthersOnly) {
   EXPECT_TRUE(world.RunUntil([&] { return world.rank(1).Received(0, {.message = 29}); }));
 }
 
+TEST_P(TransportTest, LossOfAQuietPeerIsReported) {
+  MAKE_WORLD(world, 3);
+  if (!world.ends[0]->caps().detects_peer_death) GTEST_SKIP() << "leaves it to the control plane";
+  for (int r = 0; r < 3; ++r) {  // whoever connects lazily does so now
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer != r) world.rank(r).Send(peer, {}, 1);
+    }
+  }
+  ASSERT_TRUE(Exchange(&world, {2, 2, 2}));
+  world.Settle();
+  world.Destroy(1);
+  EXPECT_TRUE(world.RunUntil([&] {
+    return !world.rank(0).lost().empty() && !world.rank(2).lost().empty();
+  })) << world.failure();
+  EXPECT_EQ(world.rank(0).lost(), (std::vector<int>{1}));
+  EXPECT_EQ(world.rank(2).lost(), (std::vector<int>{1}));
+}
+
 TEST_P(TransportTest, EndsBoundedWithEverythingInFlight) {
   const int64_t start_ns = SteadyClock().NowNs();
   for (int round = 0; round < 3; ++round) {
@@ -275,84 +275,17 @@ TEST_P(TransportTest, WakeBeforeWaitIsNotLost) {
   MAKE_WORLD(world, 2);
   world.Settle();
   const int64_t start_ns = SteadyClock().NowNs();
-  for (int i = 0; i < 3; ++i) {
+  for (uint32_t i = 0; i < 3; ++i) {
     world.ends[0]->Wake();
-    if (i > 0) world.rank(0).PollOnly();  // Progress does not take it away
+    if (i == 1) world.rank(0).PollOnly();
+    if (i == 2) {
+      world.rank(1).Send(0, {.message = i}, 10);
+      ASSERT_TRUE(Exchange(&world, {1, 0}));
+    }
+    // Progress, with nothing or something to report, has not taken it away.
     EXPECT_TRUE(world.ends[0]->Wait(kLongNs).ok());
   }
   EXPECT_LT(SteadyClock().NowNs() - start_ns, kLongNs);
-}
-
-class TransportThreadsTest : public TransportTest {
- protected:
-  void SetUp() override {
-    if (!GetParam().threads) GTEST_SKIP() << "all ranks of this transport share one thread";
-  }
-};
-
-TEST_P(TransportThreadsTest, WakeEndsAWait) {
-  MAKE_WORLD(world, 2);
-  world.Settle();
-  for (int i = 0; i < 20; ++i) {
-    const int64_t start_ns = SteadyClock().NowNs();
-    std::thread waker([&] { world.ends[0]->Wake(); });
-    EXPECT_TRUE(world.ends[0]->Wait(kLongNs).ok());
-    waker.join();
-    EXPECT_LT(SteadyClock().NowNs() - start_ns, kLongNs);
-    (void)world.ends[0]->Wait(
-        0);  // the Wait may have ended for another reason: takes a Wake that is left
-  }
-}
-
-// Each rank in a thread of its own that sleeps whenever it has nothing to do: every arrival, every
-// freed slot and every token must end the sleep.
-void LiveInThreads(World* world, const std::vector<int64_t>& messages) {
-  std::atomic<int> busy_ranks = world->size();
-  const auto live = [&](int r) {
-    Rank& rank = world->rank(r);
-    bool counted = false;
-    while (busy_ranks.load() > 0 && rank.failure().empty()) {
-      const bool busy = rank.Poll();
-      if (!counted && rank.AllSent() && rank.received() >= messages[r]) {
-        counted = true;
-        // The others may sleep for good: nothing else happens.
-        if (--busy_ranks == 0) {
-          for (auto& end : world->ends) end->Wake();
-        }
-      }
-      if (!busy && busy_ranks.load() > 0) {
-        ASSERT_TRUE(rank.transport()->Wait(kLongNs).ok());
-      }
-    }
-    // A failed rank must not leave the others asleep.
-    if (!rank.failure().empty()) busy_ranks = 0;
-    for (auto& end : world->ends) end->Wake();
-  };
-  std::vector<std::thread> threads;
-  for (int r = 0; r < world->size(); ++r) threads.emplace_back(live, r);
-  for (std::thread& thread : threads) thread.join();
-}
-
-TEST_P(TransportThreadsTest, SleepersAreWokenByWhatConcernsThem) {
-  constexpr int kRanks = 3;
-  constexpr uint32_t kMessages = 40;
-  MAKE_WORLD(world, kRanks);
-  const int64_t most = world.ends[0]->caps().max_fragment_bytes;
-  for (uint32_t i = 0; i < kMessages; ++i) {
-    for (int src = 0; src < kRanks; ++src) {
-      for (int dst = 0; dst < kRanks; ++dst) {
-        if (src != dst) world.rank(src).Send(dst, {.message = i}, i % 4 == 0 ? 2 * most + 8 : 8);
-      }
-    }
-  }
-  const int64_t start_ns = SteadyClock().NowNs();
-  LiveInThreads(&world, std::vector<int64_t>(kRanks, kMessages * (kRanks - 1)));
-  EXPECT_LT(SteadyClock().NowNs() - start_ns, kLongNs) << "a wake-up was lost";
-  EXPECT_EQ(world.failure(), "");
-  for (int r = 0; r < kRanks; ++r) {
-    EXPECT_EQ(world.rank(r).received(), kMessages * (kRanks - 1));
-    EXPECT_TRUE(world.rank(r).AllSent());
-  }
 }
 
 // --- the suite itself: transports that break a promise are caught
@@ -373,10 +306,7 @@ INSTANTIATE_TEST_SUITE_P(All, BrokenTransportTest,
                                          "faulty(loopback,corrupt_at=30)",
                                          "faulty(loopback,corrupt=0.1,delay=0.1)"));
 
-std::string KindName(const testing::TestParamInfo<TransportKind>& info) { return info.param.name; }
-
 INSTANTIATE_TEST_SUITE_P(All, TransportTest, testing::ValuesIn(TransportKinds()), KindName);
-INSTANTIATE_TEST_SUITE_P(All, TransportThreadsTest, testing::ValuesIn(TransportKinds()), KindName);
 
 }  // namespace
 }  // namespace gradwire::conformance
