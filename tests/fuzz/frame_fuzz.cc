@@ -1,5 +1,6 @@
 // CheckFrame on any bytes: [how, 64 bytes of header, payload]. With how & 1 both checksums are made
-// right first, so that what lies behind them is reached.
+// right first, so that what lies behind them is reached; with how & 2 the receiver accepts
+// fragments without one.
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +11,8 @@
 
 namespace gradwire::fuzz {
 namespace {
+
+constexpr uint8_t kSeal = 1, kWithinHost = 2;  // of `how`
 
 constexpr FrameExpectation kExpected = {
     .job = 0x1234, .epoch = 2, .world_size = 5, .max_message_bytes = 1 << 20};
@@ -28,14 +31,17 @@ void CheckValid(const FrameHeader& h, ConstBytes fragment) {
   FUZZ_CHECK(std::memcmp(&sealed, &h, sizeof h) == 0);
 }
 
-void CheckOne(FrameHeader header, ConstBytes fragment, bool seal) {
-  if (seal) SealFrame(&header, fragment);
+void CheckOne(FrameHeader header, ConstBytes fragment, uint8_t how) {
+  if (how & kSeal) SealFrame(&header, fragment);
+  FrameExpectation expected = kExpected;
+  expected.within_host = (how & kWithinHost) != 0;
   Status why;
-  const FrameVerdict verdict = CheckFrame(header, fragment, kExpected, &why);
-  FUZZ_CHECK(CheckFrame(header, fragment, kExpected, nullptr) == verdict);
+  const FrameVerdict verdict = CheckFrame(header, fragment, expected, &why);
+  FUZZ_CHECK(CheckFrame(header, fragment, expected, nullptr) == verdict);
   switch (verdict) {
     case FrameVerdict::kValid:
       CheckValid(header, fragment);
+      FUZZ_CHECK(expected.within_host || !(header.flags & kFrameNoFragmentCrc));
       FUZZ_CHECK(why.ok());
       break;
     case FrameVerdict::kStale:
@@ -48,8 +54,14 @@ void CheckOne(FrameHeader header, ConstBytes fragment, bool seal) {
   }
 }
 
-Input MakeSeed(bool reseal, uint32_t offset, uint32_t bytes, uint32_t message_bytes) {
-  FrameHeader header = {.src = 4,
+struct Sizes {
+  uint32_t offset, bytes, message_bytes;
+};
+
+Input MakeSeed(uint8_t how, Sizes sizes) {
+  const auto [offset, bytes, message_bytes] = sizes;
+  FrameHeader header = {.flags = static_cast<uint16_t>(how & kWithinHost ? kFrameNoFragmentCrc : 0),
+                        .src = 4,
                         .epoch = kExpected.epoch,
                         .job = kExpected.job,
                         .offset = offset,
@@ -58,7 +70,7 @@ Input MakeSeed(bool reseal, uint32_t offset, uint32_t bytes, uint32_t message_by
   const std::vector<std::byte> payload(bytes, std::byte{0x5A});
   SealFrame(&header, {payload.data(), bytes});
   Input input(1 + sizeof header + bytes);
-  input[0] = reseal;
+  input[0] = how;
   std::memcpy(input.data() + 1, &header, sizeof header);
   if (bytes > 0) std::memcpy(input.data() + 1 + sizeof header, payload.data(), bytes);
   return input;
@@ -68,11 +80,11 @@ Input MakeSeed(bool reseal, uint32_t offset, uint32_t bytes, uint32_t message_by
 
 std::vector<Input> Seeds() {
   std::vector<Input> seeds;
-  for (bool reseal : {false, true}) {
-    seeds.push_back(MakeSeed(reseal, 0, 0, 0));
-    seeds.push_back(MakeSeed(reseal, 0, 128, 4096));
-    seeds.push_back(MakeSeed(reseal, 128, 64, 192));
-    seeds.push_back(MakeSeed(reseal, 64, 1, 65));
+  for (uint8_t how = 0; how < 4; ++how) {
+    for (Sizes sizes :
+         {Sizes{0, 0, 0}, Sizes{0, 128, 4096}, Sizes{128, 64, 192}, Sizes{64, 1, 65}}) {
+      seeds.push_back(MakeSeed(how, sizes));
+    }
   }
   return seeds;
 }
@@ -87,6 +99,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::memcpy(&header, data + 1, header_bytes);
   const ConstBytes fragment(reinterpret_cast<const std::byte*>(data + 1 + header_bytes),
                             static_cast<int64_t>(size - 1 - header_bytes));
-  fuzz::CheckOne(header, fragment, data[0] & 1);
+  fuzz::CheckOne(header, fragment, data[0]);
   return 0;
 }
