@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "base/clock.h"
@@ -16,6 +15,7 @@
 #include "cli/netlab/netlab.h"
 #include "cli/netlab/rate.h"
 #include "cli/subcommand.h"
+#include "cli/text_output.h"
 
 namespace gradwire {
 namespace {
@@ -63,11 +63,6 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
   if (!options->command.empty()) return std::nullopt;
   fmt::print(stderr, "gradwire run: no command; write it behind --\n");
   return kExitUsage;
-}
-
-int Report(const Status& status) {
-  fmt::print(stderr, "gradwire run: {}\n", status.ToString());
-  return status.code() == gwInvalidArgument ? kExitUsage : kExitFailed;
 }
 
 // The test network, or none with a line on standard error that says why.
@@ -132,16 +127,7 @@ Status WriteCounters(const RunOptions& options, const std::optional<Netlab>& lab
     if (!counters.ok()) return counters.status();
     by_rank.push_back(*counters);
   }
-  const std::string text = CountersJson(lab ? options.netlab : "", by_rank);
-  if (options.counters_path == "-") {
-    fmt::print("{}", text);
-    return Status::Ok();
-  }
-  std::ofstream file(options.counters_path);
-  file << text;
-  file.close();
-  if (file) return Status::Ok();
-  return Status(gwSystemError, fmt::format("cannot write '{}'", options.counters_path));
+  return WriteTextTo(options.counters_path, CountersJson(lab ? options.netlab : "", by_rank));
 }
 
 StatusOr<int> Run(const RunOptions& options) {
@@ -178,7 +164,7 @@ int RunCommand(std::span<const std::string> args) {
   RunOptions options;
   if (const auto code = ParseRunOptions(args, &options)) return *code;
   const StatusOr<int> exit_code = Run(options);
-  return exit_code.ok() ? *exit_code : Report(exit_code.status());
+  return exit_code.ok() ? *exit_code : ReportError("run", exit_code.status());
 }
 
 }  // namespace gradwire

@@ -1,6 +1,9 @@
 #include <array>
 
+#include "cli/info/doctor_command.h"
+#include "cli/info/info_command.h"
 #include "cli/run.h"
+#include "cli/schedule/schedule_command.h"
 #include "cli/subcommand.h"
 
 namespace gradwire {
@@ -8,6 +11,9 @@ namespace {
 
 constexpr std::array kSubcommands = {
     Subcommand{"run", "start N local ranks of a program", RunCommand},
+    Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
+    Subcommand{"info", "versions, transports, codecs, algorithms, settings", InfoCommand},
+    Subcommand{"doctor", "what is wrong with this machine or process", DoctorCommand},
 };
 
 }  // namespace

@@ -3,21 +3,22 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "cli/launch/posix.h"
 
 namespace gradwire {
 namespace {
-
-constexpr char kOwnNamespace[] = "/proc/self/ns/net";
 
 // In the child: the two ends become standard input and standard output and error.
 [[noreturn]] void ExecTool(const std::vector<std::string>& command, int input, int output,
@@ -33,6 +34,56 @@ constexpr char kOwnNamespace[] = "/proc/self/ns/net";
   _exit(127);
 }
 
+void SwitchIpv6Off() {
+  for (const char* which : {"all", "default"}) {
+    std::ofstream(fmt::format("/proc/sys/net/ipv6/conf/{}/disable_ipv6", which)) << "1";
+  }
+}
+
+// A descriptor as the control part of a message whose only data are an errno.
+struct FdMessage {
+  int error = 0;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  iovec data = {&error, sizeof error};
+  msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+};
+
+// In the child: a namespace, or the error that kept it from being made.
+[[noreturn]] void MakeAndHandOver(int socket) {
+  FdMessage message;
+  int made = -1;
+  if (unshare(CLONE_NEWNET) == 0) made = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  message.error = errno;
+  if (made >= 0) {
+    SwitchIpv6Off();
+    message.header.msg_control = message.control;
+    message.header.msg_controllen = sizeof message.control;
+    cmsghdr* part = CMSG_FIRSTHDR(&message.header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof made);
+    std::memcpy(CMSG_DATA(part), &made, sizeof made);
+  }
+  (void)sendmsg(socket, &message.header, MSG_NOSIGNAL);
+  _exit(0);
+}
+
+// Invalid: *error says why.
+UniqueFd ReceiveNamespace(int socket, int* error) {
+  FdMessage message;
+  message.header.msg_control = message.control;
+  message.header.msg_controllen = sizeof message.control;
+  const ssize_t n =
+      RetryOnSignal([&] { return recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC); });
+  if (n != sizeof message.error) return UniqueFd();
+  *error = message.error;
+  const cmsghdr* part = CMSG_FIRSTHDR(&message.header);
+  if (part == nullptr || part->cmsg_type != SCM_RIGHTS) return UniqueFd();
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+  return UniqueFd(fd);
+}
+
 std::string ReadAll(int fd) {
   std::string text;
   char buffer[4096];
@@ -45,56 +96,42 @@ std::string ReadAll(int fd) {
 }  // namespace
 
 StatusOr<NetNamespace> NetNamespace::Create() {
-  UniqueFd own(open(kOwnNamespace, O_RDONLY | O_CLOEXEC));
-  if (!own.valid()) return ErrnoStatus("cannot open the own network namespace", errno);
-  if (unshare(CLONE_NEWNET) != 0) return ErrnoStatus("cannot make a network namespace", errno);
-  UniqueFd made(open(kOwnNamespace, O_RDONLY | O_CLOEXEC));
-  const int error = errno;
-  if (setns(own.get(), CLONE_NEWNET) != 0) std::abort();
-  if (!made.valid()) return ErrnoStatus("cannot open a network namespace", error);
-  return NetNamespace(made.release());
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return ErrnoStatus("cannot open a socket pair", errno);
+  }
+  const UniqueFd parent(ends[0]);
+  UniqueFd child(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return ErrnoStatus("cannot fork", errno);
+  if (pid == 0) MakeAndHandOver(child.get());
+  child.reset();
+  int error = EPROTO;
+  UniqueFd made = ReceiveNamespace(parent.get(), &error);
+  RetryOnSignal([&] { return waitpid(pid, nullptr, 0); });
+  if (!made.valid()) return ErrnoStatus("cannot make a network namespace", error);
+  return NetNamespace(std::move(made));
 }
 
-NetNamespace::NetNamespace(NetNamespace&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-NetNamespace& NetNamespace::operator=(NetNamespace&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-NetNamespace::~NetNamespace() {
-  if (fd_ >= 0) close(fd_);
-}
-
-Status NetNamespace::Inside(const std::function<Status()>& action) const {
-  UniqueFd own(open(kOwnNamespace, O_RDONLY | O_CLOEXEC));
-  if (!own.valid()) return ErrnoStatus("cannot open the own network namespace", errno);
-  if (setns(fd_, CLONE_NEWNET) != 0) return ErrnoStatus("cannot enter a network namespace", errno);
-  Status status = action();
-  if (setns(own.get(), CLONE_NEWNET) != 0) std::abort();
-  return status;
-}
-
-Status NetNamespace::Run(const std::vector<std::string>& command, const std::string& input,
-                         int shared_fd) const {
-  Pipe in, out;
-  GW_RETURN_IF_ERROR(in.Open());
+StatusOr<std::string> NetNamespace::Run(const std::vector<std::string>& command,
+                                        const std::string& input, int shared_fd) const {
+  const UniqueFd in(memfd_create("script", MFD_CLOEXEC));
+  if (!in.valid() || !WriteFully(in.get(), input) || lseek(in.get(), 0, SEEK_SET) != 0) {
+    return ErrnoStatus("cannot keep a script in memory", errno);
+  }
+  Pipe out;
   GW_RETURN_IF_ERROR(out.Open());
   const pid_t pid = fork();
   if (pid < 0) return ErrnoStatus("cannot fork", errno);
   if (pid == 0) {
-    if (setns(fd_, CLONE_NEWNET) != 0) _exit(126);
-    ExecTool(command, in.read_end.get(), out.write_end.get(), shared_fd);
+    if (setns(fd_.get(), CLONE_NEWNET) != 0) _exit(126);
+    ExecTool(command, in.get(), out.write_end.get(), shared_fd);
   }
-  in.read_end.reset();
   out.write_end.reset();
-  // The scripts are far smaller than a pipe's buffer, so this cannot block for ever.
-  WriteFully(in.write_end.get(), input);
-  in.write_end.reset();
-  const std::string said = ReadAll(out.read_end.get());
+  std::string said = ReadAll(out.read_end.get());
   int how = 0;
   RetryOnSignal([&] { return waitpid(pid, &how, 0); });
-  if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return Status::Ok();
+  if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return said;
   return Status(gwSystemError, fmt::format("{} failed: {}", fmt::join(command, " "), said),
                 "Install iproute2, and see `gradwire doctor`");
 }

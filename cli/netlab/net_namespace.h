@@ -3,40 +3,36 @@
 #ifndef GRADWIRE_CLI_NETLAB_NET_NAMESPACE_H_
 #define GRADWIRE_CLI_NETLAB_NET_NAMESPACE_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "transports/control/socket.h"
 
 namespace gradwire {
 
+// Everything that has to happen inside happens in child processes: a process without all rights on
+// its first namespace, as in a container or a build's sandbox, could not come back to it.
 class NetNamespace {
  public:
-  // A new one with nothing in it but a loopback interface that is down. The calling thread is in it
-  // for a moment. gwSystemError: not allowed here (root is needed), or out of descriptors.
+  // A new one with nothing in it but a loopback interface that is down, and without IPv6 (whose
+  // neighbour discovery would show in the counters). gwSystemError: not allowed here (root is
+  // needed), or out of descriptors.
   static StatusOr<NetNamespace> Create();
 
-  NetNamespace(NetNamespace&& other) noexcept;
-  NetNamespace& operator=(NetNamespace&& other) noexcept;
-  ~NetNamespace();
-
   // Close-on-exec; valid as long as this.
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
-  // Calls `action` with the calling thread inside. Ends the process if it cannot come back: going
-  // on in the wrong network would be worse.
-  Status Inside(const std::function<Status()>& action) const;
-
-  // Runs `program args...` inside with `input` as its standard input. `shared_fd` (-1: none) is
-  // open there under the same number. gwSystemError with the program's own words if it fails.
-  Status Run(const std::vector<std::string>& command, const std::string& input,
-             int shared_fd = -1) const;
+  // Runs `program args...` inside with `input` as its standard input, and returns what it writes.
+  // `shared_fd` (-1: none) is open there under the same number. gwSystemError with the program's
+  // own words if it fails.
+  StatusOr<std::string> Run(const std::vector<std::string>& command, const std::string& input,
+                            int shared_fd = -1) const;
 
  private:
-  explicit NetNamespace(int fd) : fd_(fd) {}
+  explicit NetNamespace(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  int fd_;
+  UniqueFd fd_;
 };
 
 // For the child that becomes a rank, between fork and exec: enters the namespace for good and

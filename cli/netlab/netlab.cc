@@ -1,24 +1,17 @@
 #include "cli/netlab/netlab.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
 
-#include "cli/launch/posix.h"
-
 namespace gradwire {
 namespace {
 
-// Neighbour discovery and router solicitations would add to the counters.
-void SwitchIpv6Off() {
-  for (const char* which : {"all", "default"}) {
-    std::ofstream(fmt::format("/proc/sys/net/ipv6/conf/{}/disable_ipv6", which)) << "1";
-  }
+Status RunScript(const NetNamespace& where, const std::string& tool, const std::string& script,
+                 int shared_fd = -1) {
+  return where.Run({tool, "-batch", "-"}, script, shared_fd).status();
 }
 
 std::string ShapeCommand(const std::string& interface, const Shaping& shaping) {
@@ -69,13 +62,9 @@ StatusOr<Netlab> Netlab::Create(int ranks, const Shaping& shaping) {
   Netlab lab;
   StatusOr<NetNamespace> bridge = NetNamespace::Create();
   if (!bridge.ok()) return bridge.status();
-  GW_RETURN_IF_ERROR(bridge->Inside([] {
-    SwitchIpv6Off();
-    return Status::Ok();
-  }));
-  GW_RETURN_IF_ERROR(bridge->Run({"ip", "-batch", "-"},
-                                 "link add br0 type bridge\n"
-                                 "link set br0 up\n"));
+  GW_RETURN_IF_ERROR(RunScript(*bridge, "ip",
+                               "link add br0 type bridge\n"
+                               "link set br0 up\n"));
   for (int rank = 0; rank < ranks; ++rank) {
     GW_RETURN_IF_ERROR(lab.AddRank(rank, shaping, *bridge));
   }
@@ -86,23 +75,20 @@ StatusOr<Netlab> Netlab::Create(int ranks, const Shaping& shaping) {
 Status Netlab::AddRank(int rank, const Shaping& shaping, const NetNamespace& bridge) {
   StatusOr<NetNamespace> mine = NetNamespace::Create();
   if (!mine.ok()) return mine.status();
-  GW_RETURN_IF_ERROR(mine->Inside([] {
-    SwitchIpv6Off();
-    return Status::Ok();
-  }));
   const std::string port = fmt::format("v{}", rank);
-  GW_RETURN_IF_ERROR(
-      bridge.Run({"ip", "-batch", "-"},
-                 fmt::format("link add {0} type veth peer name {1} netns /proc/self/fd/{2}\n"
-                             "link set {0} master br0 up\n",
-                             port, kInterface, mine->fd()),
-                 mine->fd()));
-  GW_RETURN_IF_ERROR(mine->Run({"ip", "-batch", "-"}, fmt::format("link set lo up\n"
-                                                                  "addr add {0}/16 dev {1}\n"
-                                                                  "link set {1} up\n",
-                                                                  Address(rank), kInterface)));
-  GW_RETURN_IF_ERROR(bridge.Run({"tc", "-batch", "-"}, ShapeCommand(port, shaping)));
-  GW_RETURN_IF_ERROR(mine->Run({"tc", "-batch", "-"}, ShapeCommand(kInterface, shaping)));
+  const std::string join = fmt::format(
+      "link add {0} type veth peer name {1} netns /proc/self/fd/{2}\n"
+      "link set {0} master br0 up\n",
+      port, kInterface, mine->fd());
+  const std::string configure = fmt::format(
+      "link set lo up\n"
+      "addr add {0}/16 dev {1}\n"
+      "link set {1} up\n",
+      Address(rank), kInterface);
+  GW_RETURN_IF_ERROR(RunScript(bridge, "ip", join, mine->fd()));
+  GW_RETURN_IF_ERROR(RunScript(*mine, "ip", configure));
+  GW_RETURN_IF_ERROR(RunScript(bridge, "tc", ShapeCommand(port, shaping)));
+  GW_RETURN_IF_ERROR(RunScript(*mine, "tc", ShapeCommand(kInterface, shaping)));
   ranks_.push_back(std::move(*mine));
   return Status::Ok();
 }
@@ -110,13 +96,10 @@ Status Netlab::AddRank(int rank, const Shaping& shaping, const NetNamespace& bri
 std::string Netlab::Address(int rank) { return fmt::format("10.77.0.{}", rank + 1); }
 
 StatusOr<InterfaceCounters> Netlab::Counters(int rank) const {
-  std::string text;
-  GW_RETURN_IF_ERROR(ranks_[static_cast<size_t>(rank)].Inside([&] {
-    std::ifstream file("/proc/self/net/dev");
-    text.assign(std::istreambuf_iterator<char>(file), {});
-    return Status::Ok();
-  }));
-  return ParseInterfaceCounters(text, kInterface);
+  const StatusOr<std::string> text =
+      ranks_[static_cast<size_t>(rank)].Run({"cat", "/proc/self/net/dev"}, "");
+  if (!text.ok()) return text.status();
+  return ParseInterfaceCounters(*text, kInterface);
 }
 
 }  // namespace gradwire

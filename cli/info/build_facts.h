@@ -1,0 +1,28 @@
+// What this build and this machine offer, for `gradwire info` and `gradwire doctor`.
+#ifndef GRADWIRE_CLI_INFO_BUILD_FACTS_H_
+#define GRADWIRE_CLI_INFO_BUILD_FACTS_H_
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace gradwire {
+
+// "0.1.0" of a version code as in GW_VERSION_CODE.
+std::string VersionText(int version_code);
+
+// "13.0" of a CUDA version, 1000 * major + 10 * minor.
+std::string CudaVersionText(int version);
+
+struct TransportFact {
+  std::string name, doc;
+  Status usable;  // or why it is not, on this machine, now
+};
+
+// Tries each transport of the build once, with one rank.
+std::vector<TransportFact> ProbeTransports();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_INFO_BUILD_FACTS_H_

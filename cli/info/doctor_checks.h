@@ -1,0 +1,42 @@
+// What can be wrong with a machine or a process, each as a check of its own.
+#ifndef GRADWIRE_CLI_INFO_DOCTOR_CHECKS_H_
+#define GRADWIRE_CLI_INFO_DOCTOR_CHECKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace gradwire {
+
+enum class Health : uint8_t {
+  kOk,
+  kWarning,  // works, but not as well as it could
+  kFailure,  // something that was asked for cannot work
+};
+
+struct Finding {
+  std::string check;  // what was looked at, in a word or two
+  Health health = Health::kOk;
+  std::string what;    // what was found
+  std::string advice;  // what to do; empty if nothing
+};
+
+// Judgements, without looking at the machine.
+Finding JudgeSharedMemory(int64_t free_bytes, int ranks);
+Finding JudgeCores(int cores, int ranks);
+Finding JudgeOpenFiles(int64_t limit, int ranks);
+Finding JudgeTransport(const std::string& name, const Status& usable);
+// `loaded`: how reading the settings went. A finding each for the error and every warning.
+std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::string>& warnings);
+
+// Looks at this machine and this process's environment; `ranks` are those to be run here.
+std::vector<Finding> Examine(int ranks);
+
+std::string FindingsText(const std::vector<Finding>& findings);
+std::string FindingsJson(const std::vector<Finding>& findings);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_INFO_DOCTOR_CHECKS_H_

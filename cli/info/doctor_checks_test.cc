@@ -1,0 +1,63 @@
+#include "cli/info/doctor_checks.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace gradwire {
+namespace {
+
+TEST(JudgeSharedMemory, GrowsWithThePairsOfRanks) {
+  constexpr int64_t kDockerDefault = 64 << 20;
+  EXPECT_EQ(JudgeSharedMemory(kDockerDefault, 4).health, Health::kOk);
+  const Finding many = JudgeSharedMemory(kDockerDefault, 16);
+  EXPECT_EQ(many.health, Health::kFailure);
+  EXPECT_NE(many.advice.find("--shm-size"), std::string::npos);
+}
+
+TEST(JudgeCores, WarnsOnlyWhereRanksOutnumberCores) {
+  EXPECT_EQ(JudgeCores(8, 4).health, Health::kOk);
+  EXPECT_EQ(JudgeCores(4, 4).health, Health::kOk);
+  EXPECT_EQ(JudgeCores(2, 4).health, Health::kWarning);
+  EXPECT_FALSE(JudgeCores(2, 4).advice.empty());
+}
+
+TEST(JudgeOpenFiles, SaysWhatToSet) {
+  EXPECT_EQ(JudgeOpenFiles(1024, 8).health, Health::kOk);
+  EXPECT_NE(JudgeOpenFiles(64, 8).advice.find("ulimit -n 4096"), std::string::npos);
+}
+
+TEST(JudgeTransport, PassesTheReasonOn) {
+  EXPECT_EQ(JudgeTransport("ucx", Status::Ok()).health, Health::kOk);
+  const Finding missing =
+      JudgeTransport("ucx", Status(gwTransportUnavailable, "no libucp.so.0", "Install libucx0"));
+  EXPECT_EQ(missing.health, Health::kFailure);
+  EXPECT_EQ(missing.what, "no libucp.so.0");
+  EXPECT_EQ(missing.advice, "Install libucx0");
+}
+
+TEST(JudgeSettings, EveryProblemIsAFinding) {
+  EXPECT_EQ(JudgeSettings(Status::Ok(), {}).at(0).health, Health::kOk);
+  EXPECT_EQ(JudgeSettings(Status::Ok(), {"a", "b"}).size(), 2u);
+  EXPECT_EQ(JudgeSettings(Status(gwInvalidArgument, "bad"), {}).at(0).health, Health::kFailure);
+}
+
+TEST(Examine, LooksAtEverything) {
+  const std::vector<Finding> findings = Examine(2);
+  EXPECT_GE(findings.size(), 7u);
+  for (const Finding& finding : findings) {
+    EXPECT_FALSE(finding.check.empty());
+    EXPECT_FALSE(finding.what.empty());
+    EXPECT_TRUE(finding.health != Health::kFailure || !finding.advice.empty()) << finding.what;
+  }
+}
+
+TEST(Findings, ReadAsTextAndAsJson) {
+  const std::vector<Finding> findings = {{"cores", Health::kWarning, "2 for 4", "fewer ranks"}};
+  EXPECT_EQ(FindingsText(findings), "warning  cores: 2 for 4\n         -> fewer ranks\n");
+  const auto json = nlohmann::json::parse(FindingsJson(findings));
+  EXPECT_EQ(json["findings"][0]["health"], "warning");
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,163 @@
+#include "cli/schedule/schedule_command.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "cli/collective_name.h"
+#include "cli/schedule/schedule_view.h"
+#include "cli/subcommand.h"
+#include "cli/text_output.h"
+#include "collectives/schedule_json.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kMaxRanks = 4096;
+constexpr int64_t kDefaultSliceElems = 1 << 20;
+
+constexpr char kDescription[] =
+    "Prints the steps of an algorithm, and with --elems the messages it would send.\n\n"
+    "example: gradwire schedule ring --ranks 4 --rank 0\n"
+    "         gradwire schedule two_shot --ranks 4 --elems 1000000 -x 'qsgd(bits=4)' --json -";
+
+struct Options {
+  std::string algorithm = "auto";
+  std::string collective = "all-reduce";
+  int ranks = 0, rank = -1, root = 0;
+  int64_t elems = -1, slice_elems = kDefaultSliceElems;
+  std::string dtype = "float", spec = "none", json_path;
+};
+
+// An exit code where the command ends here.
+std::optional<int> Parse(std::span<const std::string> args, Options* options) {
+  CLI::App app(kDescription, "gradwire schedule");
+  app.add_option("algorithm", options->algorithm, "name, or auto; see `gradwire info`");
+  app.add_option("--collective", options->collective, "default all-reduce");
+  app.add_option("-n,--ranks", options->ranks, "number of ranks")
+      ->required()
+      ->check(CLI::Range(1, kMaxRanks));
+  app.add_option("--rank", options->rank, "show this rank's steps only")
+      ->check(CLI::Range(0, kMaxRanks - 1));
+  app.add_option("-r,--root", options->root, "root of broadcast and reduce")
+      ->check(CLI::Range(0, kMaxRanks - 1));
+  app.add_option("--elems", options->elems, "list the messages for this many elements")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("-d,--dtype", options->dtype, "default float");
+  app.add_option("-x,--spec", options->spec, "codec, as qsgd(bits=4); default none");
+  app.add_option("--slice", options->slice_elems, "elements of a slice; default 2^20")
+      ->check(CLI::Range(int64_t{256}, int64_t{1} << 28));
+  app.add_option("--json", options->json_path, "write JSON to this file; - is stdout");
+  return ParseArguments(&app, args);
+}
+
+Status CheckRanks(const Options& options) {
+  if (options.root < options.ranks && options.rank < options.ranks) return Status::Ok();
+  return Status(gwInvalidArgument, fmt::format("rank {} and root {} must be below {}", options.rank,
+                                               options.root, options.ranks));
+}
+
+StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collective, bool encoded) {
+  if (options.algorithm != "auto") {
+    StatusOr<const AlgorithmRow*> row = FindAlgorithm(collective, options.algorithm, encoded);
+    // Without a codec a name that only encoded algorithms have is no mistake: the steps are the
+    // same.
+    if (row.ok() || encoded) return row;
+    StatusOr<const AlgorithmRow*> other = FindAlgorithm(collective, options.algorithm, true);
+    return other.ok() && options.elems < 0 ? other : row;
+  }
+  const DType dtype = DTypeFromName(options.dtype).value_or(DType::kFloat32);
+  const int64_t bytes = std::max<int64_t>(options.elems, 0) * SizeOf(dtype);
+  const AlgorithmRow& row = ChooseAlgorithm(collective, options.ranks, bytes, encoded);
+  if (row.collective == collective && row.encoded == encoded) return &row;
+  return FindAlgorithm(collective, options.algorithm, encoded);  // says that there is none
+}
+
+StatusOr<RunShape> MakeShape(const Options& options) {
+  const std::optional<DType> dtype = DTypeFromName(options.dtype);
+  if (!dtype) {
+    return Status(gwInvalidArgument, fmt::format("no element type '{}'", options.dtype),
+                  "Write float, half, bfloat16, double, int32, ...");
+  }
+  StatusOr<Codec> codec = MakeCodec(options.spec);
+  if (!codec.ok()) return codec.status();
+  RunShape shape = {.elems = options.elems, .dtype = *dtype, .slice_elems = options.slice_elems};
+  if (codec->spec == "none") return shape;
+  if (!codec->payload) {
+    return Status(gwInvalidArgument,
+                  fmt::format("{} has no payload: it travels as plain arrays", codec->spec),
+                  "Leave -x out; the messages are those of the exact algorithm");
+  }
+  shape.codec = std::move(*codec);
+  return shape;
+}
+
+std::string Text(const Options& options, const AlgorithmRow& row,
+                 std::span<const Schedule> schedules, const RunShape& shape) {
+  const WireTotals totals = row.totals(options.ranks);
+  std::string text = fmt::format(
+      "# {} {} {} of {} ranks: {}\n# a slice sends {} messages with {} shards in total, each 1/{} "
+      "of it\n",
+      row.encoded ? "encoded" : "exact", Name(row.collective), row.name, options.ranks, row.doc,
+      totals.messages, totals.shards, schedules[0].logical_shards);
+  for (const Schedule& schedule : schedules) {
+    if (options.rank >= 0 && schedule.rank != options.rank) continue;
+    text += fmt::format("# rank {}\n{}", schedule.rank, ScheduleTable(schedule));
+  }
+  if (options.elems < 0) return text;
+  return text + fmt::format("# messages of {} elements of {}\n", shape.elems, options.dtype) +
+         MessageTable(ListMessages(schedules, shape));
+}
+
+std::string Json(const Options& options, const AlgorithmRow& row,
+                 std::span<const Schedule> schedules, const RunShape& shape) {
+  const WireTotals totals = row.totals(options.ranks);
+  nlohmann::ordered_json json = {
+      {"schema_version", 1},
+      {"algorithm", row.name},
+      {"collective", std::string(Name(row.collective))},
+      {"encoded", row.encoded},
+      {"world_size", options.ranks},
+      {"root", options.root},
+      {"totals", {{"messages", totals.messages}, {"shards", totals.shards}}}};
+  json["schedules"] = nlohmann::ordered_json::array();
+  for (const Schedule& schedule : schedules) {
+    if (options.rank >= 0 && schedule.rank != options.rank) continue;
+    json["schedules"].push_back(ScheduleToJson(schedule));
+  }
+  if (options.elems >= 0) {
+    json["elems"] = shape.elems;
+    json["dtype"] = options.dtype;
+    json["spec"] = shape.codec ? shape.codec->spec : "none";
+    json["slice_elems"] = shape.slice_elems;
+    json["messages"] = MessagesJson(ListMessages(schedules, shape));
+  }
+  return json.dump(1) + "\n";
+}
+
+Status Show(const Options& options) {
+  GW_RETURN_IF_ERROR(CheckRanks(options));
+  const StatusOr<Collective> collective = ParseCollective(options.collective);
+  if (!collective.ok()) return collective.status();
+  const StatusOr<RunShape> shape = MakeShape(options);
+  if (!shape.ok()) return shape.status();
+  const StatusOr<const AlgorithmRow*> row = Choose(options, *collective, shape->codec.has_value());
+  if (!row.ok()) return row.status();
+  const std::vector<Schedule> schedules = MakeSchedules(**row, options.ranks, options.root);
+  if (options.json_path.empty()) return WriteTextTo("-", Text(options, **row, schedules, *shape));
+  return WriteTextTo(options.json_path, Json(options, **row, schedules, *shape));
+}
+
+}  // namespace
+
+int ScheduleCommand(std::span<const std::string> args) {
+  Options options;
+  if (const auto code = Parse(args, &options)) return *code;
+  const Status status = Show(options);
+  return status.ok() ? kExitOk : ReportError("schedule", status);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,138 @@
+#include "cli/schedule/schedule_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "cli/text_output.h"
+#include "collectives/executor.h"
+#include "collectives/schemes/part.h"
+#include "collectives/schemes/raw/raw_slice.h"
+#include "collectives/schemes/two_shot/two_shot_slice.h"
+
+namespace gradwire {
+namespace {
+
+void AppendMessages(const Schedule& schedule, const SliceOp& op, int64_t slice,
+                    std::vector<ScheduledMessage>* messages) {
+  for (const Step& step : schedule.steps) {
+    if (step.kind != StepKind::kSend) continue;
+    messages->push_back({.src = schedule.rank,
+                         .dst = step.peer,
+                         .slice = slice,
+                         .message = step.message,
+                         .round = step.round,
+                         .bytes = op.MessageBytes(step.src)});
+  }
+}
+
+// The slices have no memory behind them: they are asked for sizes only.
+void AppendRawMessages(const Schedule& schedule, const RunShape& shape,
+                       std::vector<ScheduledMessage>* messages) {
+  const PreparedSchedule prepared(schedule);
+  const RawOp op = {.collective = schedule.collective,
+                    .count = shape.elems,
+                    .dtype = shape.dtype,
+                    .rank = schedule.rank,
+                    .world_size = schedule.world_size,
+                    .root = schedule.root};
+  const int64_t per_slice = RawSliceElems(op, shape.slice_elems);
+  int64_t slice = 0;
+  for (int64_t first = 0; first == 0 || first < shape.elems; first += per_slice) {
+    const int64_t elems = std::min(per_slice, shape.elems - first);
+    AppendMessages(schedule, RawSlice(op, first, elems, &prepared), slice++, messages);
+  }
+}
+
+void AppendEncodedMessages(const Schedule& schedule, const RunShape& shape,
+                           std::vector<ScheduledMessage>* messages) {
+  const PreparedSchedule prepared(schedule);
+  const TensorPart part = {.grad = ConstView(nullptr, shape.elems, shape.dtype),
+                           .codec = shape.codec->payload.get()};
+  const PartContext context = {.rank = schedule.rank, .world_size = schedule.world_size};
+  const auto slices = CutIntoSlices({&part, 1}, shape.slice_elems);
+  for (size_t slice = 0; slice < slices.size(); ++slice) {
+    AppendMessages(schedule, TwoShotSlice({&part, 1}, context, slices[slice], &prepared),
+                   static_cast<int64_t>(slice), messages);
+  }
+}
+
+std::string RegionText(const Schedule& schedule, const Region& region) {
+  if (region.count == 0) return "";
+  const BufferDecl& decl = schedule.buffers[region.buffer];
+  std::vector<int32_t> shards(decl.shard_ids.begin() + region.first,
+                              decl.shard_ids.begin() + region.first + region.count);
+  const bool run = shards.size() > 2 && shards.back() - shards.front() + 1 == region.count;
+  return fmt::format("{}[{}]", Name(decl.role),
+                     run ? fmt::format("{}..{}", shards.front(), shards.back())
+                         : fmt::format("{}", fmt::join(shards, ",")));
+}
+
+}  // namespace
+
+std::vector<Schedule> MakeSchedules(const AlgorithmRow& algorithm, int ranks, int root) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < ranks; ++rank) {
+    schedules.push_back(algorithm.make(rank, ranks, root));
+  }
+  return schedules;
+}
+
+std::vector<ScheduledMessage> ListMessages(std::span<const Schedule> schedules,
+                                           const RunShape& shape) {
+  std::vector<ScheduledMessage> messages;
+  for (const Schedule& schedule : schedules) {
+    if (shape.codec) {
+      AppendEncodedMessages(schedule, shape, &messages);
+    } else {
+      AppendRawMessages(schedule, shape, &messages);
+    }
+  }
+  std::stable_sort(messages.begin(), messages.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.slice, a.round, a.src) < std::tie(b.slice, b.round, b.src);
+  });
+  return messages;
+}
+
+std::string ScheduleTable(const Schedule& schedule) {
+  std::vector<std::vector<std::string>> rows = {
+      {"#", "step", "round", "kind", "peer", "message", "src", "arg", "dst", "after"}};
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    const bool moves = step.peer >= 0;
+    rows.push_back({"", fmt::to_string(i), fmt::to_string(step.round), std::string(Name(step.kind)),
+                    moves ? fmt::to_string(step.peer) : "",
+                    moves ? fmt::to_string(step.message) : "", RegionText(schedule, step.src),
+                    RegionText(schedule, step.arg), RegionText(schedule, step.dst),
+                    fmt::format("{}", fmt::join(schedule.DepsOf(step), ","))});
+  }
+  return FormatColumns(rows);
+}
+
+std::string MessageTable(std::span<const ScheduledMessage> messages) {
+  std::vector<std::vector<std::string>> rows = {
+      {"#", "src", "dst", "slice", "message", "round", "bytes"}};
+  for (const ScheduledMessage& m : messages) {
+    rows.push_back({"", fmt::to_string(m.src), fmt::to_string(m.dst), fmt::to_string(m.slice),
+                    fmt::to_string(m.message), fmt::to_string(m.round), fmt::to_string(m.bytes)});
+  }
+  return FormatColumns(rows);
+}
+
+nlohmann::ordered_json MessagesJson(std::span<const ScheduledMessage> messages) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const ScheduledMessage& m : messages) {
+    json.push_back({{"src", m.src},
+                    {"dst", m.dst},
+                    {"slice", m.slice},
+                    {"message", m.message},
+                    {"round", m.round},
+                    {"bytes", m.bytes}});
+  }
+  return json;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,25 @@
+// Where results go: a file or standard output.
+#ifndef GRADWIRE_CLI_TEXT_OUTPUT_H_
+#define GRADWIRE_CLI_TEXT_OUTPUT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace gradwire {
+
+// "-" is standard output. A file is replaced. gwSystemError: it cannot be written.
+Status WriteTextTo(const std::string& path, std::string_view text);
+
+// Lines of columns as wide as their widest cell, two blanks apart, no blanks at the end. Rows may
+// have fewer cells than others.
+std::string FormatColumns(const std::vector<std::vector<std::string>>& rows);
+
+// "gradwire NAME: error" on standard error; the exit code that goes with it.
+int ReportError(std::string_view subcommand, const Status& status);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_TEXT_OUTPUT_H_
