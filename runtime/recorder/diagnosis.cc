@@ -32,9 +32,10 @@ std::string EndText(const JobRecord& job, int rank) {
 }
 
 std::string TypeText(const OpOnRank& op) {
-  const auto dtype = DTypeFromInt(op.dtype);
-  return fmt::format("{}, {} bytes{}{}", op.text.empty() ? "no name" : op.text, op.bytes,
-                     dtype ? " of " : "", dtype ? Name(*dtype) : "");
+  std::string text = op.text.empty() ? "no name" : op.text;
+  if (op.bytes > 0) text += fmt::format(", {} bytes", op.bytes);
+  if (const auto dtype = DTypeFromInt(op.dtype)) text += fmt::format(" of {}", Name(*dtype));
+  return text;
 }
 
 // ---- ranks that disagree ----

@@ -28,11 +28,11 @@ std::string WaitingText(const RecorderEntry& entry) {
                      p.sends_done, p.sends, p.recvs_done, p.recvs);
 }
 
-std::string VoteText(const RecorderEntry& entry) {
-  const std::string who = entry.peer < 0 ? "voted" : fmt::format("rank {} voted", entry.peer);
-  if (entry.status == gwSuccess) return fmt::format("{} yes after {} operations", who, entry.value);
-  return fmt::format("{} no: {}: {}", who, ResultText(static_cast<gwResult_t>(entry.status)),
-                     EntryText(entry));
+// The peer of a vote that was heard is its voter, so it is not the culprit.
+std::string VoteText(RecorderEntry entry) {
+  if (entry.kind == RecordKind::kVoteHeard) entry.peer = -1;
+  if (entry.status == gwSuccess) return fmt::format("voted yes after {} operations", entry.value);
+  return "voted no: " + StatusText(entry);
 }
 
 std::string OutcomeText(const RecorderEntry& entry) {
@@ -44,9 +44,9 @@ std::string OutcomeText(const RecorderEntry& entry) {
 }
 
 std::string CompleteText(const RecorderEntry& entry) {
-  const std::string operation = OperationText(entry.op_seq, EntryText(entry));
-  if (entry.status == gwSuccess) return operation + " complete";
-  return fmt::format("{} failed: {}", operation, ResultText(static_cast<gwResult_t>(entry.status)));
+  const std::string operation = fmt::format("operation #{}", entry.op_seq);
+  return entry.status == gwSuccess ? operation + " complete"
+                                   : operation + " failed: " + StatusText(entry);
 }
 
 }  // namespace
@@ -85,6 +85,7 @@ std::string DescribeEntry(const RecorderEntry& entry) {
     case RecordKind::kError: return "communicator failed: " + StatusText(entry);
     case RecordKind::kPlan: return fmt::format("plan {} in force", entry.value);
     case RecordKind::kClose: return "closed";
+    case RecordKind::kVoteHeard: return fmt::format("rank {} {}", entry.peer, VoteText(entry));
   }
   return "unknown";
 }

@@ -30,13 +30,16 @@ TEST(EntryText, EachKindInWords) {
   EXPECT_EQ(words(RecordKind::kSubmit, "all-reduce w1"), "operation #12 (all-reduce w1) submitted");
   EXPECT_EQ(words(RecordKind::kAdmit, ""), "slice 3 of operation #12 admitted");
   EXPECT_EQ(words(RecordKind::kSliceDone, "barrier"), "slice 3 of operation #12 (barrier) done");
-  EXPECT_EQ(words(RecordKind::kComplete, "send"), "operation #12 (send) complete");
-  EXPECT_EQ(words(RecordKind::kComplete, "send", gwAborted),
-            "operation #12 (send) failed: step aborted");
+  EXPECT_EQ(words(RecordKind::kComplete, ""), "operation #12 complete");
+  EXPECT_EQ(words(RecordKind::kComplete, "bad frame", gwDataCorrupt),
+            "operation #12 failed: data corrupt: bad frame (rank 2)");
   EXPECT_EQ(words(RecordKind::kWaiting, "send"),
             "waiting for rank 2 in slice 3 of operation #12 (send): sent 1 of 2, received 0 of 4");
-  EXPECT_EQ(words(RecordKind::kVote, ""), "rank 2 voted yes after 13 operations");
+  EXPECT_EQ(words(RecordKind::kVote, ""), "voted yes after 13 operations");
   EXPECT_EQ(words(RecordKind::kVote, "bad frame", gwDataCorrupt),
+            "voted no: data corrupt: bad frame (rank 2)");
+  EXPECT_EQ(words(RecordKind::kVoteHeard, ""), "rank 2 voted yes after 13 operations");
+  EXPECT_EQ(words(RecordKind::kVoteHeard, "bad frame", gwDataCorrupt),
             "rank 2 voted no: data corrupt: bad frame");
   EXPECT_EQ(words(RecordKind::kRevoke, "bad frame", gwDataCorrupt),
             "step revoked by rank 13: data corrupt: bad frame (rank 2)");
@@ -49,7 +52,6 @@ TEST(EntryText, EachKindInWords) {
   e.value = 0;
   e.peer = -1;
   EXPECT_EQ(words(RecordKind::kResult, ""), "step 77 committed");
-  EXPECT_EQ(words(RecordKind::kVote, ""), "voted yes after 0 operations");
   e.value = 1;
   EXPECT_EQ(words(RecordKind::kResult, ""), "step 77 skipped");
 }
@@ -61,6 +63,8 @@ TEST(EntryText, KindsHaveNamesOfTheirOwn) {
   }
   EXPECT_EQ(Name(RecordKind::kOpen), "open");
   EXPECT_EQ(Name(RecordKind::kClose), "close");
+  EXPECT_EQ(Name(RecordKind::kVoteHeard), "vote heard");
+  EXPECT_EQ(kRecordKinds, static_cast<int>(RecordKind::kVoteHeard) + 1);
 }
 
 TEST(EntryText, NothingReachesTheTerminalRaw) {

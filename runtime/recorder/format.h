@@ -30,22 +30,23 @@ enum class RecordKind : uint8_t {
   kSubmit,     // signature, bytes, dtype, text: operation and tensor
   kAdmit,      // a slice entered the window
   kSliceDone,
-  kComplete,  // an operation ended; status
-  kWaiting,   // nothing moved for a while; peer: who is awaited; progress; of the oldest slice
-  kVote,      // value: operations submitted; status: why it is a no; peer: the voter, -1: this rank
-  kResult,    // of a vote: step; value: outcome (0 commit, 1 skip, 2 abort); status
-  kRevoke,    // the turn is revoked; status; value: the rank that found the reason
-  kPeerLost,  // peer; text: how it was noticed
-  kError,     // the communicator is unusable; status
-  kPlan,      // another plan is in force; value: its epoch
-  kClose,     // the communicator ended as it should; last entry of a file
+  kComplete,   // an operation ended; status
+  kWaiting,    // nothing moved for a while; peer: who is awaited; progress; of the oldest slice
+  kVote,       // this rank's; value: operations submitted; status: why it is a no
+  kResult,     // of a vote: step; value: outcome (0 commit, 1 skip, 2 abort); status
+  kRevoke,     // the turn is revoked; status; value: the rank that found the reason
+  kPeerLost,   // peer; text: how it was noticed
+  kError,      // the communicator is unusable; status
+  kPlan,       // another plan is in force; value: its epoch
+  kClose,      // the communicator ended as it should; last entry of a file
+  kVoteHeard,  // another rank's; peer: whose; value and status as for kVote
 };
 // A status is its code, and its message in `text`; `peer` is the culprit that the status names.
 // `turn` counts where an operation, a vote or a step's end is spoken of.
 
 inline constexpr std::string_view kRecordKindNames[] = {
     "open", "step begin", "step end", "submit",    "admit", "slice done", "complete", "waiting",
-    "vote", "result",     "revoke",   "peer lost", "error", "plan",       "close"};
+    "vote", "result",     "revoke",   "peer lost", "error", "plan",       "close",    "vote heard"};
 inline constexpr int kRecordKinds = static_cast<int>(std::size(kRecordKindNames));
 
 constexpr std::string_view Name(RecordKind kind) {

@@ -20,6 +20,7 @@ bool HasTurn(RecordKind kind) {
     case RecordKind::kComplete:
     case RecordKind::kWaiting:
     case RecordKind::kVote:
+    case RecordKind::kVoteHeard:
     case RecordKind::kResult:
     case RecordKind::kRevoke: return true;
     case RecordKind::kOpen:
@@ -76,7 +77,8 @@ class Merger {
       case RecordKind::kSliceDone: Op(e, turn); break;
       case RecordKind::kComplete: Complete(e, turn); break;
       case RecordKind::kStepEnd: record_.ended[turn] = e.value; break;
-      case RecordKind::kVote: Vote(e, turn); break;
+      case RecordKind::kVote: job_.votes[turn][rank_] = e; break;
+      case RecordKind::kVoteHeard: HearVote(e, turn); break;
       case RecordKind::kResult: Result(report); break;
       case RecordKind::kRevoke: job_.revokes.push_back(report); break;
       case RecordKind::kPeerLost: job_.losses.push_back(report); break;
@@ -96,10 +98,8 @@ class Merger {
 
  private:
   OpOnRank& Op(const RecorderEntry& e, int64_t turn) {
-    OpOnRank& op = job_.ops[{turn, e.op_seq}][rank_];
-    if (op.text.empty()) op.text = EntryText(e);
     record_.next = std::max(record_.next, {turn, e.op_seq + 1});
-    return op;
+    return job_.ops[{turn, e.op_seq}][rank_];
   }
   void Submit(const RecorderEntry& e, int64_t turn) {
     OpOnRank& op = Op(e, turn);
@@ -107,18 +107,20 @@ class Merger {
     op.signed_here = true;
     op.bytes = e.bytes;
     op.dtype = e.dtype;
+    op.text = EntryText(e);
   }
   void Complete(const RecorderEntry& e, int64_t turn) {
-    OpOnRank& op = Op(e, turn);
-    op.complete = true;
-    op.status = e.status;
+    // What was refused at once fails without having been submitted.
+    const auto op = job_.ops.find({turn, e.op_seq});
+    const bool known = op != job_.ops.end() && op->second.count(rank_) > 0;
+    if (!known && e.status != gwSuccess) return;
+    OpOnRank& on_rank = Op(e, turn);
+    on_rank.complete = true;
+    on_rank.status = e.status;
   }
-  void Vote(const RecorderEntry& e, int64_t turn) {
-    if (e.peer < 0) {
-      job_.votes[turn][rank_] = e;  // a rank knows best what it said itself
-    } else if (e.peer < job_.world_size) {
-      job_.votes[turn].emplace(e.peer, e);
-    }
+  // A rank's own word, where its file has one, counts more.
+  void HearVote(const RecorderEntry& e, int64_t turn) {
+    if (e.peer >= 0 && e.peer < job_.world_size) job_.votes[turn].emplace(e.peer, e);
   }
   void Error(const Report& report) {
     if (!record_.error) record_.error = report.entry;
@@ -137,6 +139,19 @@ class Merger {
   const int rank_;
   RankRecord& record_;
 };
+
+// Ranks that have forgotten an operation's name learn it from the others.
+void ShareTexts(std::map<OpPosition, OpRecord>* ops) {
+  for (auto& [at, op] : *ops) {
+    const auto named = std::find_if(op.begin(), op.end(),
+                                    [](const auto& entry) { return !entry.second.text.empty(); });
+    if (named == op.end()) continue;
+    const std::string text = named->second.text;
+    for (auto& [rank, on_rank] : op) {
+      if (on_rank.text.empty()) on_rank.text = text;
+    }
+  }
+}
 
 void SortByTime(std::vector<Report>* reports) {
   std::stable_sort(reports->begin(), reports->end(),
@@ -182,6 +197,7 @@ JobRecord MergeLogs(std::vector<RecorderLog> logs) {
     if (record.last() != nullptr) record.end_wall_ns = record.log.WallNs(record.last()->time_ns);
     job.end_wall_ns = std::max(job.end_wall_ns, record.end_wall_ns);
   }
+  ShareTexts(&job.ops);
   for (auto* reports : {&job.losses, &job.revokes, &job.results}) SortByTime(reports);
   return job;
 }
