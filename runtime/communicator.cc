@@ -101,16 +101,10 @@ Status Communicator::Run(RawOp op) {
   op.world_size = parts_.world_size;
   const int64_t bytes = op.count * SizeOf(op.dtype);
   const AlgorithmRow& algorithm = AlgorithmFor(op.collective, bytes, false);
-  auto operation = std::make_shared<RawOperation>(op, parts_.agreed.slice_elems,
+  auto operation = std::make_shared<RawOperation>(op, parts_.agreed.slice_elems, &algorithm,
                                                   schedules_.Get(algorithm, op.root));
   operation->name = std::string(Name(op.collective));
   operation->turn = user_turn_;
-  operation->text = {{"operation", operation->name},
-                     {"count", std::to_string(op.count)},
-                     {"datatype", std::string(Name(op.dtype))},
-                     {"op", std::string(Name(op.op))},
-                     {"root", std::to_string(op.root)},
-                     {"algorithm", algorithm.name}};
   engine_->SubmitAndHelp(operation);
   {
     std::lock_guard lock(mu_);
@@ -190,27 +184,6 @@ Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) const
   return Status();
 }
 
-OpText Communicator::TextOf(std::span<const SubmittedTensor> tensors, ReduceOp op, Scheme scheme,
-                            const AlgorithmRow& algorithm) const {
-  std::string names, specs;
-  int64_t elems = 0;
-  for (const SubmittedTensor& submitted : tensors) {
-    names += (names.empty() ? "" : ",") + submitted.tensor->name;
-    specs += (specs.empty() ? "" : ";") + submitted.tensor->codec.spec;
-    elems += submitted.tensor->elems;
-  }
-  return {{"operation", "all-reduce of tensors"},
-          {"tensors", names},
-          {"count", std::to_string(elems)},
-          {"datatype", std::string(Name(tensors[0].tensor->dtype))},
-          {"op", std::string(Name(op))},
-          {"spec", specs},
-          {"loss scale", fmt::format("{}", loss_scale_)},
-          {"step", step_open_ ? std::to_string(step_) : "none"},
-          {"scheme", std::string(Name(scheme))},
-          {"algorithm", algorithm.name}};
-}
-
 std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<SubmittedTensor> tensors,
                                                              ReduceOp op) {
   const Scheme scheme = SchemeOf(*tensors[0].tensor);
@@ -237,15 +210,16 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
                   .clock = clock_,
                   .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate},
       .slice_elems = parts_.agreed.slice_elems,
+      .algorithm = &algorithm,
       .schedule = schedules_.Get(algorithm, 0),
+      .loss_scale = loss_scale_,
+      .step = step_open_ ? std::to_string(step_) : "none",
       .transaction = parts_.agreed.transaction,
       .in_step = step_open_ && parts_.agreed.transaction};
-  OpText text = TextOf(tensors, op, scheme, algorithm);
   const std::string first = tensors[0].tensor->name;
   auto operation = std::make_shared<TensorOperation>(std::move(tensors), options);
   operation->name = "all-reduce of tensors";
   operation->tensor = first;
-  operation->text = std::move(text);
   operation->turn = user_turn_;
   std::lock_guard lock(mu_);
   totals_.last_algorithm = algorithm.name;
@@ -510,6 +484,7 @@ Status Communicator::LoadState(ConstBytes bytes) {
 std::string Communicator::StatsJson() {
   const DriverCounters counters =
       engine_->WithCore([](EngineCore& core) { return core.counters(); });
+  const int64_t control_bytes = parts_.control->sent_bytes();
   std::lock_guard lock(mu_);
   const Totals& t = totals_;
   return fmt::format(
@@ -517,15 +492,17 @@ std::string Communicator::StatsJson() {
       "\"encodes_per_elem\": {}, "
       "\"slice_elems\": {}, \"operations\": {}, \"raw_bytes\": {}, \"payload_bytes\": {}, "
       "\"sent_bytes\": {}, "
-      "\"sent_frames\": {}, \"received_bytes\": {}, \"staged_bytes\": {}, \"stale_frames\": {}, "
+      "\"sent_frames\": {}, \"framing_bytes\": {}, \"control_bytes\": {}, \"received_bytes\": {}, "
+      "\"staged_bytes\": {}, \"stale_frames\": {}, "
       "\"encode_ns\": {}, "
       "\"decode_ns\": {}, \"operation_ns\": {}, \"relerr\": {}, \"commits\": {}, \"skips\": {}, "
       "\"aborts\": {}}}",
       parts_.rank, parts_.world_size, JsonText(parts_.agreed.transport), JsonText(t.last_algorithm),
       t.encodes_per_elem, parts_.agreed.slice_elems, t.operations, t.raw_bytes, t.payload_bytes,
-      counters.sent_bytes, counters.sent_frames, counters.received_bytes, counters.staged_bytes,
-      counters.stale_frames, t.encode_ns, t.decode_ns, t.op_ns,
-      t.sum_p2 > 0 ? std::sqrt(t.sum_err2 / t.sum_p2) : 0.0, t.commits, t.skips, t.aborts);
+      counters.sent_bytes, counters.sent_frames, counters.framing_bytes, control_bytes,
+      counters.received_bytes, counters.staged_bytes, counters.stale_frames, t.encode_ns,
+      t.decode_ns, t.op_ns, t.sum_p2 > 0 ? std::sqrt(t.sum_err2 / t.sum_p2) : 0.0, t.commits,
+      t.skips, t.aborts);
 }
 
 std::string Communicator::LedgerJson() {

@@ -113,8 +113,6 @@ class Communicator final : private EngineListener {
   const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
   Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;
   std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op);
-  OpText TextOf(std::span<const SubmittedTensor> tensors, ReduceOp op, Scheme scheme,
-                const AlgorithmRow& algorithm) const;
   Status WaitForTurn(uint16_t turn);
   std::optional<TurnResult> ResultOf(uint16_t turn);
   TurnEnd MakeTurnEnd(bool no_wait) const;

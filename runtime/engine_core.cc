@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t kVerdictNs = 300'000'000;
 // A rank that left properly can have nothing more under way after this.
 constexpr int64_t kLeftNs = 1'000'000'000;
-// Texts of finished operations kept for the case that a peer disagrees about one later.
-constexpr size_t kKeptTexts = 64;
+// Finished operations kept for the case that a peer disagrees about one later.
+constexpr size_t kKeptOperations = 64;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
                            "End the step and run it again"));
   }
   operation->op_seq = ahead == 0 ? submitted_++ : submitted_later_++;
-  operation->signature = HashOpText(operation->text);
+  operation->signature = operation->Signature();
   if (queue_.empty()) last_move_ns_ = operation->submit_ns;
   Note({.kind = RecordKind::kSubmit,
         .turn = operation->turn,
@@ -203,8 +203,8 @@ void EngineCore::FinishSlice(size_t index) {
 void EngineCore::FinishOperation(Progress* progress) {
   Operation& operation = *progress->operation;
   nonfinite_ |= operation.stats.nonfinite > 0;
-  done_texts_.emplace_back(operation.op_seq, operation.text);
-  if (done_texts_.size() > kKeptTexts) done_texts_.erase(done_texts_.begin());
+  done_.push_back(progress->operation);
+  if (done_.size() > kKeptOperations) done_.pop_front();
   CompleteOperation(operation, Status());
   SkipDone();
 }
@@ -277,10 +277,10 @@ Status EngineCore::Locate(Status status, uint32_t op_seq) const {
 OpText EngineCore::OpTextOf(uint32_t op_seq) const {
   for (const Progress& progress : queue_) {
     if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq)
-      return progress.operation->text;
+      return progress.operation->Text();
   }
-  for (const auto& [seq, text] : done_texts_) {
-    if (seq == op_seq) return text;
+  for (const auto& operation : done_) {
+    if (operation->op_seq == op_seq) return operation->Text();
   }
   return {};
 }
@@ -541,7 +541,7 @@ bool EngineCore::MaybeEndTurn() {
   voted_ = nonfinite_ = false;
   std::fill(votes_.begin(), votes_.end(), std::nullopt);
   std::fill(heard_submitted_.begin(), heard_submitted_.end(), std::nullopt);
-  done_texts_.clear();
+  done_.clear();
   ++turn_;
   submitted_ = std::exchange(submitted_later_, 0);
   if (!ends_.empty() && options_.rank == 0) heard_submitted_[0] = submitted_;

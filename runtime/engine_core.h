@@ -77,7 +77,7 @@ class EngineCore final : private ControlSink {
   uint16_t turn() const { return turn_; }
   const Status& fatal() const { return fatal_; }
   bool idle() const { return queue_.empty() && ends_.empty() && !result_ && !revoked_; }
-  const DriverCounters& counters() const { return driver_.counters(); }
+  DriverCounters counters() const { return driver_.counters(); }
   void SetRecord(std::vector<SentMessage>* record) { driver_.SetRecord(record); }
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
@@ -140,8 +140,7 @@ class EngineCore final : private ControlSink {
   std::vector<ActiveSlice> active_;  // in order of admission
   std::vector<std::unique_ptr<SliceOp>>
       graveyard_;  // sources of cancelled sends, until the transport is quiet
-  std::vector<std::pair<uint32_t, OpText>>
-      done_texts_;  // of this turn's last operations, for mismatches
+  std::deque<std::shared_ptr<Operation>> done_;  // this turn's last ones, for mismatches
   std::deque<TurnEnd> ends_;
   uint16_t turn_ = 0;
   uint32_t submitted_ = 0;        // in turn_

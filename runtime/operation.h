@@ -27,6 +27,11 @@ class Operation {
  public:
   virtual ~Operation() = default;
 
+  // What the ranks must agree on. Made only when they do not, so it may be slow.
+  virtual OpText Text() const = 0;
+  // Equal on two ranks if and only if (but for a collision) their texts are.
+  virtual uint64_t Signature() const { return HashOpText(Text()); }
+
   // Called once by the engine, before anything of the operation is admitted and after the turn
   // before it has ended: state that the vote may flip is looked at here, not at submission.
   virtual Status Prepare() { return Status(); }
@@ -42,8 +47,7 @@ class Operation {
   // Set by the submitter.
   std::string name;    // "all-reduce"
   std::string tensor;  // first registered tensor, for error texts
-  OpText text;
-  uint16_t turn = 0;  // of the step it was submitted in
+  uint16_t turn = 0;   // of the step it was submitted in
   // Set by the engine at submission.
   uint32_t op_seq = 0;
   uint64_t signature = 0;

@@ -1,13 +1,37 @@
 #include "runtime/operations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "base/hash.h"
 #include "collectives/schemes/linear/linear_slice.h"
 #include "collectives/schemes/two_shot/two_shot_slice.h"
 
 namespace gradwire {
+
+OpText RawOperation::Text() const {
+  return {{"operation", std::string(Name(op_.collective))},
+          {"count", std::to_string(op_.count)},
+          {"datatype", std::string(Name(op_.dtype))},
+          {"op", std::string(Name(op_.op))},
+          {"root", std::to_string(op_.root)},
+          {"algorithm", algorithm_->name}};
+}
+
+// The same fields as numbers: small operations are made of little else.
+uint64_t RawOperation::Signature() const {
+  return Hasher()
+      .Add(op_.collective)
+      .Add(op_.count)
+      .Add(op_.dtype)
+      .Add(op_.op)
+      .Add(op_.root)
+      .Add(schedule_->schedule.hash)
+      .digest();
+}
 
 int64_t RawOperation::slices() const {
   // A collective of no elements still runs once: it orders the ranks, and all of them check its
@@ -23,6 +47,26 @@ StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
 
 TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options)
     : tensors_(std::move(tensors)), options_(options) {}
+
+OpText TensorOperation::Text() const {
+  std::string names, specs;
+  int64_t elems = 0;
+  for (const SubmittedTensor& submitted : tensors_) {
+    names += (names.empty() ? "" : ",") + submitted.tensor->name;
+    specs += (specs.empty() ? "" : ";") + submitted.tensor->codec.spec;
+    elems += submitted.tensor->elems;
+  }
+  return {{"operation", "all-reduce of tensors"},
+          {"tensors", names},
+          {"count", std::to_string(elems)},
+          {"datatype", std::string(Name(tensors_[0].tensor->dtype))},
+          {"op", std::string(Name(options_.op))},
+          {"spec", specs},
+          {"loss scale", fmt::format("{}", options_.loss_scale)},
+          {"step", options_.step},
+          {"scheme", options_.scheme == Scheme::kTwoShot ? "two_shot" : "linear"},
+          {"algorithm", options_.algorithm->name}};
+}
 
 Status TensorOperation::Prepare() {
   for (const SubmittedTensor& submitted : tensors_) {
@@ -60,7 +104,8 @@ std::unique_ptr<RawOperation> TensorOperation::AsRaw() const {
                     .rank = options_.context.rank,
                     .world_size = options_.context.world_size,
                     .count_nonfinite = options_.context.count_nonfinite};
-  return std::make_unique<RawOperation>(op, options_.slice_elems, options_.schedule);
+  return std::make_unique<RawOperation>(op, options_.slice_elems, options_.algorithm,
+                                        options_.schedule);
 }
 
 int64_t TensorOperation::slices() const {

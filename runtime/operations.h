@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/schemes/part.h"
@@ -14,11 +15,18 @@
 
 namespace gradwire {
 
-// An exact collective. `schedule` outlives the operation.
+// An exact collective. `algorithm` and its `schedule` outlive the operation.
 class RawOperation final : public Operation {
  public:
-  RawOperation(const RawOp& op, int64_t slice_elems, const PreparedSchedule* schedule)
-      : op_(op), per_slice_(RawSliceElems(op, slice_elems)), schedule_(schedule) {}
+  RawOperation(const RawOp& op, int64_t slice_elems, const AlgorithmRow* algorithm,
+               const PreparedSchedule* schedule)
+      : op_(op),
+        per_slice_(RawSliceElems(op, slice_elems)),
+        algorithm_(algorithm),
+        schedule_(schedule) {}
+
+  OpText Text() const override;
+  uint64_t Signature() const override;
 
   int64_t slices() const override;
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
@@ -26,6 +34,7 @@ class RawOperation final : public Operation {
  private:
   const RawOp op_;
   const int64_t per_slice_;
+  const AlgorithmRow* const algorithm_;
   const PreparedSchedule* const schedule_;
 };
 
@@ -47,12 +56,16 @@ class TensorOperation final : public Operation {
     ReduceOp op = ReduceOp::kSum;
     PartContext context;
     int64_t slice_elems = 0;
+    const AlgorithmRow* algorithm = nullptr;  // outlives the operation, as does its schedule
     const PreparedSchedule* schedule = nullptr;
+    float loss_scale = 1.0f;
+    std::string step;  // as in the text: its number, or "none" outside
     bool transaction = true;
     bool in_step = false;  // otherwise the residuals are committed on completion
   };
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
 
+  OpText Text() const override;
   Status Prepare() override;
   int64_t slices() const override;
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
