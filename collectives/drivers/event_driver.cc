@@ -371,9 +371,19 @@ bool EventDriver::ComputeOnce() {
   return true;
 }
 
+// A run that failed ends at once: what it still awaits may never be sent.
+void EventDriver::Withdraw(int slot) {
+  transport_->Cancel(slots_[slot]->spec.key.op_seq);
+  for (PeerState& peer : peers_) {
+    if (!peer.sends.empty() && peer.sends.front().slot == slot) peer.sealed = false;
+    std::erase_if(peer.sends, [slot](const PendingSend& s) { return s.slot == slot; });
+  }
+}
+
 void EventDriver::Collect(int slot) {
   Run& run = *slots_[slot];
-  if (!run.live || !run.executor->done()) return;
+  if (!run.live || !(run.executor->done() || run.executor->failed())) return;
+  if (run.executor->failed()) Withdraw(slot);
   finished_.push_back({run.spec.key, run.executor->status()});
   run.live = false;
   std::erase(active_, slot);

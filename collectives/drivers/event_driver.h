@@ -174,6 +174,7 @@ class EventDriver : public Sink {
   bool OfferFragments(int peer, PendingSend* pending, bool* full);
   bool ComputeOnce();
   void Collect(int slot);
+  void Withdraw(int slot);
   void Fail(int peer, const RunKey& key, Status status);
   FrameHeader HeaderFor(const Run& run, int32_t message) const;
 

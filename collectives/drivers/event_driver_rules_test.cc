@@ -1,0 +1,172 @@
+// What the event driver refuses: damaged, forged, repeated and mismatching frames.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "collectives/drivers/driver_ends.h"
+#include "transports/frame/frame.h"
+
+namespace gradwire {
+namespace {
+
+TEST(EventDriverRules, ADamagedFrameIsAnErrorWhereverItIs) {
+  DriverCase c = {
+      .row = &Row(Collective::kAllReduce, "ring"), .n = 3, .elems = 100, .faulty = true};
+  for (int64_t at = 0; at < 12; ++at) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      c.plan = {.corrupt_at = at};
+      c.seed = seed;
+      SCOPED_TRACE(c.ToString());
+      Ends ends(c);
+      for (int rank = 0; rank < c.n; ++rank) ends.Start(rank);
+      ends.PollUntilStill();
+      for (int rank = 0; rank < c.n; ++rank) {
+        const std::optional<ProtocolError> error = ends[rank].driver->TakeProtocolError();
+        ASSERT_TRUE(error.has_value()) << "rank " << rank;
+        // A bit of `job` or `epoch` cannot pass for a stale frame: the checksum is looked at first.
+        EXPECT_EQ(error->status.code(), gwDataCorrupt) << error->status.ToString();
+        EXPECT_EQ(error->peer, (rank + c.n - 1) % c.n);
+      }
+    }
+  }
+}
+
+// Rank 1 of two, which gets frames made by hand in the name of rank 0.
+class HandMadeFrames : public testing::Test {
+ protected:
+  HandMadeFrames()
+      : ends_(DriverCase{.row = &Row(Collective::kAllReduce, "direct"), .n = 2, .elems = 64}) {
+    for (const Step& step : ends_[0].schedule->schedule.steps) {
+      if (step.kind == StepKind::kSend) messages_.push_back(step.message);
+    }
+    payload_.resize(256);
+  }
+
+  EventDriver& driver() { return *ends_[1].driver; }
+
+  // Message 0 of the reduce-scatter half: 32 elements, whole.
+  FrameHeader Header() {
+    return {.src = 0,
+            .job = kJob,
+            .message = static_cast<uint32_t>(messages_[0]),
+            .message_bytes = 256,
+            .fragment_bytes = 256,
+            .signature = kSignature};
+  }
+  void Arrive(FrameHeader header, int peer = 0) {
+    const ConstBytes fragment = {payload_.data(), header.fragment_bytes};
+    SealFrame(&header, fragment);
+    driver().OnFragment(peer, header, fragment);
+  }
+  void ExpectError(gwResult_t code) {
+    const std::optional<ProtocolError> error = driver().TakeProtocolError();
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->status.code(), code) << error->status.ToString();
+    EXPECT_EQ(error->peer, 0);
+    EXPECT_EQ(error->status.detail().rank, 1);
+  }
+
+  Ends ends_;
+  std::vector<int32_t> messages_;
+  std::vector<std::byte> payload_;
+};
+
+TEST_F(HandMadeFrames, AnotherSignatureIsAMismatch) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  header.signature ^= 1;
+  Arrive(header);
+  ExpectError(gwMismatch);
+}
+
+TEST_F(HandMadeFrames, AnotherSignatureThatCameEarlyIsAMismatch) {
+  FrameHeader header = Header();
+  header.signature ^= 1;
+  Arrive(header);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  ends_.Start(1);
+  ExpectError(gwMismatch);
+}
+
+TEST_F(HandMadeFrames, AnUnknownMessageIsCorrupt) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  header.message = 1000;
+  Arrive(header);
+  ExpectError(gwDataCorrupt);
+}
+
+TEST_F(HandMadeFrames, AnotherSizeIsCorrupt) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  header.message_bytes = 512;
+  Arrive(header);
+  ExpectError(gwDataCorrupt);
+}
+
+TEST_F(HandMadeFrames, AGapIsCorrupt) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  header.offset = 64;
+  header.fragment_bytes = 192;
+  Arrive(header);
+  ExpectError(gwDataCorrupt);
+}
+
+TEST_F(HandMadeFrames, ARepeatIsCorrupt) {
+  ends_.Start(1);
+  Arrive(Header());
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  Arrive(Header());
+  ExpectError(gwDataCorrupt);
+}
+
+TEST_F(HandMadeFrames, AFrameInAnothersNameIsCorrupt) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  header.src = 1;
+  Arrive(header);
+  ExpectError(gwDataCorrupt);
+}
+
+TEST_F(HandMadeFrames, AFrameForACompleteOperationIsAMismatch) {
+  driver().SetCompletedBelow(3);
+  FrameHeader header = Header();
+  header.op_seq = 2;
+  Arrive(header);
+  ExpectError(gwMismatch);
+}
+
+TEST_F(HandMadeFrames, OldTurnsAreDroppedNextOnesKeptOthersRefused) {
+  driver().BeginTurn(0);
+  FrameHeader header = Header();
+  header.turn = 0xffff;  // the one before 0
+  Arrive(header);
+  EXPECT_EQ(driver().counters().stale_frames, 1);
+  header.turn = 1;
+  Arrive(header);
+  EXPECT_EQ(driver().counters().staged_bytes, 256);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  header.turn = 2;
+  Arrive(header);
+  ExpectError(gwDataCorrupt);
+  // What was kept belongs to the turn that begins: it is consumed, so its repeat is refused.
+  driver().BeginTurn(1);
+  ends_.Start(1);
+  header.turn = 1;
+  Arrive(header);
+  ExpectError(gwDataCorrupt);
+}
+
+TEST_F(HandMadeFrames, WhatRunsTooFarAheadIsAMismatch) {
+  FrameHeader header = Header();
+  const int64_t limit = 2 * 4 * kMaxMessageBytes + (1 << 20);
+  for (int64_t kept = 0; kept + 256 <= limit; kept += 256, ++header.op_seq) Arrive(header);
+  ASSERT_FALSE(driver().TakeProtocolError().has_value());
+  Arrive(header);
+  ExpectError(gwMismatch);
+}
+
+}  // namespace
+}  // namespace gradwire
