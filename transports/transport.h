@@ -83,6 +83,10 @@ class Transport {
   // From any thread: ends a Wait, or makes the next one return at once.
   virtual void Wake() = 0;
 
+  // Bytes put around the frames accepted so far by this transport and, as far as it knows, by the
+  // library below it: prefixes, padding, headers. What frames themselves have is not counted.
+  virtual int64_t framing_bytes() const { return 0; }
+
   // Drops what is queued for this collective operation; its tokens complete within the abort bound.
   // Frames with kFramePointToPoint count on their own and are left alone.
   virtual void Cancel(uint32_t op_seq) = 0;

@@ -49,7 +49,8 @@ struct SentMessage {
 };
 
 struct DriverCounters {
-  int64_t sent_bytes = 0;  // headers included
+  int64_t sent_bytes = 0;     // frames, headers included
+  int64_t framing_bytes = 0;  // what the transport put around them, see Transport
   int64_t sent_frames = 0;
   int64_t received_bytes = 0;
   int64_t stale_frames = 0;
@@ -103,7 +104,11 @@ class EventDriver : public Sink {
   // All operations of this turn below `op_seq` are complete here: a frame for one is a mismatch.
   void SetCompletedBelow(uint32_t op_seq) { completed_below_ = op_seq; }
 
-  const DriverCounters& counters() const { return counters_; }
+  DriverCounters counters() const {
+    DriverCounters counters = counters_;
+    counters.framing_bytes = transport_->framing_bytes();
+    return counters;
+  }
   // What the oldest run waits for: "sent 7 of 8, waits for peer 3 message 5"; empty: nothing is
   // running.
   std::string DescribeWaiting() const;

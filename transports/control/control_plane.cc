@@ -100,6 +100,11 @@ void ControlPlane::SetProgress(const ControlProgress& progress) {
   node_.SetProgress(progress);
 }
 
+int64_t ControlPlane::sent_bytes() {
+  std::lock_guard lock(mutex_);
+  return links_->sent_bytes();
+}
+
 void ControlPlane::SetEpoch(uint32_t epoch) {
   std::lock_guard lock(mutex_);
   node_.SetEpoch(epoch);

@@ -49,6 +49,9 @@ class ControlPlane : public ControlChannel {
   void SetEpoch(uint32_t epoch) override;
   int Poll(ControlSink* sink) override;
 
+  // Of all messages sent so far, relayed ones included.
+  int64_t sent_bytes();
+
   // Leaves in peace: tells the others that this rank is finished and waits until they know. Rank 0
   // is the hub, so it waits until everybody else has left (or is lost). gwTimeout names who has
   // not; the word is given all the same, and Shutdown is right next.

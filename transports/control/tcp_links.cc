@@ -99,6 +99,7 @@ void TcpLinks::Send(int peer, const std::string& wire) {
     Wake();  // the next Poll reports it
     return;
   }
+  sent_bytes_ += static_cast<int64_t>(wire.size());
   link->out += wire;
   Flush(link);
 }

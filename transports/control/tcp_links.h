@@ -37,6 +37,9 @@ class TcpLinks : public ControlLinks {
   // Sends what still fits and closes; never blocks. Not during a Wait.
   void CloseAll();
 
+  // Of all messages sent so far.
+  int64_t sent_bytes() const { return sent_bytes_; }
+
   // Until Poll may have work, Wake, or the time has passed. -1: no bound.
   void Wait(int timeout_ms);
   void Wake();
@@ -65,6 +68,7 @@ class TcpLinks : public ControlLinks {
   UniqueFd epoll_, wake_;
   std::vector<Link> links_;
   std::vector<std::byte> buffer_;
+  int64_t sent_bytes_ = 0;
 };
 
 }  // namespace gradwire

@@ -28,6 +28,7 @@ class FaultyTransport final : public Transport {
   int Progress(Sink* sink) override;
   Status Wait(int64_t timeout_ns) override;
   void Wake() override { inner_->Wake(); }
+  int64_t framing_bytes() const override { return inner_->framing_bytes(); }
   void Cancel(uint32_t op_seq) override;
 
  private:

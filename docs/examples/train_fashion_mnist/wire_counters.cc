@@ -23,7 +23,10 @@ double ReadCounter(const std::string& interface, const char* name) {
 
 WireBytes ReadWireBytes(const Communicator& comm, const std::string& interface) {
   WireBytes bytes;
-  bytes.transport = nlohmann::json::parse(comm.Stats()).at("sent_bytes").get<double>();
+  const auto stats = nlohmann::json::parse(comm.Stats());
+  for (const char* part : {"sent_bytes", "framing_bytes", "control_bytes"}) {
+    bytes.transport += stats.at(part).get<double>();
+  }
   if (!interface.empty()) {
     bytes.interface = ReadCounter(interface, "tx_bytes") -
                       kHeaderBytesPerPacket * ReadCounter(interface, "tx_packets");
