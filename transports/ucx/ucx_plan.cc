@@ -1,0 +1,184 @@
+#include "transports/ucx/ucx_plan.h"
+
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/clock.h"
+#include "transports/ucx/ucx_wire.h"
+
+namespace gradwire {
+namespace {
+
+// Shared memory: a segment per fragment, read where it lies; at 66 KiB UCX 1.13 hangs, 32 KiB is as
+// fast as the largest. TCP: the largest that fits the receive segment's default of 64 KiB.
+constexpr int32_t kSharedFragmentBytes = 32 << 10;
+constexpr int32_t kTcpFragmentBytes = 63 << 10;
+constexpr int32_t kLargestFragmentBytes = 65280;
+// Fits the default segment (8256 bytes) of whatever else there is.
+constexpr int32_t kOtherFragmentBytes = 7936;
+
+// UCX takes 512 receive segments at once (17 MB a rank, and a container's /dev/shm has 64 MB in
+// all). Its receive queue has 64 places.
+constexpr int kReceiveSegments = 96;
+
+constexpr std::array<std::string_view, 6> kSharedNames = {"posix", "sysv", "sm",
+                                                          "shm",   "mm",   "xpmem"};
+// Moves data only beside another transport.
+constexpr std::array<std::string_view, 4> kCompanions = {"self", "cma", "knem", "loopback"};
+
+template <size_t n>
+bool Contains(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+struct TlsKinds {
+  bool shared = false, tcp = false, other = false;
+};
+
+TlsKinds Classify(std::string_view tls) {
+  TlsKinds kinds;
+  if (tls.starts_with('^')) return {.shared = true, .tcp = true, .other = true};
+  while (!tls.empty()) {
+    const size_t comma = std::min(tls.find(','), tls.size());
+    const std::string_view name = tls.substr(0, std::min(tls.find(':'), comma));
+    if (Contains(kSharedNames, name)) {
+      kinds.shared = true;
+    } else if (name == "tcp") {
+      kinds.tcp = true;
+    } else if (!Contains(kCompanions, name)) {
+      kinds.other = true;
+    }
+    tls.remove_prefix(std::min(comma + 1, tls.size()));
+  }
+  return kinds;
+}
+
+std::string_view Value(std::string_view printed, std::string_view key) {
+  for (size_t at = printed.find(key); at != printed.npos; at = printed.find(key, at + 1)) {
+    if (at > 0 && printed[at - 1] != '\n') continue;
+    const std::string_view rest = printed.substr(at + key.size());
+    return rest.substr(0, rest.find('\n'));
+  }
+  return "all";
+}
+
+std::string Milliseconds(int64_t ns) {
+  return fmt::format("{}ms", std::max<int64_t>(ns / kNsPerMs, 1));
+}
+
+// Bridges of containers and virtual machines carry no two hosts' ranks, yet UCX likes them.
+bool CarriesRanks(const std::string& interface) {
+  return !interface.starts_with("docker") && !interface.starts_with("virbr");
+}
+
+Status PlanDevices(const TransportOptions& options, const UcxUserSettings& user,
+                   std::span<const std::string> interfaces, UcxPlan* plan) {
+  if (user.net_devices != "all") return Status::Ok();
+  std::vector<std::string> devices;
+  if (!options.interface.empty()) {
+    // "mlx5_0:1" is a device of UCX and no interface of the system.
+    const bool known =
+        options.interface.find(':') != std::string::npos ||
+        std::find(interfaces.begin(), interfaces.end(), options.interface) != interfaces.end();
+    if (!known) {
+      return Status(gwTransportUnavailable,
+                    fmt::format("ucx: there is no network interface '{}' that is up and has an "
+                                "address",
+                                options.interface),
+                    fmt::format("choose one of {}", fmt::join(interfaces, ", ")));
+    }
+    devices.push_back(options.interface);
+  } else if (!options.all_ranks_on_host) {
+    // Loopback looks reachable to UCX when the other host is a network namespace of this one.
+    for (const std::string& name : interfaces) {
+      if (name != "lo" && CarriesRanks(name)) devices.push_back(name);
+    }
+  }
+  if (!devices.empty()) {
+    plan->settings.emplace_back("NET_DEVICES", fmt::format("{}", fmt::join(devices, ",")));
+  }
+  return Status::Ok();
+}
+
+Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
+  if (asked < 0 || asked > kLargestFragmentBytes || asked % 64 != 0) {
+    return Status(gwInvalidArgument, fmt::format("ucx: fragments of {} bytes", asked),
+                  fmt::format("a multiple of 64, at most {}", kLargestFragmentBytes));
+  }
+  const int32_t usual = kinds.other    ? kOtherFragmentBytes
+                        : kinds.shared ? kSharedFragmentBytes
+                                       : kTcpFragmentBytes;
+  plan->fragment_bytes = asked > 0 ? asked : usual;
+  plan->fragments_in_flight = plan->fabric == UcxFabric::kTcp ? 4 : 8;
+  // A fragment that needs two segments would be put together in memory that UCX allocates for it.
+  const int32_t segment = plan->fragment_bytes + kUcxSegmentOverheadBytes;
+  if (kinds.shared) {
+    plan->settings.emplace_back("MM_SEG_SIZE", fmt::format("{}", std::max(segment, 8256)));
+    plan->settings.emplace_back("MM_RX_BUFS_GROW", fmt::format("{}", kReceiveSegments));
+    // Else no shared memory where endpoints report dead peers: UCX goes over TCP without a word.
+    plan->settings.emplace_back("MM_ERROR_HANDLING", "y");
+  }
+  if (kinds.tcp) {
+    plan->settings.emplace_back("TX_SEG_SIZE", fmt::format("{}", 64 << 10));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+UcxUserSettings ParseUcxSettings(std::string_view printed) {
+  return {.tls = std::string(Value(printed, "UCX_TLS=")),
+          .net_devices = std::string(Value(printed, "UCX_NET_DEVICES="))};
+}
+
+StatusOr<UcxPlan> PlanUcx(const TransportOptions& options, const UcxUserSettings& user,
+                          std::span<const std::string> interfaces) {
+  UcxPlan plan;
+  const bool users_choice = user.tls != "all";
+  plan.tls = users_choice ? user.tls : options.all_ranks_on_host ? "posix,self" : "tcp,self";
+  const TlsKinds kinds = Classify(plan.tls);
+  const bool one_host_only = kinds.shared && !kinds.tcp && !kinds.other;
+  if (one_host_only && !options.all_ranks_on_host) {
+    return Status(
+        gwTransportUnavailable,
+        fmt::format("ucx: UCX_TLS={} is shared memory, and not all ranks are on this host",
+                    plan.tls),
+        "unset UCX_TLS, or add tcp");
+  }
+  const bool tcp_only = kinds.tcp && !kinds.shared && !kinds.other;
+  plan.fabric = one_host_only ? UcxFabric::kShared : tcp_only ? UcxFabric::kTcp : UcxFabric::kOther;
+  if (!users_choice) plan.settings.emplace_back("TLS", plan.tls);
+  // Rendezvous collapses on a shaped link, and its receiver cannot consume in place.
+  plan.settings.emplace_back("RNDV_THRESH", "inf");
+  GW_RETURN_IF_ERROR(PlanFragments(options.fragment_bytes, kinds, &plan));
+  if (!one_host_only) GW_RETURN_IF_ERROR(PlanDevices(options, user, interfaces, &plan));
+  if (options.death_timeout_ns > 0) {
+    // Silence is noticed one interval after it was looked for.
+    plan.settings.emplace_back("KEEPALIVE_INTERVAL", Milliseconds(options.death_timeout_ns / 2));
+  }
+  return plan;
+}
+
+std::vector<std::string> UsableInterfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  std::set<std::string> others, loopbacks;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const bool up = (entry->ifa_flags & IFF_UP) != 0;
+    const bool ip = entry->ifa_addr != nullptr && (entry->ifa_addr->sa_family == AF_INET ||
+                                                   entry->ifa_addr->sa_family == AF_INET6);
+    if (!up || !ip) continue;
+    ((entry->ifa_flags & IFF_LOOPBACK) != 0 ? loopbacks : others).insert(entry->ifa_name);
+  }
+  freeifaddrs(list);
+  std::vector<std::string> names(others.begin(), others.end());
+  names.insert(names.end(), loopbacks.begin(), loopbacks.end());
+  return names;
+}
+
+}  // namespace gradwire

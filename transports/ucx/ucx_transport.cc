@@ -1,0 +1,167 @@
+#include "transports/ucx/ucx_transport.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+#include "base/clock.h"
+#include "transports/ucx/ucx_address.h"
+#include "transports/ucx/ucx_receiver.h"
+#include "transports/ucx/ucx_sender.h"
+#include "transports/ucx/ucx_worker.h"
+
+namespace gradwire {
+namespace {
+
+// Rounds of one Progress: enough to get past UCX's own messages, few enough that the driver can
+// post its next fragments soon.
+constexpr int kRounds = 4;
+
+class UcxTransport final : public Transport {
+ public:
+  UcxTransport(std::unique_ptr<UcxWorker> worker, const TransportOptions& options)
+      : worker_(std::move(worker)),
+        rank_(options.rank),
+        world_size_(options.world_size),
+        receiver_(*worker_, SteadyClock(), options.world_size),
+        sender_(*worker_, options.rank, options.world_size) {
+    caps_ = {.max_fragment_bytes = worker_->plan.fragment_bytes,
+             .fragments_in_flight = worker_->plan.fragments_in_flight,
+             .detects_peer_death = worker_->plan.fabric == UcxFabric::kTcp,
+             .accepted_is_visible = worker_->plan.fabric == UcxFabric::kShared,
+             .within_host = worker_->plan.fabric == UcxFabric::kShared};
+  }
+
+  ~UcxTransport() override {
+    receiver_.SetSink(nullptr);
+    sender_.Shutdown(SteadyClock());
+    worker_->Close();
+    if (wake_fd_ >= 0) close(wake_fd_);
+  }
+
+  Status Start() {
+    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) return Status(gwSystemError, "ucx: no event descriptor could be made");
+    GW_RETURN_IF_ERROR(sender_.Start());
+    return receiver_.Start();
+  }
+
+  const TransportCaps& caps() const override { return caps_; }
+  std::string address() const override { return EncodeUcxAddress(Own()); }
+
+  Status Connect(std::span<const std::string> addresses) override {
+    if (static_cast<int>(addresses.size()) != world_size_) {
+      return Status(gwInvalidArgument,
+                    fmt::format("ucx: {} addresses for {} ranks", addresses.size(), world_size_));
+    }
+    std::vector<std::string> workers;
+    const UcxAddress own = Own();
+    for (int rank = 0; rank < world_size_; ++rank) {
+      StatusOr<UcxAddress> theirs = DecodeUcxAddress(addresses[rank]);
+      if (!theirs.ok()) return Status(theirs.status()).WithPeer(rank);
+      GW_RETURN_IF_ERROR(CheckUcxPeer(own, *theirs, rank));
+      workers.push_back(std::move(theirs->worker));
+    }
+    sender_.SetAddresses(std::move(workers));
+    // One endpoint now, so that a set-up that cannot work fails here and not in the first
+    // operation.
+    return world_size_ == 1 ? Status::Ok() : sender_.Open((rank_ + 1) % world_size_);
+  }
+
+  SendOutcome TrySend(int peer, const FrameHeader& header, ConstBytes fragment,
+                      SendToken token) override {
+    assert(peer != rank_ && fragment.size <= caps_.max_fragment_bytes);
+    return sender_.TrySend(peer, header, fragment, token);
+  }
+
+  int64_t framing_bytes() const override { return sender_.framing_bytes(); }
+
+  int Progress(Sink* sink) override {
+    receiver_.SetSink(sink);
+    int fragments = 0;
+    for (int round = 0; round < kRounds && fragments == 0; ++round) {
+      if (worker_->api->ucp_worker_progress(worker_->worker) == 0) break;
+      fragments = receiver_.TakeCount();
+    }
+    receiver_.SetSink(nullptr);
+    WatchNewPeers();
+    sender_.CloseLost();
+    return fragments + sender_.Report(sink);
+  }
+
+  Status Wait(int64_t timeout_ns) override {
+    if (sender_.HasReports()) return Status::Ok();
+    const ucs_status_t armed = worker_->api->ucp_worker_arm(worker_->worker);
+    if (armed == UCS_ERR_BUSY) return Status::Ok();  // something came in between
+    if (armed != UCS_OK) return UcxError(*worker_->api, gwSystemError, "arming its events", armed);
+    pollfd fds[] = {{worker_->event_fd, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+    const int64_t ns = std::max<int64_t>(timeout_ns, 0);
+    const timespec timeout = {static_cast<time_t>(ns / kNsPerSecond),
+                              static_cast<long>(ns % kNsPerSecond)};
+    if (ppoll(fds, 2, &timeout, nullptr) < 0 && errno != EINTR) {
+      return Status(gwSystemError, fmt::format("ucx: poll: errno {}", errno));
+    }
+    uint64_t wakes = 0;
+    if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0 && errno != EAGAIN) {
+      return Status(gwSystemError, fmt::format("ucx: its wake-up descriptor: errno {}", errno));
+    }
+    return Status::Ok();
+  }
+
+  void Wake() override {
+    const uint64_t one = 1;
+    // It fails only where 2^64 - 1 wakes are pending, which is awake enough.
+    [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+  }
+
+  void Cancel(uint32_t op_seq) override { sender_.Cancel(op_seq); }
+
+ private:
+  UcxAddress Own() const {
+    return {.fabric = worker_->plan.fabric,
+            .rank = rank_,
+            .fragment_bytes = worker_->plan.fragment_bytes,
+            .major = worker_->api->major,
+            .minor = worker_->api->minor,
+            .worker = worker_->address};
+  }
+
+  // A peer that only ever sends to us has no endpoint here whose error would tell of its death.
+  void WatchNewPeers() {
+    for (const int peer : receiver_.new_peers()) {
+      if (caps_.detects_peer_death) sender_.Watch(peer);
+    }
+    receiver_.new_peers().clear();
+  }
+
+  const std::unique_ptr<UcxWorker> worker_;
+  const int rank_, world_size_;
+  TransportCaps caps_;
+  UcxReceiver receiver_;
+  UcxSender sender_;
+  int wake_fd_ = -1;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const TransportOptions& options) {
+  const bool in_range = options.world_size >= 1 && options.world_size <= 65535 &&
+                        options.rank >= 0 && options.rank < options.world_size;
+  if (!in_range) {
+    return Status(gwInvalidArgument,
+                  fmt::format("ucx: rank {} of {}", options.rank, options.world_size));
+  }
+  StatusOr<std::unique_ptr<UcxWorker>> worker = UcxWorker::Open(options);
+  if (!worker.ok()) return worker.status();
+  auto transport = std::make_unique<UcxTransport>(std::move(*worker), options);
+  GW_RETURN_IF_ERROR(transport->Start());
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace gradwire
