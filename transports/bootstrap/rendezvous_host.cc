@@ -109,6 +109,7 @@ void RendezvousHost::OnProof(int conn, const ControlMessage& message, int64_t no
 }
 
 void RendezvousHost::Admit(int conn) {
+  if (!status_.ok()) return Tell(conn);
   Guest& guest = guests_.at(conn);
   if (const Status job = JobMismatch(guest.host_hello, guest.hello); !job.ok()) {
     return Refuse(conn, job);
@@ -189,18 +190,28 @@ void RendezvousHost::Lost(int conn, const std::string& how) {
       fmt::format("rank {} at {} was lost during the start: {}", rank, guest.from, how);
   guests_.erase(conn);
   if (rank >= 0) conn_of_[rank] = -1;
+  ++told_;
   wires_->Close(conn);
   Fail(Status(gwPeerLost, ErrorDetail{.message = text, .op = "start", .rank = 0, .peer = rank}));
 }
 
+// The connection is forgotten with it.
+void RendezvousHost::Tell(int conn) {
+  ++told_;
+  wires_->Send(conn, EncodeRefusal(options_.me, status_, true));
+  wires_->Close(conn);
+  guests_.erase(conn);
+  done_ = done_ || told_ >= options_.me.world_size - 1;
+}
+
 void RendezvousHost::Fail(const Status& why) {
-  if (std::exchange(done_, true)) return;
+  if (done_ || !status_.ok()) return;
   status_ = why;
-  for (const auto& [conn, guest] : guests_) {
-    if (!IsStranger(guest)) wires_->Send(conn, EncodeRefusal(options_.me, why, true));
-    wires_->Close(conn);
+  for (auto it = guests_.begin(); it != guests_.end();) {
+    const auto here = it++;
+    if (!IsStranger(here->second)) Tell(here->first);
   }
-  guests_.clear();
+  done_ = told_ >= options_.me.world_size - 1;
 }
 
 Status RendezvousHost::Late() const {
@@ -226,7 +237,9 @@ Status RendezvousHost::Late() const {
 
 void RendezvousHost::Tick(int64_t now_ns) {
   if (done_) return;
-  if (now_ns >= options_.start_ns + options_.timeout_ns) return Fail(Late());
+  if (!status_.ok() && linger_until_ns_ == 0) linger_until_ns_ = now_ns + options_.linger_ns;
+  if (!status_.ok() && now_ns >= linger_until_ns_) done_ = true;
+  if (status_.ok() && now_ns >= options_.start_ns + options_.timeout_ns) Fail(Late());
   for (auto it = guests_.begin(); it != guests_.end();) {
     const auto here = it++;
     const bool late = now_ns - here->second.since_ns >= options_.hello_timeout_ns;
@@ -235,7 +248,7 @@ void RendezvousHost::Tick(int64_t now_ns) {
 }
 
 int64_t RendezvousHost::NextNs() const {
-  int64_t next = options_.start_ns + options_.timeout_ns;
+  int64_t next = status_.ok() ? options_.start_ns + options_.timeout_ns : linger_until_ns_;
   for (const auto& [conn, guest] : guests_) {
     if (IsStranger(guest)) next = std::min(next, guest.since_ns + options_.hello_timeout_ns);
   }

@@ -29,7 +29,8 @@ struct RendezvousHostOptions {
   int64_t start_ns = 0;
   int64_t timeout_ns = 60'000'000'000;  // for all ranks to be there
   int64_t hello_timeout_ns = 5'000'000'000;
-  int max_strangers = 64;  // connections without proof; one more pushes the oldest out
+  int64_t linger_ns = 500'000'000;  // after a failure, to tell ranks that call only now
+  int max_strangers = 64;           // connections without proof; one more pushes the oldest out
 };
 
 // What the state machine does to its connections.
@@ -53,10 +54,11 @@ class RendezvousHost {
   // At NextNs at the latest.
   void Tick(int64_t now_ns);
   int64_t NextNs() const;
-  // Ends the start on all ranks that have joined, with `why`.
+  // Ends the start with `why`, which all ranks that have joined are told, and those that call while
+  // it lingers.
   void Fail(const Status& why);
 
-  bool done() const { return done_; }  // one way or the other
+  bool done() const { return done_; }  // one way or the other, and everybody was told who could be
   const Status& status() const { return status_; }
   // Connections that never proved anything, or belonged to another job.
   int64_t rejected() const { return rejected_; }
@@ -92,6 +94,7 @@ class RendezvousHost {
   void OnBlob(int conn, const ControlMessage& message);
   void OnReady(int conn);
   void Lost(int conn, const std::string& how);
+  void Tell(int conn);
   void SendRoster();
   Status Late() const;
   bool All(Phase phase) const;
@@ -102,6 +105,8 @@ class RendezvousHost {
   std::vector<int> conn_of_;  // by rank, -1: not joined
   Roster roster_;
   int64_t rejected_ = 0;
+  int told_ = 0;                 // guests that know of the failure, or are gone
+  int64_t linger_until_ns_ = 0;  // 0: the first Tick after the failure sets it
   bool done_ = false;
   Status status_;
 };

@@ -174,7 +174,6 @@ TEST(Rendezvous, WrongMessagesAfterTheProofFailTheStartWithTheName) {
   RendezvousGuest guest = Guest(1, 3);
   host.Converse(1, &guest);
   host.Feed(1, EncodeControl({.src = 1, .job = 11, .fields = ReadyFields{}}));
-  EXPECT_TRUE(host.core.done());
   EXPECT_EQ(host.core.status().code(), gwPeerLost);
   EXPECT_EQ(host.core.status().detail().peer, 1);
 }
@@ -193,6 +192,34 @@ TEST(Rendezvous, RankOutOfRangeIsEverybodysError) {
     EXPECT_EQ(status.detail().field, "rank");
     EXPECT_EQ(status.detail().actual, "7");
   }
+}
+
+TEST(Rendezvous, RanksThatCallSoonAfterAFailureAreToldWhy) {
+  Host host(4);
+  host.Connect(1);
+  RendezvousGuest one = Guest(1, 4);
+  host.Converse(1, &one);
+  host.core.OnClosed(1);
+  EXPECT_EQ(host.core.status().detail().peer, 1);
+  host.core.Tick(host.now);
+  for (const int rank : {2, 3}) {
+    EXPECT_FALSE(host.core.done());
+    host.Connect(rank);
+    RendezvousGuest late = Guest(rank, 4);
+    host.Converse(rank, &late);
+    EXPECT_EQ(late.status().code(), gwPeerLost) << late.status().ToString();
+    EXPECT_THAT(late.status().ToString(), HasSubstr("rank 1 at peer:1 was lost during the start"));
+  }
+  EXPECT_TRUE(host.core.done()) << "everybody knows";
+}
+
+TEST(Rendezvous, FailureIsNotHeldBackForLong) {
+  Host host(4);
+  host.core.Fail(Status(gwSystemError, "no memory"));
+  host.core.Tick(host.now);
+  EXPECT_EQ(host.core.NextNs(), kSecond / 2);
+  host.core.Tick(kSecond / 2);
+  EXPECT_TRUE(host.core.done());
 }
 
 TEST(Rendezvous, LateReadyIsNamed) {
