@@ -115,24 +115,34 @@ void RunSetting(benchmark::State& state, const Setting& setting) {
   EncodeStats stats;
   if (!RunOp(Op::kEncode, *codec->payload, &buffers, &stats).ok()) state.SkipWithError("encode");
   const auto bytes = static_cast<size_t>(4 * buffers.elems);
-  std::vector<double> ratios;
-  double total = 0;
+  std::vector<double> times, to_memcpy, to_skeleton;
+  const StatusOr<Codec> none = MakeCodec("none");
+  const ConstBytes raw(buffers.grad.data(), static_cast<int64_t>(bytes));
   for (auto _ : state) {
     if (setting.cold) buffers.FlushAll();
     const double copy =
         Seconds([&] { std::memcpy(buffers.destination(), buffers.grad.data(), bytes); });
+    if (setting.cold) buffers.FlushAll();
+    const double skeleton = Seconds([&] {
+      // As a payload of `none` the gradient is added to an array: the skeleton.
+      const View sum = FloatView(buffers.destination(), buffers.elems);
+      if (!none->payload->DecodeAdd(raw, sum, nullptr).ok()) state.SkipWithError("skeleton");
+    });
     if (setting.cold) buffers.FlushAll();
     const double time = Seconds([&] {
       const Status status = RunOp(setting.op, *codec->payload, &buffers, &stats);
       if (!status.ok()) state.SkipWithError("failed");
     });
     state.SetIterationTime(time);
-    ratios.push_back(copy / time);
-    total += time;
+    times.push_back(time);
+    to_memcpy.push_back(copy / time);
+    to_skeleton.push_back(skeleton / time);
   }
-  const auto runs = static_cast<double>(state.iterations());
-  state.counters["GBps"] = runs * static_cast<double>(bytes) / total * 1e-9;
-  if (!ratios.empty()) state.counters["x_memcpy"] = Median(ratios);
+  if (!times.empty()) {
+    state.counters["GBps"] = static_cast<double>(bytes) / Median(times) * 1e-9;
+    state.counters["x_memcpy"] = Median(to_memcpy);
+    state.counters["x_skeleton"] = Median(to_skeleton);
+  }
   ForceTargetForTest("");
 }
 

@@ -210,38 +210,62 @@ HWY_INLINE float* ResidualOut(const EncodeJob& job, int64_t first, float* scratc
 
 // --- random bits --------------------------------------------------------------------------------
 
-// out[i] = 16 dither bits of element i of the run whose first group of 8 is `group`: Philox4x32-10
-// as base/rng.h lays it out, one call per 64-bit lane. The upper half of a lane carries garbage
-// between rounds; multiplications read the lower half only.
-inline void FillDither(const Dither& dither, int64_t group, uint16_t* HWY_RESTRICT out) {
-  const DU64 d;
-  const DU du;
-  const VU m0 = hn::Set(du, 0xD2511F53u);
-  const VU m1 = hn::Set(du, 0xCD9E8D57u);
-  const VU64 low = hn::Set(d, 0xFFFFFFFFu);
-  constexpr int64_t kCalls = hn::MaxLanes(DU64());
-  for (int64_t call = 0; call < kRunElems / kDitherGroupElems; call += kCalls) {
-    const PhiloxInput in = DitherInput(dither, group + call);
-    VU64 c0 = hn::Iota(d, in.counter[0]);
-    VU64 c1 = hn::Set(d, in.counter[1]);
-    VU64 c2 = hn::Set(d, in.counter[2]);
-    VU64 c3 = hn::Set(d, in.counter[3]);
-    uint32_t k0 = in.key[0];
-    uint32_t k1 = in.key[1];
-    for (int round = 0; round < 10; ++round) {
-      const VU64 x0 = hn::MulEven(hn::BitCast(du, c0), m0);
-      const VU64 x2 = hn::MulEven(hn::BitCast(du, c2), m1);
-      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(x2), c1), hn::Set(d, k0));
-      c1 = x2;
-      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(x0), c3), hn::Set(d, k1));
-      c3 = x0;
-      k0 += 0x9E3779B9u;
-      k1 += 0xBB67AE85u;
-    }
+// Philox4x32-10 as base/rng.h lays it out, one call per 64-bit lane. The upper half of a lane
+// carries garbage between rounds; multiplications read the lower half only.
+struct PhiloxLanes {
+  VU64 c0, c1, c2, c3;
+
+  HWY_INLINE PhiloxLanes(const PhiloxInput& in, uint32_t first_call)
+      : c0(hn::Iota(DU64(), in.counter[0] + first_call)),
+        c1(hn::Set(DU64(), in.counter[1])),
+        c2(hn::Set(DU64(), in.counter[2])),
+        c3(hn::Set(DU64(), in.counter[3])) {}
+
+  HWY_INLINE void Round(VU64 k0, VU64 k1) {
+    const DU du;
+    const VU64 x0 = hn::MulEven(hn::BitCast(du, c0), hn::Set(du, 0xD2511F53u));
+    const VU64 x2 = hn::MulEven(hn::BitCast(du, c2), hn::Set(du, 0xCD9E8D57u));
+    c0 = hn::Xor3(hn::ShiftRight<32>(x2), c1, k0);
+    c1 = x2;
+    c2 = hn::Xor3(hn::ShiftRight<32>(x0), c3, k1);
+    c3 = x0;
+  }
+
+  HWY_INLINE void Store(uint16_t* HWY_RESTRICT out) const {
+    const DU64 d;
+    const VU64 low = hn::Set(d, 0xFFFFFFFFu);
     const VU64 words01 = hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1));
     const VU64 words23 = hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3));
-    hn::StoreInterleaved2(words01, words23, d,
-                          reinterpret_cast<uint64_t*>(out + call * kDitherGroupElems));
+    hn::StoreInterleaved2(words01, words23, d, reinterpret_cast<uint64_t*>(out));
+  }
+};
+
+// out[i] = 16 dither bits of element i of the run whose first group of 8 is `group`. Four vectors
+// run side by side to hide the latency of the multiplications.
+inline void FillDither(const Dither& dither, int64_t group, uint16_t* HWY_RESTRICT out) {
+  const DU64 d;
+  constexpr auto kCalls = static_cast<uint32_t>(hn::MaxLanes(DU64()));
+  constexpr int64_t kElems = kCalls * kDitherGroupElems;
+  static_assert(kRunElems % (4 * kElems) == 0);
+  for (int64_t i = 0; i < kRunElems; i += 4 * kElems) {
+    const PhiloxInput in = DitherInput(dither, group + i / kDitherGroupElems);
+    PhiloxLanes a(in, 0), b(in, kCalls), c(in, 2 * kCalls), e(in, 3 * kCalls);
+    uint32_t key0 = in.key[0];
+    uint32_t key1 = in.key[1];
+    for (int round = 0; round < 10; ++round) {
+      const VU64 k0 = hn::Set(d, key0);
+      const VU64 k1 = hn::Set(d, key1);
+      a.Round(k0, k1);
+      b.Round(k0, k1);
+      c.Round(k0, k1);
+      e.Round(k0, k1);
+      key0 += 0x9E3779B9u;
+      key1 += 0xBB67AE85u;
+    }
+    a.Store(out + i);
+    b.Store(out + i + kElems);
+    c.Store(out + i + 2 * kElems);
+    e.Store(out + i + 3 * kElems);
   }
 }
 
