@@ -17,12 +17,14 @@
 namespace gradwire {
 
 // A parsed spec: name, positional and named arguments as text, in order.
+// A row's make gets named arguments only: MakeCodec has given positional ones their keys.
 struct SpecText {
   std::string name;
   std::vector<std::pair<std::string, std::string>> args;  // key empty: positional
 };
 
-// Syntax only: NAME or NAME(ARG, KEY=VALUE, ...); blanks are ignored.
+// Syntax only: NAME or NAME(ARG, KEY=VALUE, ...); blanks are ignored. A value with a comma, a
+// parenthesis or a blank stands in quotes: exclude="*.bias,*norm*".
 StatusOr<SpecText> ParseSpecText(std::string_view text);
 
 enum class Feedback : uint8_t { kOff, kOn };
@@ -41,8 +43,10 @@ struct Codec {
 
 struct CodecRow {
   std::string name;
-  std::string doc;                             // one line: error law, bits per element, paper
-  std::vector<std::string> keys;               // accepted arguments, for errors and `gradwire info`
+  std::string doc;  // one line: error law, bits per element, paper
+  // Accepted arguments but for the common ones, for errors and `gradwire info`; positional
+  // arguments take them in this order.
+  std::vector<std::string> keys;
   std::vector<std::string> conformance_specs;  // specs the conformance suite runs
   StatusOr<Codec> (*make)(const SpecText&);
 };
