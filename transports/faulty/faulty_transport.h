@@ -1,5 +1,7 @@
 // Faulty: any transport, made to misbehave by a seeded plan. Shipped: it stands in for delay, loss
 // and corruption of a network where a kernel cannot make them.
+// Time passes by calls of Progress, so a scheduler in virtual time polls on for delay_polls rounds
+// before it takes silence for a dead-lock. transports/sim has faults of its own.
 #ifndef GRADWIRE_TRANSPORTS_FAULTY_FAULTY_TRANSPORT_H_
 #define GRADWIRE_TRANSPORTS_FAULTY_FAULTY_TRANSPORT_H_
 
