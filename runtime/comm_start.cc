@@ -290,6 +290,22 @@ bool HasLauncher(const Environment& environment) {
                      [&](const char* mark) { return environment.contains(mark); });
 }
 
+// The environment as the launcher's detection reads it, with what the API and gradwire.toml say
+// about the rendezvous. The settings have sorted out who wins.
+Environment WithRendezvousSettings(Environment environment, const Settings& settings) {
+  if (settings.is_set("root")) environment["GRADWIRE_ROOT"] = settings.Text("root");
+  if (settings.is_set("port")) environment["GRADWIRE_PORT"] = std::to_string(settings.Int("port"));
+  if (settings.is_set("secret")) environment["GRADWIRE_SECRET"] = settings.Text("secret");
+  if (settings.is_set("insecure")) {
+    environment["GRADWIRE_INSECURE"] = settings.Bool("insecure") ? "1" : "0";
+  }
+  if (settings.is_set("rank")) environment["GRADWIRE_RANK"] = std::to_string(settings.Int("rank"));
+  if (settings.is_set("world_size")) {
+    environment["GRADWIRE_WORLD_SIZE"] = std::to_string(settings.Int("world_size"));
+  }
+  return environment;
+}
+
 // "a=b; c=d" as texts by name.
 StatusOr<SettingTexts> ParsePairs(const std::string& text) {
   SettingTexts pairs;
@@ -380,8 +396,9 @@ StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int 
 
 StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& environment,
                                                            const Settings& settings) {
-  if (!HasLauncher(environment)) return Start(Identity{}, settings);
-  StatusOr<LaunchInfo> launch = DetectLauncher(environment);
+  const Environment complete = WithRendezvousSettings(environment, settings);
+  if (!HasLauncher(complete)) return Start(Identity{}, settings);
+  StatusOr<LaunchInfo> launch = DetectLauncher(complete);
   if (!launch.ok()) return launch.status();
   return Start({.rank = launch->rank,
                 .world_size = launch->world_size,
