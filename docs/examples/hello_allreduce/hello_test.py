@@ -12,7 +12,12 @@ _COMMAND = ["cli/gradwire", "run", "-n", "2", "--", "docs/examples/hello_allredu
 class HelloTest(unittest.TestCase):
     def test_two_ranks_get_the_mean(self):
         done = subprocess.run(
-            _COMMAND, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50, check=False
+            _COMMAND,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for rank in (0, 1):

@@ -31,7 +31,8 @@ _RUN_LIMIT_SECONDS = 900
 
 def parse_args(argv):
     """The command line; gradwire and trainer are the two programs."""
-    parser = argparse.ArgumentParser(prog="./run demo", description=__doc__.split("\n", maxsplit=1)[0])
+    summary = __doc__.split("\n", maxsplit=1)[0]
+    parser = argparse.ArgumentParser(prog="./run demo", description=summary)
     parser.add_argument("--gradwire", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--trainer", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
@@ -43,7 +44,7 @@ def parse_args(argv):
     parser.add_argument(
         "--seconds", type=float, default=0, help="of training for all settings together, at most"
     )
-    parser.add_argument("--out", default="out", help="folder for demo.json, demo.html (default: out)")
+    parser.add_argument("--out", default="out", help="folder of demo.json and demo.html")
     parser.add_argument("--quick", action="store_true", help="a few seconds, two settings")
     parser.add_argument("--loopback", action="store_true", help="no test network, also as root")
     args = parser.parse_args(argv)

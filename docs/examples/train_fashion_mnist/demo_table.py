@@ -129,9 +129,9 @@ def footnotes(runs):
     return [
         f"batch {first['batch']} a rank, learning rate {first['lr']:g} falling to 0, momentum "
         f"{first['momentum']:g}, {first['steps']} steps: the same for all settings",
-        "step, compute, exposed_comm: medians over rank 0's steps; exposed_comm is the time blocked "
-        "in gwRequestWait and gwStepEnd, compute the rest",
-        "wire_MB/step: sent by a rank's transport, frame headers included, mean over ranks",
+        "step, compute, exposed_comm: medians over rank 0's steps; exposed_comm is the time "
+        "blocked in gwRequestWait and gwStepEnd, compute the rest",
+        "wire_MB/step: sent by a rank, frame headers and votes included, mean over ranks",
         "relerr: error of what rank 0 encoded, relative, over the whole run, from gwCommGetStats",
         "to_target_s: training time, without evaluation, to the first evaluation at the target; "
         "time_vs_none: the same relative to none",

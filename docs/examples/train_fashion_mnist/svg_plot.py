@@ -40,8 +40,8 @@ class Axis:
     def ticks(self):
         """Round values from `low` to `high`."""
         if self.logarithmic:
-            exponents = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            values = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
+            first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+            values = [m * 10.0**e for e in range(first, last + 1) for m in (1, 2, 5)]
         else:
             step = _round_step((self.high - self.low) / 6)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
