@@ -1,8 +1,14 @@
 #include "collectives/schemes/part.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace gradwire {
+
+int64_t CutElemsOf(const TensorPart& part) {
+  return part.codec == nullptr ? kCutElems
+                               : std::lcm(kCutElems, part.codec->traits().quantum_elems);
+}
 
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems) {
@@ -10,12 +16,16 @@ std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
   int64_t room = 0;  // elements left in the last slice
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t elems = parts[i].grad.elems;
+    const int64_t wanted = CutElemsOf(parts[i]);
+    const int64_t cut = wanted <= slice_elems ? wanted : kCutElems;
     for (int64_t first = 0; first < elems;) {
-      if (room == 0) {
+      const int64_t left = elems - first;
+      const int64_t take = left <= room ? left : room / cut * cut;
+      if (take == 0) {
         slices.emplace_back();
         room = slice_elems;
+        continue;
       }
-      const int64_t take = std::min(elems - first, room);
       slices.back().push_back({.part = static_cast<int>(i), .first = first, .elems = take});
       first += take;
       room -= std::min((take + kCutElems - 1) / kCutElems * kCutElems, room);

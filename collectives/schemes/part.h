@@ -43,13 +43,16 @@ struct Piece {
   int64_t row = 0;                                // first element in the shard's accumulator
 };
 
-// Borders of slices, shards and pieces are multiples of this: every codec's quantum divides it.
+// Borders of slices, shards and pieces are multiples of this and of the codec's quantum.
 inline constexpr int64_t kCutElems = kBlockElems;
+// That common multiple for one tensor, so that its blocks lie where they lie without any cut.
+int64_t CutElemsOf(const TensorPart& part);
 // Work between two polls: 256 KiB of float32.
 inline constexpr int64_t kPieceElems = 64 * 1024;
 
-// Cuts the concatenation of the parts, each padded to kCutElems, into slices of `slice_elems` (a
-// multiple of kCutElems). A pure function of the parts' sizes.
+// Cuts the concatenation of the parts, each padded to kCutElems, into slices of at most
+// `slice_elems` (a multiple of kCutElems). Where that is less than CutElemsOf a part, blocks are
+// cut as well. A pure function of the parts' sizes and codecs.
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems);
 

@@ -19,16 +19,18 @@ View SubOrEmpty(View view, const Piece& piece) {
   return view.empty() ? View() : view.Sub(piece.first, piece.elems);
 }
 
-// Appends `elems` elements to the shard, in pieces of bounded length.
-void Append(ShardPlan* shard, int part, int64_t first, int64_t elems, const PayloadCodec& codec) {
-  while (elems > 0) {
-    const int64_t take = std::min(elems, kPieceElems);
-    const int64_t bytes = codec.MaxBytes(take);
-    shard->pieces.push_back({part, first, take, shard->payload_bytes, bytes, shard->elems});
+// Appends a piece to the shard, in pieces of bounded length.
+void Append(ShardPlan* shard, const Piece& whole, const TensorPart& part) {
+  const int64_t cut = CutElemsOf(part);
+  const int64_t longest = std::max(kPieceElems / cut * cut, kCutElems);
+  for (int64_t at = 0; at < whole.elems;) {
+    const int64_t take = std::min(whole.elems - at, longest);
+    const int64_t bytes = part.codec->MaxBytes(take);
+    shard->pieces.push_back(
+        {whole.part, whole.first + at, take, shard->payload_bytes, bytes, shard->elems});
     shard->elems += take;
     shard->payload_bytes += bytes;
-    first += take;
-    elems -= take;
+    at += take;
   }
 }
 
@@ -42,13 +44,15 @@ std::vector<ShardPlan> CutIntoShards(std::span<const Piece> slice,
   int64_t done = 0;  // payload bytes already given out
   for (const Piece& piece : slice) {
     const PayloadCodec& codec = *parts[piece.part].codec;
-    const int64_t cut_bytes = codec.MaxBytes(kCutElems);
+    const int64_t cut = CutElemsOf(parts[piece.part]);
+    const int64_t cut_bytes = codec.MaxBytes(cut);
     for (int64_t first = 0; first < piece.elems;) {
       const int64_t shard = std::min<int64_t>(done * world_size / total, world_size - 1);
       const int64_t border = (shard + 1) * total / world_size;  // where the next shard begins
       const int64_t cuts = std::max<int64_t>((border - done + cut_bytes - 1) / cut_bytes, 1);
-      const int64_t take = std::min(piece.elems - first, cuts * kCutElems);
-      Append(&shards[shard], piece.part, piece.first + first, take, codec);
+      const int64_t take = std::min(piece.elems - first, cuts * cut);
+      Append(&shards[shard], {.part = piece.part, .first = piece.first + first, .elems = take},
+             parts[piece.part]);
       done += codec.MaxBytes(take);
       first += take;
     }
@@ -222,8 +226,9 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
   }));
   CountEncoding(stats);
   if (!keep || e_in.empty()) return Status();
-  for (int64_t first = 0; first < piece.elems; first += kBlockElems) {
-    const int64_t elems = std::min(kBlockElems, piece.elems - first);
+  const int64_t block = part.codec->traits().quantum_elems;
+  for (int64_t first = 0; first < piece.elems; first += block) {
+    const int64_t elems = std::min(block, piece.elems - first);
     if (CountNonFinite(sum.Sub(first, elems)) == 0) continue;
     std::memcpy(e_out.Sub(first, elems).data, workspace_.as<float>() + first,
                 elems * sizeof(float));

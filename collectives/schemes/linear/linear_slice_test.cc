@@ -1,0 +1,130 @@
+// Carrier methods of the registry over any all-reduce: exact where the method is, with residuals
+// sent on and groups of tensors in one array.
+#include "collectives/schemes/linear/linear_slice.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "collectives/schemes/slice_world.h"
+#include "compress/registry.h"
+
+namespace gradwire {
+namespace {
+
+// Small integers: sums are exact in every order.
+struct Tensor {
+  std::vector<float> grad, e_in, out;
+};
+
+struct Case {
+  std::string algorithm;
+  int n = 1;
+  std::vector<int64_t> sizes;
+  bool residual = false;
+  float out_scale = 1.0f;
+  int64_t slice_elems = 4096;
+};
+
+class World {
+ public:
+  explicit World(const Case& c) : case_(c), codec_(*MakeCodec("none")), ranks_(c.n) {
+    RandomStream random(c.n);
+    for (auto& tensors : ranks_) {
+      for (int64_t elems : c.sizes) {
+        Tensor t;
+        for (int64_t i = 0; i < elems; ++i) {
+          t.grad.push_back(static_cast<float>(random.Below(2000)) - 1000.0f);
+          t.e_in.push_back(static_cast<float>(random.Below(64)) / 8);
+        }
+        t.out.resize(elems, -7);
+        tensors.push_back(std::move(t));
+      }
+    }
+  }
+
+  void Run() {
+    const auto schedules =
+        PrepareAll(**FindAlgorithm(Collective::kAllReduce, case_.algorithm), case_.n);
+    std::vector<std::vector<TensorPart>> parts(case_.n);
+    for (int r = 0; r < case_.n; ++r) {
+      for (Tensor& t : ranks_[r]) parts[r].push_back(PartOf(&t));
+    }
+    const auto cuts = CutIntoSlices(parts[0], case_.slice_elems);
+    for (size_t index = 0; index < cuts.size(); ++index) {
+      std::vector<std::unique_ptr<SliceOp>> slices;
+      for (int r = 0; r < case_.n; ++r) {
+        const PartContext context = {.rank = r,
+                                     .world_size = case_.n,
+                                     .out_scale = case_.out_scale,
+                                     .clock = &SteadyClock()};
+        slices.push_back(
+            std::make_unique<LinearSlice>(parts[r], context, cuts[index], schedules[r].get()));
+      }
+      const Status status = RunSlices(slices, index);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+
+  void Check() {
+    for (size_t t = 0; t < case_.sizes.size(); ++t) {
+      for (int64_t i = 0; i < case_.sizes[t]; ++i) {
+        float sum = 0;
+        for (auto& tensors : ranks_) {
+          sum += tensors[t].grad[i] + (case_.residual ? tensors[t].e_in[i] : 0.0f);
+        }
+        for (int r = 0; r < case_.n; ++r) {
+          ASSERT_EQ(ranks_[r][t].out[i], sum * case_.out_scale)
+              << "rank " << r << " tensor " << t << " at " << i;
+        }
+      }
+    }
+  }
+
+ private:
+  TensorPart PartOf(Tensor* t) {
+    const auto elems = static_cast<int64_t>(t->grad.size());
+    TensorPart part = {.grad = FloatView(std::as_const(t->grad).data(), elems),
+                       .out = FloatView(t->out.data(), elems),
+                       .method = codec_.carrier.get(),
+                       .has_residual = case_.residual};
+    if (case_.residual) part.e_in = FloatView(std::as_const(t->e_in).data(), elems);
+    return part;
+  }
+
+  const Case case_;
+  const Codec codec_;
+  std::vector<std::vector<Tensor>> ranks_;
+};
+
+void Check(const Case& c) {
+  SCOPED_TRACE(c.algorithm + ", " + std::to_string(c.n) + " ranks");
+  World world(c);
+  ASSERT_NO_FATAL_FAILURE(world.Run());
+  world.Check();
+}
+
+TEST(LinearSlice, SumsGroupsExactlyByEveryAlgorithm) {
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.encoded || row.collective != Collective::kAllReduce) continue;
+    for (int n : {1, 2, 3, 5}) Check({.algorithm = row.name, .n = n, .sizes = {300, 0, 9001, 1}});
+  }
+}
+
+TEST(LinearSlice, SendsWhatWasKeptBack) {
+  Check({.algorithm = "ring", .n = 3, .sizes = {5000, 70}, .residual = true});
+}
+
+TEST(LinearSlice, ScalesOnceAtTheOutput) {
+  Check({.algorithm = "direct", .n = 3, .sizes = {5000}, .out_scale = 1.0f / 3.0f});
+}
+
+TEST(LinearSlice, TakesPiecesLongerThanAQuantum) {
+  Check({.algorithm = "direct", .n = 2, .sizes = {150'000}, .slice_elems = 1 << 18});
+}
+
+}  // namespace
+}  // namespace gradwire

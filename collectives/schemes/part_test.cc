@@ -1,0 +1,81 @@
+#include "collectives/schemes/part.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/rng.h"
+#include "compress/registry.h"
+
+namespace gradwire {
+namespace {
+
+std::vector<TensorPart> PartsOf(const std::vector<int64_t>& sizes, const Codec* codec = nullptr) {
+  std::vector<TensorPart> parts;
+  for (int64_t elems : sizes) {
+    parts.push_back({.grad = {nullptr, elems, DType::kFloat32},
+                     .codec = codec == nullptr ? nullptr : codec->payload.get()});
+  }
+  return parts;
+}
+
+// Every element once, in order; no slice above its bound; inner borders at multiples of `cut`.
+void CheckSlices(const std::vector<TensorPart>& parts, int64_t slice_elems, int64_t cut) {
+  int part = 0;
+  int64_t at = 0;
+  const auto skip_done = [&] {
+    while (part < static_cast<int>(parts.size()) && at == parts[part].grad.elems) ++part, at = 0;
+  };
+  for (const std::vector<Piece>& slice : CutIntoSlices(parts, slice_elems)) {
+    ASSERT_FALSE(slice.empty());
+    int64_t padded = 0;
+    for (const Piece& piece : slice) {
+      skip_done();
+      ASSERT_EQ(piece.part, part);
+      ASSERT_EQ(piece.first, at);
+      ASSERT_GT(piece.elems, 0);
+      ASSERT_EQ(piece.first % cut, 0);
+      padded += (piece.elems + kCutElems - 1) / kCutElems * kCutElems;
+      at += piece.elems;
+    }
+    ASSERT_LE(padded, slice_elems);
+  }
+  skip_done();
+  ASSERT_EQ(part, static_cast<int>(parts.size()));
+}
+
+TEST(CutIntoSlices, CoversEveryElementOnce) {
+  RandomStream random(1);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<int64_t> sizes(1 + random.Below(6));
+    for (int64_t& elems : sizes) elems = random.Below(4) == 0 ? 0 : random.Below(3000);
+    const int64_t slice_elems = kCutElems * (1 + random.Below(8));
+    ASSERT_NO_FATAL_FAILURE(CheckSlices(PartsOf(sizes), slice_elems, kCutElems));
+  }
+}
+
+// An element's payload must not depend on where slices begin.
+TEST(CutIntoSlices, CutsBetweenTheCodecsBlocks) {
+  const StatusOr<Codec> codec = MakeCodec("qsgd(bits=4,block=768)");
+  ASSERT_TRUE(codec.ok());
+  RandomStream random(2);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<int64_t> sizes(1 + random.Below(6));
+    for (int64_t& elems : sizes) elems = random.Below(5000);
+    const int64_t slice_elems = kCutElems * (3 + random.Below(8));
+    ASSERT_NO_FATAL_FAILURE(CheckSlices(PartsOf(sizes, &*codec), slice_elems, 768));
+  }
+}
+
+TEST(CutIntoSlices, ASliceShorterThanABlockStillMakesProgress) {
+  const StatusOr<Codec> codec = MakeCodec("qsgd(bits=4,block=4096)");
+  ASSERT_TRUE(codec.ok());
+  CheckSlices(PartsOf({5000, 300}, &*codec), 512, kCutElems);
+}
+
+TEST(CutIntoSlices, NothingGivesNoSlice) {
+  EXPECT_TRUE(CutIntoSlices(PartsOf({0, 0}), 1024).empty());
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,238 @@
+// The scheme's cuts and its law: what the ranks put in is what comes out plus what they keep.
+#include "collectives/schemes/two_shot/two_shot_slice.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "collectives/schemes/slice_world.h"
+#include "compress/registry.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kSliceElems = 8192;
+
+const char* const kSpecs[] = {"qsgd(bits=4)", "qsgd(bits=8,block=768)",  "bf16", "fp16",
+                              "efsign",       "qsgd(bits=2,feedback=on)"};
+
+struct Tensor {
+  Codec codec;
+  std::vector<float> grad, out, e_in, e_out;
+};
+
+TensorPart PartOf(Tensor* t, uint64_t id) {
+  const auto elems = static_cast<int64_t>(t->grad.size());
+  TensorPart part = {.grad = FloatView(std::as_const(t->grad).data(), elems),
+                     .out = FloatView(t->out.data(), elems),
+                     .tensor_id = id,
+                     .codec = t->codec.payload.get()};
+  if (t->e_in.empty()) return part;
+  part.e_in = FloatView(std::as_const(t->e_in).data(), elems);
+  part.e_out = FloatView(t->e_out.data(), elems);
+  return part;
+}
+
+struct Rank {
+  std::vector<Tensor> tensors;
+  std::vector<TensorPart> parts;
+};
+
+// All ranks' tensors and one operation over them.
+class World {
+ public:
+  World(int n, const std::vector<std::pair<int64_t, std::string>>& tensors, uint64_t seed)
+      : seed_(seed), ranks_(n) {
+    RandomStream random(seed);
+    for (Rank& rank : ranks_) {
+      for (const auto& [elems, spec] : tensors) {
+        Tensor t = {.codec = *MakeCodec(spec)};
+        for (int64_t i = 0; i < elems; ++i) {
+          t.grad.push_back(static_cast<float>(random.Unit() - 0.5));
+          if (t.codec.feedback == Feedback::kOn)
+            t.e_in.push_back(static_cast<float>(random.Unit() - 0.5) * 0.1f);
+        }
+        t.out.resize(elems, -7);
+        t.e_out.resize(t.e_in.size(), -7);
+        rank.tensors.push_back(std::move(t));
+      }
+    }
+  }
+
+  Tensor& At(int rank, int tensor) { return ranks_[rank].tensors[tensor]; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  void Run(float out_scale = 1.0f) {
+    for (Rank& rank : ranks_) {
+      rank.parts.clear();
+      for (size_t t = 0; t < rank.tensors.size(); ++t)
+        rank.parts.push_back(PartOf(&rank.tensors[t], t + 1));
+    }
+    const auto schedules =
+        PrepareAll(**FindAlgorithm(Collective::kAllReduce, "two_shot", true), size());
+    const auto cuts = CutIntoSlices(ranks_[0].parts, kSliceElems);
+    for (size_t index = 0; index < cuts.size(); ++index) {
+      std::vector<std::unique_ptr<SliceOp>> slices;
+      for (int r = 0; r < size(); ++r) {
+        const PartContext context = {.rank = r,
+                                     .world_size = size(),
+                                     .out_scale = out_scale,
+                                     .seed = 5,
+                                     .clock = &SteadyClock()};
+        slices.push_back(std::make_unique<TwoShotSlice>(ranks_[r].parts, context, cuts[index],
+                                                        schedules[r].get()));
+      }
+      const Status status = RunSlices(slices, seed_ + index);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+
+  // sum(g + e), out + sum e' and the sum of magnitudes at one element.
+  struct Balance {
+    double in = 0, out = 0, size = 0;
+  };
+  Balance At(int tensor, int64_t i) {
+    Balance b = {.out = ranks_[0].tensors[tensor].out[i]};
+    for (Rank& rank : ranks_) {
+      const Tensor& t = rank.tensors[tensor];
+      b.in += static_cast<double>(t.grad[i]) + (t.e_in.empty() ? 0 : t.e_in[i]);
+      b.out += t.e_out.empty() ? 0 : t.e_out[i];
+      b.size += std::abs(t.grad[i]) + (t.e_in.empty() ? 0 : std::abs(t.e_in[i]));
+    }
+    return b;
+  }
+
+ private:
+  const uint64_t seed_;
+  std::vector<Rank> ranks_;
+};
+
+std::vector<std::pair<int64_t, std::string>> RandomTensors(RandomStream* random) {
+  std::vector<std::pair<int64_t, std::string>> tensors(1 + random->Below(5));
+  for (auto& [elems, spec] : tensors) {
+    elems = static_cast<int64_t>(random->Below(random->Below(3) == 0 ? 200'000 : 4000));
+    spec = kSpecs[random->Below(std::size(kSpecs))];
+  }
+  return tensors;
+}
+
+TEST(CutIntoShards, CoversEveryElementOnceAtCutsWithEvenPayloads) {
+  RandomStream random(3);
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE(round);
+    const int n = static_cast<int>(2 + random.Below(7));
+    std::vector<TensorPart> parts;
+    std::vector<Codec> codecs;
+    for (const char* spec : kSpecs) codecs.push_back(*MakeCodec(spec));
+    std::vector<Piece> slice;
+    int64_t total = 0, largest_cut = 0;
+    for (int p = 0; p < static_cast<int>(1 + random.Below(5)); ++p) {
+      const auto elems = static_cast<int64_t>(1 + random.Below(random.Below(3) ? 4000 : 300'000));
+      parts.push_back({.grad = {nullptr, elems, DType::kFloat32},
+                       .codec = codecs[random.Below(codecs.size())].payload.get()});
+      slice.push_back({.part = p, .first = 0, .elems = elems});
+      total += parts[p].codec->MaxBytes(elems);
+      largest_cut = std::max(largest_cut, parts[p].codec->MaxBytes(CutElemsOf(parts[p])));
+    }
+    const std::vector<ShardPlan> shards = CutIntoShards(slice, parts, n);
+    ASSERT_EQ(shards.size(), static_cast<size_t>(n));
+    size_t part = 0;
+    int64_t at = 0, payload_bytes = 0;
+    for (const ShardPlan& shard : shards) {
+      int64_t row = 0, offset = 0;
+      for (const Piece& piece : shard.pieces) {
+        if (at == parts[part].grad.elems) ++part, at = 0;
+        ASSERT_EQ(piece.part, static_cast<int>(part));
+        ASSERT_EQ(piece.first, at);
+        ASSERT_EQ(piece.first % CutElemsOf(parts[part]), 0);
+        ASSERT_LE(piece.elems, kPieceElems);
+        ASSERT_EQ(piece.row, row);
+        ASSERT_EQ(piece.payload_offset, offset);
+        ASSERT_EQ(piece.payload_bytes, parts[part].codec->MaxBytes(piece.elems));
+        at += piece.elems, row += piece.elems, offset += piece.payload_bytes;
+      }
+      ASSERT_EQ(shard.elems, row);
+      ASSERT_EQ(shard.payload_bytes, offset);
+      ASSERT_LE(offset, total / n + 2 * largest_cut);
+      payload_bytes += offset;
+    }
+    ASSERT_EQ(part, parts.size() - 1);
+    ASSERT_EQ(at, parts[part].grad.elems);
+    ASSERT_EQ(payload_bytes, total) << "cuts change the length of a payload";
+  }
+}
+
+TEST(TwoShotSlice, ConservesWhatIsPutIn) {
+  RandomStream random(4);
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto tensors = RandomTensors(&random);
+    World world(static_cast<int>(2 + random.Below(4)), tensors, seed);
+    ASSERT_NO_FATAL_FAILURE(world.Run());
+    for (int t = 0; t < static_cast<int>(tensors.size()); ++t) {
+      for (int r = 1; r < world.size(); ++r) ASSERT_EQ(world.At(r, t).out, world.At(0, t).out);
+      if (world.At(0, t).codec.feedback == Feedback::kOff) continue;
+      for (int64_t i = 0; i < tensors[t].first; ++i) {
+        const World::Balance b = world.At(t, i);
+        ASSERT_NEAR(b.in, b.out, 4e-6 * (b.size + 1)) << tensors[t].second << " at " << i;
+      }
+    }
+  }
+}
+
+TEST(TwoShotSlice, OneRankKeepsItsInput) {
+  World world(1, {{1000, "qsgd(bits=4,feedback=on)"}}, 5);
+  world.At(0, 0).e_in.clear();
+  ASSERT_NO_FATAL_FAILURE(world.Run(0.5f));
+  for (int64_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(world.At(0, 0).out[i], world.At(0, 0).grad[i] * 0.5f);
+  }
+}
+
+TEST(TwoShotSlice, ScalesOnceAtTheOutput) {
+  World plain(3, {{3000, "bf16(feedback=on)"}}, 6), scaled(3, {{3000, "bf16(feedback=on)"}}, 6);
+  ASSERT_NO_FATAL_FAILURE(plain.Run());
+  ASSERT_NO_FATAL_FAILURE(scaled.Run(1.0f / 3.0f));
+  for (int64_t i = 0; i < 3000; ++i) {
+    ASSERT_EQ(scaled.At(1, 0).out[i], plain.At(1, 0).out[i] * (1.0f / 3.0f));
+    ASSERT_EQ(scaled.At(1, 0).e_out[i], plain.At(1, 0).e_out[i]);
+  }
+}
+
+// A NaN or infinity spoils its own block only; there every rank keeps the residual it had, the
+// owner too, and everywhere else the law holds.
+TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResiduals) {
+  const std::pair<const char*, int64_t> cases[] = {{"qsgd(bits=4,feedback=on)", 256},
+                                                   {"qsgd(bits=4,block=768,feedback=on)", 768},
+                                                   {"efsign", 256},
+                                                   {"bf16(feedback=on)", 1}};
+  for (const auto& [spec, block] : cases) {
+    for (int bad_rank : {0, 1, 2}) {
+      SCOPED_TRACE(std::string(spec) + ", rank " + std::to_string(bad_rank));
+      World world(3, {{7000, spec}}, 7);
+      const int64_t bad[] = {10, 2999, 6990};  // in three owners' shards
+      for (int64_t i : bad) world.At(bad_rank, 0).grad[i] = std::numeric_limits<float>::infinity();
+      ASSERT_NO_FATAL_FAILURE(world.Run());
+      for (int64_t i = 0; i < 7000; ++i) {
+        bool spoilt = false;
+        for (int64_t b : bad) spoilt |= i / block == b / block;
+        const World::Balance balance = world.At(0, i);
+        if (!spoilt) {
+          ASSERT_NEAR(balance.in, balance.out, 4e-6 * (balance.size + 1)) << i;
+          continue;
+        }
+        ASSERT_FALSE(std::isfinite(world.At(0, 0).out[i])) << i;
+        ASSERT_EQ(world.At(bad_rank, 0).e_out[i], world.At(bad_rank, 0).e_in[i]) << i;
+        for (int r = 0; r < 3; ++r) ASSERT_TRUE(std::isfinite(world.At(r, 0).e_out[i])) << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
