@@ -27,6 +27,18 @@ std::vector<std::pair<std::string, std::vector<int>>> GroupByValue(
   return groups;
 }
 
+// Names of all fields: in the order of the first rank, then what only others have.
+std::vector<std::string> FieldsOf(const std::vector<std::pair<int, OpText>>& texts) {
+  std::vector<std::string> names;
+  for (const auto& rank_text : texts) {
+    for (const auto& field : rank_text.second) {
+      if (std::find(names.begin(), names.end(), field.first) == names.end())
+        names.push_back(field.first);
+    }
+  }
+  return names;
+}
+
 Status Difference(Status mismatch, const std::string& field,
                   const std::vector<std::pair<int, std::string>>& values) {
   const auto groups = GroupByValue(values);
@@ -66,20 +78,18 @@ Status FirstDisagreement(const std::vector<Vote>& votes) {
 }  // namespace
 
 Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts) {
-  // Fields in the order in which the first rank that knows the operation lists them.
   std::vector<std::pair<int, OpText>> texts;
   for (size_t r = 0; r < op_texts.size(); ++r) {
     if (!op_texts[r].empty()) texts.emplace_back(r, DecodeOpText(op_texts[r]));
   }
-  if (texts.size() < 2) return mismatch;
-  for (const auto& field : texts.front().second) {
+  for (const std::string& field : FieldsOf(texts)) {
     std::vector<std::pair<int, std::string>> values;
     for (const auto& [rank, text] : texts) {
-      auto it = std::find_if(text.begin(), text.end(),
-                             [&](const auto& f) { return f.first == field.first; });
+      auto it =
+          std::find_if(text.begin(), text.end(), [&](const auto& f) { return f.first == field; });
       values.emplace_back(rank, it == text.end() ? "nothing" : it->second);
     }
-    Status status = Difference(mismatch, field.first, values);
+    Status status = Difference(mismatch, field, values);
     if (!status.detail().field.empty()) return status;
   }
   return mismatch;

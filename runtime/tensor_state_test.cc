@@ -1,0 +1,188 @@
+#include "runtime/tensor_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/crc.h"
+
+namespace gradwire {
+namespace {
+
+std::vector<float> Values(ConstView view) {
+  return {view.as<float>(), view.as<float>() + view.elems};
+}
+void Fill(View view, float value) {
+  for (int64_t i = 0; i < view.elems; ++i) view.as<float>()[i] = value;
+}
+
+TEST(Residual, StagesInTheOtherSlotAndFlipsOnCommit) {
+  Residual r;
+  EXPECT_FALSE(r.allocated());
+  EXPECT_TRUE(r.live().empty());
+  ASSERT_TRUE(r.Allocate(5, /*transaction=*/true).ok());
+  EXPECT_EQ(Values(r.live()), std::vector<float>(5, 0.0f));
+  Fill(r.next(), 3);
+  EXPECT_EQ(Values(r.live()), std::vector<float>(5, 0.0f)) << "not before the commit";
+  r.Commit();
+  EXPECT_EQ(Values(r.live()), std::vector<float>(5, 3.0f));
+  Fill(r.next(), 4);  // aborted: never committed
+  EXPECT_EQ(Values(r.live()), std::vector<float>(5, 3.0f));
+  r.StageZero();
+  r.Commit();
+  EXPECT_EQ(Values(r.live()), std::vector<float>(5, 0.0f));
+  r.Release();
+  EXPECT_FALSE(r.allocated());
+}
+
+TEST(Residual, WithoutTransactionsThereIsOneSlot) {
+  Residual r;
+  ASSERT_TRUE(r.Allocate(3, /*transaction=*/false).ok());
+  EXPECT_EQ(r.next().data, r.live().data);
+  Fill(r.next(), 2);
+  r.Commit();
+  EXPECT_EQ(Values(r.live()), std::vector<float>(3, 2.0f));
+}
+
+// A table of three tensors: with residual, without, of no elements.
+class TableTest : public testing::Test {
+ protected:
+  TableTest() {
+    a_ = Add("a", {2, 3}, DType::kFloat32);
+    b_ = Add("b", {4}, DType::kFloat16);
+    Add("empty", {0}, DType::kFloat32);
+  }
+  TensorState* Add(const std::string& name, std::vector<int64_t> shape, DType dtype) {
+    return AddTo(&table_, name, std::move(shape), dtype);
+  }
+  static TensorState* AddTo(TensorTable* table, const std::string& name, std::vector<int64_t> shape,
+                            DType dtype) {
+    auto tensor = std::make_unique<TensorState>();
+    tensor->name = name;
+    tensor->shape = std::move(shape);
+    tensor->elems = 1;
+    for (int64_t length : tensor->shape) tensor->elems *= length;
+    tensor->dtype = dtype;
+    return *table->Add(std::move(tensor));
+  }
+  static ConstBytes BytesOf(const std::string& text) {
+    return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
+  }
+  Status Load(const std::string& text, int rank = 1, int world_size = 3) {
+    return table_.Load(BytesOf(text), rank, world_size, true);
+  }
+
+  TensorTable table_;
+  TensorState* a_;
+  TensorState* b_;
+};
+
+TEST_F(TableTest, RefusesANameTwice) {
+  auto again = std::make_unique<TensorState>();
+  again->name = "a";
+  EXPECT_EQ(table_.Add(std::move(again)).status().code(), gwInvalidArgument);
+  EXPECT_EQ(table_.All().size(), 3u);
+  table_.Remove(a_);
+  EXPECT_EQ(table_.All().size(), 2u);
+  EXPECT_TRUE(table_.Holds(b_));
+}
+
+TEST_F(TableTest, DigestDependsOnNamesShapesAndTypesNotOnOrder) {
+  TensorTable same, shape, type, fewer;
+  AddTo(&same, "empty", {0}, DType::kFloat32);
+  AddTo(&same, "b", {4}, DType::kFloat16);
+  AddTo(&same, "a", {2, 3}, DType::kFloat32);
+  EXPECT_EQ(same.Digest(), table_.Digest());
+  for (TensorTable* other : {&shape, &type, &fewer}) {
+    AddTo(other, "b", {4}, DType::kFloat16);
+    AddTo(other, "a", {2, other == &shape ? 4 : 3},
+          other == &type ? DType::kBfloat16 : DType::kFloat32);
+    if (other != &fewer) AddTo(other, "empty", {0}, DType::kFloat32);
+    EXPECT_NE(other->Digest(), table_.Digest());
+  }
+}
+
+TEST_F(TableTest, LoadsWhatItSaved) {
+  ASSERT_TRUE(a_->residual.Allocate(6, true).ok());
+  Fill(a_->residual.LiveInPlace(), 2.5f);
+  Fill(a_->residual.next(), 9.0f);  // staged: not part of the state
+  a_->committed_step = 41;
+  b_->free_ops = 7;
+  const std::string saved = table_.Save(1, 3);
+  Fill(a_->residual.LiveInPlace(), 0);
+  ASSERT_TRUE(b_->residual.Allocate(4, true).ok());
+  a_->committed_step = b_->free_ops = 0;
+  ASSERT_TRUE(Load(saved).ok());
+  EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
+  EXPECT_EQ(a_->committed_step, 41u);
+  EXPECT_EQ(b_->free_ops, 7u);
+  EXPECT_FALSE(b_->residual.allocated()) << "it had none when it was saved";
+  EXPECT_EQ(table_.Save(1, 3), saved);
+}
+
+TEST_F(TableTest, RefusesAnotherRanksState) {
+  const std::string saved = table_.Save(1, 3);
+  EXPECT_EQ(Load(saved, 2, 3).code(), gwMismatch);
+  EXPECT_EQ(Load(saved, 1, 4).code(), gwMismatch);
+}
+
+TEST_F(TableTest, RefusesAnotherTable) {
+  const std::string saved = table_.Save(1, 3);
+  Add("more", {1}, DType::kFloat32);
+  EXPECT_EQ(Load(saved).code(), gwMismatch);
+  table_.Remove(b_);
+  EXPECT_EQ(Load(saved).code(), gwMismatch) << "as many tensors, another name";
+}
+
+// Every bit and every length: an error, and nothing changes.
+TEST_F(TableTest, DamageIsAnErrorWithoutEffect) {
+  ASSERT_TRUE(a_->residual.Allocate(6, true).ok());
+  Fill(a_->residual.LiveInPlace(), 2.5f);
+  const std::string saved = table_.Save(1, 3);
+  Fill(a_->residual.LiveInPlace(), 1.5f);
+  const std::string before = table_.Save(1, 3);
+  for (size_t bit = 0; bit < 8 * saved.size(); ++bit) {
+    std::string damaged = saved;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    ASSERT_EQ(Load(damaged).code(), gwDataCorrupt) << "bit " << bit;
+  }
+  for (size_t size = 0; size < saved.size(); ++size) {
+    ASSERT_EQ(Load(saved.substr(0, size)).code(), gwDataCorrupt) << size << " bytes";
+  }
+  EXPECT_EQ(Load(saved + saved).code(), gwDataCorrupt);
+  EXPECT_EQ(table_.Save(1, 3), before);
+}
+
+// Forged with a right checksum: the lengths inside lie.
+TEST_F(TableTest, LyingLengthsAreAnErrorWithoutEffect) {
+  ASSERT_TRUE(a_->residual.Allocate(6, true).ok());
+  const std::string saved = table_.Save(1, 3);
+  for (size_t at = 16; at + 8 <= saved.size() - 4; ++at) {
+    for (uint64_t lie : {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{1} << 40}) {
+      std::string forged = saved;
+      std::memcpy(forged.data() + at, &lie, sizeof(lie));
+      const uint32_t crc = Crc32c(forged.data(), static_cast<int64_t>(forged.size()) - 4);
+      std::memcpy(forged.data() + forged.size() - 4, &crc, sizeof(crc));
+      // Some bytes are values and may be anything; all others are refused. Never out of bounds.
+      const Status status = Load(forged);
+      ASSERT_TRUE(status.ok() || status.code() == gwDataCorrupt || status.code() == gwMismatch);
+    }
+  }
+  ASSERT_TRUE(Load(saved).ok());
+  EXPECT_EQ(table_.Save(1, 3), saved);
+}
+
+TEST(MatchesAny, TakesGlobsWithCommas) {
+  EXPECT_TRUE(MatchesAny("*.bias,norm?", "layer.bias"));
+  EXPECT_TRUE(MatchesAny("*.bias,norm?", "norm1"));
+  EXPECT_FALSE(MatchesAny("*.bias,norm?", "norm12"));
+  EXPECT_FALSE(MatchesAny("", "x"));
+  EXPECT_FALSE(MatchesAny(",", ""));
+}
+
+}  // namespace
+}  // namespace gradwire

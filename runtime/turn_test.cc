@@ -1,0 +1,138 @@
+#include "runtime/turn.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace gradwire {
+namespace {
+
+std::vector<Vote> Votes(int n) {
+  return std::vector<Vote>(n, Vote{.fields = {.step = 7, .submitted = 3, .ok = 1}});
+}
+
+TurnResult Decide(const std::vector<Vote>& votes, const Status& revoked = Status(),
+                  NonFinitePolicy policy = NonFinitePolicy::kPropagate) {
+  return DecideTurn(12, votes, revoked, policy);
+}
+
+std::string TextWith(const std::string& count, const std::string& dtype = "float") {
+  return EncodeOpText({{"operation", "all-reduce"}, {"count", count}, {"datatype", dtype}});
+}
+
+TEST(DecideTurn, AgreementCommits) {
+  const TurnResult result = Decide(Votes(3));
+  EXPECT_EQ(result.turn, 12);
+  EXPECT_EQ(result.step, 7u);
+  EXPECT_EQ(result.outcome, StepOutcome::kCommit);
+  EXPECT_TRUE(result.reason.ok());
+}
+
+TEST(DecideTurn, OneVoteAgainstAborts) {
+  std::vector<Vote> votes = Votes(3);
+  votes[2].fields.ok = 0;
+  const TurnResult result = Decide(votes);
+  EXPECT_EQ(result.outcome, StepOutcome::kAbort);
+  EXPECT_EQ(result.reason.code(), gwAborted);
+}
+
+TEST(DecideTurn, ARevokedStepAbortsWithItsReasonThoughAllVotedForIt) {
+  const TurnResult result = Decide(Votes(3), Status(gwDataCorrupt, "a bad frame"));
+  EXPECT_EQ(result.outcome, StepOutcome::kAbort);
+  EXPECT_EQ(result.reason.code(), gwDataCorrupt);
+  EXPECT_EQ(result.reason.detail().message, "a bad frame");
+}
+
+TEST(DecideTurn, AMismatchIsExplainedByTheVotes) {
+  std::vector<Vote> votes = Votes(3);
+  for (Vote& vote : votes) vote.fields.ok = 0, vote.op_text = TextWith("1000");
+  votes[1].op_text = TextWith("500", "int32");
+  const TurnResult result = Decide(votes, Status(gwMismatch, "another operation"));
+  EXPECT_EQ(result.reason.code(), gwMismatch);
+  const ErrorDetail& d = result.reason.detail();
+  EXPECT_EQ(d.field, "count");
+  EXPECT_EQ(d.expected, "1000 (rank 0, 2)");
+  EXPECT_EQ(d.actual, "500 (rank 1)");
+}
+
+TEST(DecideTurn, NumbersThatDifferAbort) {
+  struct Case {
+    const char* field;
+    void (*change)(VoteFields*);
+  };
+  const Case cases[] = {{"operations in step", [](VoteFields* v) { v->submitted = 4; }},
+                        {"step", [](VoteFields* v) { v->step = 8; }},
+                        {"registered tensors", [](VoteFields* v) { v->table_digest = 1; }},
+                        {"replicated state", [](VoteFields* v) { v->digest = 1; }}};
+  for (const Case& c : cases) {
+    std::vector<Vote> votes = Votes(4);
+    c.change(&votes[3].fields);
+    const TurnResult result = Decide(votes);
+    EXPECT_EQ(result.outcome, StepOutcome::kAbort);
+    EXPECT_EQ(result.reason.code(), gwMismatch);
+    EXPECT_EQ(result.reason.detail().field, c.field);
+    EXPECT_NE(result.reason.detail().actual.find("(rank 3)"), std::string::npos);
+  }
+}
+
+TEST(DecideTurn, NonFiniteFollowsThePolicy) {
+  std::vector<Vote> votes = Votes(3);
+  votes[1].fields.nonfinite = 1;
+  EXPECT_EQ(Decide(votes).outcome, StepOutcome::kCommit);
+  const TurnResult skip = Decide(votes, Status(), NonFinitePolicy::kSkip);
+  EXPECT_EQ(skip.outcome, StepOutcome::kSkip);
+  EXPECT_EQ(skip.reason.code(), gwNonFinite);
+  EXPECT_EQ(skip.reason.detail().peer, 1);
+  EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kError).outcome, StepOutcome::kAbort);
+  // A disagreement comes first: its values may be the cause.
+  votes[2].fields.step = 9;
+  EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kSkip).reason.code(), gwMismatch);
+}
+
+TEST(WithDifference, NamesTheFirstFieldThatDiffers) {
+  const Status s = WithDifference(
+      Status(gwMismatch, "x"), {TextWith("1", "float"), "", TextWith("1", "int8"), TextWith("2")});
+  EXPECT_EQ(s.detail().field, "count");
+  EXPECT_EQ(s.detail().expected, "1 (rank 0, 2)");
+  EXPECT_EQ(s.detail().actual, "2 (rank 3)");
+}
+
+TEST(WithDifference, AFieldThatOneRankLacksDiffers) {
+  const Status s = WithDifference(Status(gwMismatch, "x"), {EncodeOpText({{"a", "1"}, {"b", "2"}}),
+                                                            EncodeOpText({{"a", "1"}})});
+  EXPECT_EQ(s.detail().field, "b");
+  EXPECT_EQ(s.detail().actual, "nothing (rank 1)");
+}
+
+// The same the other way round: what only a later rank has.
+TEST(WithDifference, AFieldThatTheFirstRankLacksDiffers) {
+  const Status s =
+      WithDifference(Status(gwMismatch, "x"),
+                     {EncodeOpText({{"a", "1"}}), EncodeOpText({{"a", "1"}, {"b", "2"}})});
+  EXPECT_EQ(s.detail().field, "b");
+  EXPECT_EQ(s.detail().expected, "nothing (rank 0)");
+}
+
+TEST(WithDifference, HasNoEffectWhereNothingDiffers) {
+  for (const std::vector<std::string>& texts :
+       {std::vector<std::string>{}, {TextWith("1")}, {TextWith("1"), TextWith("1")}, {"", ""}}) {
+    EXPECT_TRUE(WithDifference(Status(gwMismatch, "x"), texts).detail().field.empty());
+  }
+}
+
+TEST(FromMyPointOfView, PutsMineFirst) {
+  const Status reason(gwMismatch,
+                      {.field = "count", .expected = "1 (rank 0, 2)", .actual = "2 (rank 1)"});
+  const Status swapped = FromMyPointOfView(reason, {{"count", "2"}});
+  EXPECT_EQ(swapped.detail().expected, "2 (rank 1)");
+  EXPECT_EQ(swapped.detail().actual, "1 (rank 0, 2)");
+  for (const OpText& mine :
+       {OpText{{"count", "1"}}, OpText{{"count", "3"}}, OpText{{"other", "2"}}, OpText{}}) {
+    EXPECT_EQ(FromMyPointOfView(reason, mine).detail().expected, "1 (rank 0, 2)");
+  }
+  EXPECT_TRUE(FromMyPointOfView(Status(), {{"count", "2"}}).ok());
+}
+
+}  // namespace
+}  // namespace gradwire
