@@ -388,18 +388,8 @@ void Communicator::OnOperationDone(Operation& operation) {
   totals_.sum_err2 += operation.stats.sum_err2;
 }
 
-void Communicator::CommitTensors(const TurnResult& result) {
-  for (TensorState* tensor : tensors_.All()) {
-    if (!std::exchange(tensor->staged, false) || result.outcome != StepOutcome::kCommit) continue;
-    tensor->committed_step = result.step;
-    if (!tensor->residual.allocated()) continue;
-    tensor->residual.Commit();
-    if (!tensor->feedback()) tensor->residual.Release();  // it has travelled
-  }
-}
-
 void Communicator::OnTurnEnd(const TurnResult& result) {
-  CommitTensors(result);
+  tensors_.EndStep(result.step, result.outcome == StepOutcome::kCommit);
   std::lock_guard lock(mu_);
   turn_results_.push_back(result);
   if (turn_results_.size() > kKeptResults) turn_results_.erase(turn_results_.begin());

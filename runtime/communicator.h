@@ -117,7 +117,6 @@ class Communicator final : private EngineListener {
   std::optional<TurnResult> ResultOf(uint16_t turn);
   TurnEnd MakeTurnEnd(bool no_wait) const;
   void LeaveStep();
-  void CommitTensors(const TurnResult& result);
   void WriteRecord();
 
   CommParts parts_;

@@ -176,6 +176,16 @@ std::vector<TensorState*> TensorTable::All() const {
   return all;
 }
 
+void TensorTable::EndStep(uint64_t step, bool commit) {
+  for (const auto& [name, tensor] : tensors_) {
+    if (!std::exchange(tensor->staged, false) || !commit) continue;
+    tensor->committed_step = step;
+    if (!tensor->residual.allocated()) continue;
+    tensor->residual.Commit();
+    if (!tensor->feedback()) tensor->residual.Release();  // it has travelled
+  }
+}
+
 std::string TensorTable::Save(int rank, int world_size) const {
   Writer out;
   out.Put(kStateMagic);

@@ -79,6 +79,9 @@ class TensorTable {
   uint64_t Digest() const;
   std::vector<TensorState*> All() const;
 
+  // What was staged becomes live, or is forgotten: the vote's outcome.
+  void EndStep(uint64_t step, bool commit);
+
   // This rank's residuals and counters as bytes with a checksum, and back. Load changes nothing
   // unless it succeeds.
   std::string Save(int rank, int world_size) const;
