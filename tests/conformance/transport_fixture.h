@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "tests/conformance/transport_world.h"
 
 namespace gradwire::conformance {
@@ -53,6 +54,30 @@ inline testing::AssertionResult Exchange(World* world, const std::vector<int64_t
             << (world->rank(r).AllAccepted() ? "nothing" : "something") << " left to send";
   }
   return failure;
+}
+
+// Random messages between random pairs, sent and polled in random order until all have arrived.
+inline testing::AssertionResult RandomTraffic(World* world, uint64_t seed) {
+  RandomStream random(seed);
+  const int n = world->size();
+  const uint64_t most = world->ends[0]->caps().max_fragment_bytes;
+  std::vector<int64_t> expected(n, 0);
+  for (uint32_t message = 0; message < 40; ++message) {
+    const int src = static_cast<int>(random.Below(n));
+    const int dst = static_cast<int>((src + 1 + random.Below(n - 1)) % n);
+    const uint64_t bytes = random.Below(3) == 0 ? random.Below(3 * most) : random.Below(200);
+    world->rank(src).Send(dst, {.op_seq = message % 3, .message = message},
+                          static_cast<int64_t>(bytes));
+    ++expected[dst];
+    Rank& rank = world->rank(static_cast<int>(random.Below(n)));
+    if (random.Below(2) == 0) rank.Pump();
+    if (random.Below(4) == 0) rank.PollOnly();
+  }
+  testing::AssertionResult result = Exchange(world, expected);
+  world->Settle(3);
+  if (result && world->failure().empty()) return result;
+  return testing::AssertionFailure()
+         << "seed " << seed << ": " << result.message() << world->failure();
 }
 
 inline std::string KindName(const testing::TestParamInfo<TransportKind>& info) {

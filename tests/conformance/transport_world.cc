@@ -13,7 +13,6 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "transports/frame/frame.h"
-#include "transports/sim/sim_network.h"
 
 namespace gradwire::conformance {
 namespace {
@@ -237,18 +236,14 @@ StatusOr<Ends> MakeBySpec(const std::string& spec, TransportOptions options, Wor
   return ends;
 }
 
-StatusOr<Ends> MakeSim(const SimOptions& base, int world_size, World* world) {
-  SimOptions options = base;
-  options.world_size = world_size;
-  auto network = SimNetwork::Make(options);
-  if (!network.ok()) return network.status();
+StatusOr<Ends> EndsOf(std::shared_ptr<SimNetwork> network, int world_size, World* world) {
   Ends ends;
   for (int rank = 0; rank < world_size; ++rank) {
-    auto end = (*network)->MakeEnd(rank);
+    auto end = network->MakeEnd(rank);
     if (!end.ok()) return end.status();
     ends.push_back(std::move(*end));
   }
-  world->idle = [network = *network] { return network->AdvanceToNextEvent(); };
+  world->idle = [network] { return network->AdvanceToNextEvent(); };
   return ends;
 }
 
@@ -272,6 +267,28 @@ TransportKind KindOfSpec(const std::string& name, const std::string& spec, Place
           }};
 }
 
+TransportKind KindOfNetwork(const std::string& name, std::shared_ptr<SimNetwork> network) {
+  return {.name = name,
+          .threads = false,
+          .may_skip = false,
+          .make_ends = [network](int world_size, uint64_t, World* world) {
+            return EndsOf(network, world_size, world);
+          }};
+}
+
+TransportKind KindOfSim(const std::string& name, const SimOptions& options) {
+  return {.name = name,
+          .threads = false,
+          .may_skip = false,
+          .make_ends = [options](int world_size, uint64_t, World* world) -> StatusOr<Ends> {
+            SimOptions own = options;
+            own.world_size = world_size;
+            auto network = SimNetwork::Make(own);
+            if (!network.ok()) return network.status();
+            return EndsOf(*network, world_size, world);
+          }};
+}
+
 std::vector<TransportKind> TransportKinds() {
   std::vector<TransportKind> kinds;
   for (const TransportRow& row : Transports()) {
@@ -280,17 +297,10 @@ std::vector<TransportKind> TransportKinds() {
     kinds.push_back(KindOfSpec("far_" + row.name, row.name, Place::kManyHosts));
     kinds.push_back(KindOfSpec("faulty_" + row.name, faulty, Place::kOneHost));
   }
-  const auto sim = [&](const char* name, const SimOptions& options) {
-    kinds.push_back({.name = name,
-                     .threads = false,
-                     .may_skip = false,
-                     .make_ends = [options](int world_size, uint64_t, World* world) {
-                       return MakeSim(options, world_size, world);
-                     }});
-  };
-  sim("sim", {});
-  sim("sim_jitter", {.seed = 3, .jitter_ns = 200 * kNsPerUs, .fragment_bytes = 4096, .slots = 3});
-  sim("sim_instant", {.alpha_ns = 0, .beta_ns_per_byte = 0, .detect_ns = 0});
+  kinds.push_back(KindOfSim("sim", {}));
+  kinds.push_back(KindOfSim(
+      "sim_jitter", {.seed = 3, .jitter_ns = 200 * kNsPerUs, .fragment_bytes = 4096, .slots = 3}));
+  kinds.push_back(KindOfSim("sim_instant", {.alpha_ns = 0, .beta_ns_per_byte = 0, .detect_ns = 0}));
   return kinds;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "transports/sim/sim_network.h"
 #include "transports/transport.h"
 
 namespace gradwire::conformance {
@@ -137,6 +138,10 @@ enum class Place { kOneHost, kManyHosts };
 
 // One transport by its spec (MakeTransport).
 TransportKind KindOfSpec(const std::string& name, const std::string& spec, Place place);
+
+// A simulated network; options.world_size is the world's. Or one that exists, for one world.
+TransportKind KindOfSim(const std::string& name, const SimOptions& options);
+TransportKind KindOfNetwork(const std::string& name, std::shared_ptr<SimNetwork> network);
 
 // A connected world of a job of its own.
 StatusOr<std::unique_ptr<World>> MakeWorld(const TransportKind& kind, int world_size);

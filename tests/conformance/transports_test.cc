@@ -2,6 +2,7 @@
 // told of it: a row in the registry is enough. A transport that cannot work on this machine is
 // skipped and says why.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/rng.h"
 #include "tests/conformance/transport_fixture.h"
 #include "transports/frame/frame.h"
+#include "transports/sim/sim_network.h"
 
 namespace gradwire::conformance {
 namespace {
@@ -97,6 +99,13 @@ TEST_P(TransportTest, FloodInBothDirections) {
   world.rank(0).Pump();
   world.rank(1).Pump();
   EXPECT_TRUE(Exchange(&world, {kMessages, kMessages}));
+}
+
+TEST_P(TransportTest, RandomTrafficArrives) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    MAKE_WORLD(world, static_cast<int>(2 + seed % 4));
+    ASSERT_TRUE(RandomTraffic(&world, seed));
+  }
 }
 
 // A rank that does not listen stops its senders, and only for itself.
@@ -286,6 +295,77 @@ TEST_P(TransportTest, WakeBeforeWaitIsNotLost) {
     EXPECT_TRUE(world.ends[0]->Wait(kLongNs).ok());
   }
   EXPECT_LT(SteadyClock().NowNs() - start_ns, kLongNs);
+}
+
+// --- many seeds, where a world costs nothing
+
+TEST(TransportSeedsTest, HarmlessFaultsChangeNothing) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    RandomStream random(seed);
+    const std::string spec = fmt::format(
+        "faulty(loopback,seed={},delay={:.3f},delay_polls={},full={:.3f},late_sent={:.3f})", seed,
+        random.Unit(), 1 + random.Below(20), 0.9 * random.Unit(), random.Unit());
+    auto world = MakeWorld(KindOfSpec("faulty", spec, Place::kOneHost), 3);
+    ASSERT_TRUE(world.ok()) << world.status().ToString();
+    ASSERT_TRUE(RandomTraffic(world->get(), seed)) << spec;
+  }
+}
+
+TEST(TransportSeedsTest, SimulatedNetworksKeepThePromises) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    RandomStream random(seed, 1);
+    const SimOptions options = {.seed = seed,
+                                .alpha_ns = static_cast<int64_t>(random.Below(100'000)),
+                                .beta_ns_per_byte = random.Unit(),
+                                .jitter_ns = static_cast<int64_t>(random.Below(1'000'000)),
+                                .reorder = random.Below(2) == 0,
+                                .fragment_bytes = static_cast<int32_t>(64 << random.Below(11)),
+                                .slots = static_cast<int32_t>(1 + random.Below(8))};
+    auto world = MakeWorld(KindOfSim("sim", options), static_cast<int>(2 + random.Below(6)));
+    ASSERT_TRUE(world.ok()) << world.status().ToString();
+    ASSERT_TRUE(RandomTraffic(world->get(), seed));
+  }
+}
+
+// A rank dies and a link is cut for a while, at random moments: the survivors are told, get their
+// tokens back and everything that they sent each other.
+TEST(TransportSeedsTest, SurvivorsOfASimulatedDeathAreServed) {
+  constexpr int kRanks = 4;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomStream random(seed, 2);
+    auto network = *SimNetwork::Make({.world_size = kRanks, .seed = seed, .jitter_ns = 20'000});
+    auto made = MakeWorld(KindOfNetwork("sim", network), kRanks);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    World& world = **made;
+    const int dead = static_cast<int>(random.Below(kRanks));
+    const int cut = (dead + 1) % kRanks, other = (dead + 2) % kRanks;
+    network->KillAt(dead, random.Below(200'000));
+    network->CutAt(cut, other, random.Below(100'000));
+    network->HealAt(cut, other, 100'000 + random.Below(5'000'000));
+    std::vector<std::vector<uint32_t>> sent(kRanks);
+    for (uint32_t message = 0; message < 60; ++message) {
+      const int src = static_cast<int>(random.Below(kRanks));
+      world.rank(src).Send((src + 1 + message % 3) % kRanks, {.message = message},
+                           random.Below(100'000));
+      sent[src].push_back(message);
+    }
+    EXPECT_TRUE(world.RunUntil([&] {
+      for (int r = 0; r < kRanks; ++r) {
+        if (r != dead && (world.rank(r).lost().empty() || !world.rank(r).AllSent())) return false;
+      }
+      return !network->NextEventNs().has_value();
+    })) << world.failure();
+    world.Settle();
+    EXPECT_EQ(world.failure(), "");
+    for (int src = 0; src < kRanks; ++src) {
+      for (uint32_t message : sent[src]) {
+        const int dst = static_cast<int>((src + 1 + message % 3) % kRanks);
+        if (src == dead || dst == dead) continue;
+        EXPECT_TRUE(world.rank(dst).Received(src, {.message = message})) << message;
+      }
+    }
+  }
 }
 
 // --- the suite itself: transports that break a promise are caught
