@@ -44,7 +44,7 @@ TEST(Settings, DefaultsAreTheTables) {
   EXPECT_TRUE(settings.Bool("transaction"));
   EXPECT_FALSE(settings.Bool("insecure"));
   EXPECT_EQ(settings.DurationNs("heartbeat_timeout_ms"), 10'000'000'000);
-  EXPECT_EQ(settings.DurationNs("spin_us"), 50'000);
+  EXPECT_EQ(settings.DurationNs("spin_us"), 5'000);
   EXPECT_EQ(settings.DurationNs("op_timeout_ms"), 600'000'000'000);
   EXPECT_EQ(settings.Text("host_id"), "");
   EXPECT_EQ(settings.Text("recorder_dir"), "");
