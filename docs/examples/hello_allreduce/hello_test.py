@@ -16,7 +16,7 @@ class HelloTest(unittest.TestCase):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=250,
             check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
