@@ -317,7 +317,7 @@ Status Communicator::SetLossScale(float scale) {
 }
 
 TurnEnd Communicator::MakeTurnEnd(bool no_wait) const {
-  return {.step = step_, .table_digest = tensors_.Digest(), .no_wait = no_wait};
+  return {.turn = user_turn_, .step = step_, .table_digest = tensors_.Digest(), .no_wait = no_wait};
 }
 
 void Communicator::LeaveStep() {

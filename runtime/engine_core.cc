@@ -64,16 +64,21 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
         .tensor = operation->tensor});
   queue_.push_back({std::move(operation)});
   SetProgress();
+  CheckMine();
 }
 
 void EngineCore::EndTurn(const TurnEnd& end) {
+  // Aborted while the caller did not know yet.
+  if (static_cast<int16_t>(static_cast<uint16_t>(end.turn - turn_)) < 0) {
+    if (end.no_wait) GiveUp(end.step);
+    return;
+  }
   Note({.kind = RecordKind::kStepEnd, .step = end.step, .value = static_cast<int32_t>(submitted_)});
   ends_.push_back(end);
   last_move_ns_ = clock_->NowNs();
+  if (end.turn == turn_) driver_.SetSubmitted(submitted_);
   // Rank 0 compares the number of operations at once, not only when all are complete.
-  if (options_.rank == 0) {
-    heard_submitted_[0] = submitted_;
-  } else if (fatal_.ok()) {
+  if (options_.rank != 0 && fatal_.ok()) {
     (void)control_->SendTo(
         0, {.turn = turn_,
             .fields = HeartbeatFields{.slices_done = slices_done_, .submitted = submitted_}});
@@ -334,6 +339,16 @@ void EngineCore::Fatal(const Status& status) {
   if (!waiting.empty()) fatal_ = std::move(fatal_).WithOp(waiting);
 }
 
+// Nobody waited for the outcome, so the caller may have updated from a step that was aborted. All
+// ranks ended the step this way and all come here.
+void EngineCore::GiveUp(uint64_t step) {
+  Fatal(Status(
+      gwRevoked,
+      {.message = fmt::format("step {} was aborted after it was ended without waiting", step),
+       .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry",
+       .rank = options_.rank}));
+}
+
 void EngineCore::Abort(const Status& status) { Fatal(status); }
 
 // Requests complete only when the transport has let go of their memory, or its time is up.
@@ -489,6 +504,14 @@ void EngineCore::CheckSubmitted(int voter, uint32_t submitted, int other,
       kNoOpSeq, true);
 }
 
+// Rank 0 hears of its own submissions here.
+void EngineCore::CheckMine() {
+  for (int r = 1; r < options_.world_size; ++r) {
+    if (votes_[r] && votes_[r]->fields.ok != 0)
+      CheckSubmitted(r, votes_[r]->fields.submitted, 0, submitted_);
+  }
+}
+
 void EngineCore::OnVote(int from, const ControlMessage& message) {
   const VoteFields& fields = *message.get<VoteFields>();
   votes_[from] = Vote{fields, message.body};
@@ -528,7 +551,11 @@ bool EngineCore::MaybeEndTurn() {
         .status = result.reason.code(),
         .value = static_cast<int32_t>(result.outcome),
         .text = result.reason.detail().message});
-  if (!ends_.empty()) ends_.pop_front();
+  bool unwitnessed = false;
+  if (!ends_.empty() && ends_.front().turn == turn_) {
+    unwitnessed = ends_.front().no_wait && result.outcome != StepOutcome::kCommit;
+    ends_.pop_front();
+  }
   result.reason = FromMyPointOfView(std::move(result.reason), OpTextOf(revoked_op_));
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {
     const std::shared_ptr<Operation> operation = queue_.front().operation;
@@ -544,11 +571,12 @@ bool EngineCore::MaybeEndTurn() {
   done_.clear();
   ++turn_;
   submitted_ = std::exchange(submitted_later_, 0);
-  if (!ends_.empty() && options_.rank == 0) heard_submitted_[0] = submitted_;
   driver_.BeginTurn(turn_);
+  if (!ends_.empty()) driver_.SetSubmitted(submitted_);
   last_move_ns_ = clock_->NowNs();
   SetProgress();
   listener_->OnTurnEnd(result);
+  if (unwitnessed) GiveUp(result.step);
   for (const ControlMessage& message : std::exchange(later_, {})) OnControl(message);
   return true;
 }

@@ -39,6 +39,7 @@ class EngineListener {
 
 // What gwStepEnd brings to the vote.
 struct TurnEnd {
+  uint16_t turn = 0;  // that the caller ends; void if it ended without it
   uint64_t step = 0;
   uint64_t digest = 0;
   uint64_t table_digest = 0;
@@ -114,6 +115,7 @@ class EngineCore final : private ControlSink {
 
   bool MaybeVote();
   void SendVote(const TurnEnd& end, bool ok);
+  void CheckMine();
   void CheckSubmitted(int voter, uint32_t submitted, int other, uint32_t others_submitted);
   void DecideIfComplete();
   bool MaybeEndTurn();
@@ -123,6 +125,7 @@ class EngineCore final : private ControlSink {
   Status Locate(Status status, uint32_t op_seq) const;
 
   void Fatal(const Status& status);
+  void GiveUp(uint64_t step);
   void CheckTimeouts();
   bool DrainFatal();
   void SetProgress();

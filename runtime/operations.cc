@@ -45,10 +45,11 @@ StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
   return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(op_, first, elems, schedule_));
 }
 
+// The text is made at once: it may be asked for when the tensors are gone or have another codec.
 TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options)
-    : tensors_(std::move(tensors)), options_(options) {}
+    : tensors_(std::move(tensors)), options_(options), text_(MakeText()) {}
 
-OpText TensorOperation::Text() const {
+OpText TensorOperation::MakeText() const {
   std::string names, specs;
   int64_t elems = 0;
   for (const SubmittedTensor& submitted : tensors_) {

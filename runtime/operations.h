@@ -65,7 +65,7 @@ class TensorOperation final : public Operation {
   };
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
 
-  OpText Text() const override;
+  OpText Text() const override { return text_; }
   Status Prepare() override;
   int64_t slices() const override;
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
@@ -73,6 +73,7 @@ class TensorOperation final : public Operation {
   void OnFailed() override;
 
  private:
+  OpText MakeText() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
   void SettleResidual(TensorState* tensor);
   // The group as one array of the callers' memory, if it is one and nothing but the plain sum is
@@ -81,6 +82,7 @@ class TensorOperation final : public Operation {
 
   const std::vector<SubmittedTensor> tensors_;
   const Options options_;
+  const OpText text_;
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;
   std::unique_ptr<RawOperation> raw_;  // not null: the slices are its slices

@@ -85,6 +85,7 @@ void EventDriver::Replay(Run& run) {
 void EventDriver::BeginTurn(uint16_t turn) {
   turn_ = turn;
   completed_below_ = 0;
+  submitted_.reset();
   std::erase_if(kept_, [&](const Kept& kept) {
     if (kept.header.turn == turn) return false;
     peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
@@ -205,7 +206,29 @@ void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragmen
                        fmt::format("rank {} still sends for operation #{}, which is complete here",
                                    peer, header.op_seq)));
   }
+  const bool beyond = submitted_ && static_cast<int32_t>(header.op_seq - *submitted_) >= 0;
+  if (beyond && !key.point_to_point) return FailBeyond(peer, key);
   Keep(peer, header, fragment);
+}
+
+void EventDriver::SetSubmitted(uint32_t operations) {
+  submitted_ = operations;
+  for (const Kept& kept : kept_) {
+    const FrameHeader& h = kept.header;
+    const bool beyond = static_cast<int32_t>(h.op_seq - operations) >= 0;
+    const bool counts = h.turn == turn_ && (h.flags & kFramePointToPoint) == 0;
+    if (beyond && counts) return FailBeyond(kept.peer, KeyOf(h));
+  }
+}
+
+void EventDriver::FailBeyond(int peer, const RunKey& key) {
+  Fail(
+      peer, key,
+      Status(gwMismatch, {.message = "the ranks submit different numbers of operations in one step",
+                          .hint = "All ranks must submit the same operations in every step",
+                          .field = "operations in step",
+                          .expected = fmt::format("{} (rank {})", *submitted_, options_.rank),
+                          .actual = fmt::format("at least {} (rank {})", key.op_seq + 1, peer)}));
 }
 
 void EventDriver::Keep(int peer, const FrameHeader& header, ConstBytes fragment) {

@@ -103,6 +103,8 @@ class EventDriver : public Sink {
 
   // All operations of this turn below `op_seq` are complete here: a frame for one is a mismatch.
   void SetCompletedBelow(uint32_t op_seq) { completed_below_ = op_seq; }
+  // This turn has so many operations and gets no more: a frame for a further one is a mismatch.
+  void SetSubmitted(uint32_t operations);
 
   DriverCounters counters() const {
     DriverCounters counters = counters_;
@@ -177,6 +179,7 @@ class EventDriver : public Sink {
   bool PumpSends();
   bool PumpPeer(int peer);
   bool OfferFragments(int peer, PendingSend* pending, bool* full);
+  void FailBeyond(int peer, const RunKey& key);
   bool ComputeOnce();
   void Collect(int slot);
   void Withdraw(int slot);
@@ -199,6 +202,7 @@ class EventDriver : public Sink {
   std::vector<SentMessage>* record_ = nullptr;
   int64_t outstanding_sends_ = 0;
   uint32_t completed_below_ = 0;
+  std::optional<uint32_t> submitted_;  // of this turn, once that is final
   uint16_t turn_ = 0;
 };
 

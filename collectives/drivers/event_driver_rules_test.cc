@@ -138,6 +138,24 @@ TEST_F(HandMadeFrames, AFrameForACompleteOperationIsAMismatch) {
   ExpectError(gwMismatch);
 }
 
+TEST_F(HandMadeFrames, AFrameBeyondTheLastOperationIsAMismatch) {
+  driver().SetSubmitted(2);
+  FrameHeader header = Header();
+  header.op_seq = 1;
+  Arrive(header);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  header.op_seq = 2;
+  Arrive(header);
+  ExpectError(gwMismatch);
+  // The next turn has a number of its own, and what came early is looked at when it is known.
+  driver().BeginTurn(1);
+  header.turn = 1;
+  Arrive(header);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  driver().SetSubmitted(2);
+  ExpectError(gwMismatch);
+}
+
 TEST_F(HandMadeFrames, OldTurnsAreDroppedNextOnesKeptOthersRefused) {
   driver().BeginTurn(0);
   FrameHeader header = Header();
