@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "base/dtype.h"
+#include "runtime/recorder/disagreement.h"
 #include "runtime/recorder/entry_text.h"
 
 namespace gradwire {
@@ -29,92 +29,6 @@ std::string EndText(const JobRecord& job, int rank) {
   if (record.last() == nullptr) return "its file has no readable entry";
   return fmt::format("its file ends {}, with: {} (killed or stopped?)", BeforeEnd(job, record),
                      DescribeEntry(*record.last()));
-}
-
-std::string TypeText(const OpOnRank& op) {
-  std::string text = op.text.empty() ? "no name" : op.text;
-  if (op.bytes > 0) text += fmt::format(", {} bytes", op.bytes);
-  if (const auto dtype = DTypeFromInt(op.dtype)) text += fmt::format(" of {}", Name(*dtype));
-  return text;
-}
-
-// ---- ranks that disagree ----
-
-struct Party {
-  std::string what;
-  std::vector<int> ranks;
-};
-
-// Ranks by what they say; the largest party first, of equal ones that with the lowest rank.
-std::vector<Party> SortedParties(const std::map<uint64_t, Party>& by_word) {
-  std::vector<Party> parties;
-  for (const auto& [word, party] : by_word) parties.push_back(party);
-  std::sort(parties.begin(), parties.end(), [](const Party& a, const Party& b) {
-    if (a.ranks.size() != b.ranks.size()) return a.ranks.size() > b.ranks.size();
-    return a.ranks < b.ranks;
-  });
-  return parties;
-}
-
-std::vector<Party> PartiesAbout(const OpRecord& op) {
-  std::map<uint64_t, Party> by_signature;
-  for (const auto& [rank, on_rank] : op) {
-    if (!on_rank.signed_here) continue;
-    Party& party = by_signature[on_rank.signature];
-    if (party.ranks.empty()) party.what = TypeText(on_rank);
-    party.ranks.push_back(rank);
-  }
-  return SortedParties(by_signature);
-}
-
-// Of at least two parties. With no majority nobody is right.
-Finding DisagreementOf(const std::vector<Party>& parties, const std::string& about) {
-  Finding finding = {.kind = FindingKind::kDisagree, .text = "the ranks disagree about " + about};
-  const bool majority = parties[0].ranks.size() > parties[1].ranks.size();
-  for (size_t i = 0; i < parties.size(); ++i) {
-    const auto& [what, ranks] = parties[i];
-    finding.text += fmt::format("{} {}: {}", i > 0 ? ";" : ":", RanksText(ranks), what);
-    if (i == 0 && majority) continue;
-    finding.culprits.insert(finding.culprits.end(), ranks.begin(), ranks.end());
-  }
-  std::sort(finding.culprits.begin(), finding.culprits.end());
-  return finding;
-}
-
-std::optional<Finding> OperationDisagreement(const JobRecord& job) {
-  for (const auto& [at, op] : job.ops) {
-    if (at.turn <= job.last_committed) continue;  // survived
-    const std::vector<Party> parties = PartiesAbout(op);
-    if (parties.size() < 2) continue;
-    return DisagreementOf(parties, fmt::format("operation #{}", at.op_seq));
-  }
-  return std::nullopt;
-}
-
-// Some ended a step that others have submitted more in.
-std::optional<Finding> CountDisagreement(const JobRecord& job) {
-  std::map<uint64_t, Party> by_count;
-  std::optional<int64_t> least;
-  for (const RankRecord& record : job.ranks) {
-    const auto ended = record.ended.find(job.last_turn);
-    if (ended == record.ended.end()) continue;
-    least = std::min<int64_t>(least.value_or(ended->second), ended->second);
-  }
-  for (int rank = 0; least && rank < job.world_size; ++rank) {
-    const RankRecord& record = job.ranks[rank];
-    const auto ended = record.ended.find(job.last_turn);
-    int64_t count = record.next.turn == job.last_turn ? record.next.op_seq : 0;
-    if (ended != record.ended.end()) {
-      count = ended->second;
-    } else if (count <= *least) {
-      continue;  // may still submit
-    }
-    Party& party = by_count[static_cast<uint64_t>(count)];
-    party.what = fmt::format("{}", count);
-    party.ranks.push_back(rank);
-  }
-  if (by_count.size() < 2 || job.last_turn <= job.last_committed) return std::nullopt;
-  return DisagreementOf(SortedParties(by_count), "the number of operations in the step");
 }
 
 // ---- ranks that are gone ----
@@ -288,10 +202,9 @@ void AddSurvived(const JobRecord& job, std::vector<Finding>* findings) {
 
 std::vector<OpState> UnfinishedOps(const JobRecord& job) {
   std::vector<OpState> states;
-  for (const auto& [at, op] : job.ops) {
-    const bool differs = at.turn > job.last_committed && PartiesAbout(op).size() > 1;
-    if (job.concluded.count(at.turn) > 0 && !differs) continue;
-    OpState state = {.at = at, .text = op.begin()->second.text, .differs = differs};
+  for (auto it = job.ops.upper_bound({job.last_committed, UINT32_MAX}); it != job.ops.end(); ++it) {
+    const auto& [at, op] = *it;
+    OpState state = {.at = at, .text = op.begin()->second.text, .differs = Differs(op)};
     for (int rank = 0; rank < job.world_size; ++rank) {
       if (const auto on_rank = op.find(rank); on_rank != op.end()) {
         const bool done = on_rank->second.complete && on_rank->second.status == gwSuccess;
@@ -301,9 +214,18 @@ std::vector<OpState> UnfinishedOps(const JobRecord& job) {
       const std::optional<bool> submitted = job.Submitted(rank, at);
       (submitted.value_or(true) ? state.unknown : state.missing).push_back(rank);
     }
-    if (state.open.empty() && state.missing.empty() && !differs) continue;
+    if (state.open.empty() && state.missing.empty() && !state.differs) continue;
     states.push_back(std::move(state));
   }
+  // Aborted turns matter only where they were the end.
+  std::set<int64_t> over;
+  for (const Report& result : job.results) over.insert(result.turn);
+  const bool under_way = std::any_of(states.begin(), states.end(),
+                                     [&](const OpState& s) { return over.count(s.at.turn) == 0; });
+  const int64_t last_turn = states.empty() ? 0 : states.back().at.turn;
+  std::erase_if(states, [&](const OpState& s) {
+    return under_way ? over.count(s.at.turn) > 0 : s.at.turn != last_turn;
+  });
   return states;
 }
 
@@ -318,10 +240,8 @@ Diagnosis Diagnose(const JobRecord& job) {
   add(Failure(job));
   const std::vector<Finding> losses = Losses(job);
   findings.insert(findings.end(), losses.begin(), losses.end());
-  if (!AllClosed(job)) {
-    add(NeverSubmitted(job, UnfinishedOps(job)));
-    add(Awaited(job));
-  }
+  add(NeverSubmitted(job, UnfinishedOps(job)));
+  if (!AllClosed(job)) add(Awaited(job));
   AddFileNotes(job, &findings);
   AddSurvived(job, &findings);
   const auto first = std::find_if(findings.begin(), findings.end(),

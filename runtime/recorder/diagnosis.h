@@ -43,8 +43,8 @@ struct OpState {
   bool differs = false;
 };
 
-// In order of submission; those of turns that have a result only where ranks differ and no later
-// step was committed.
+// In order of submission: those of turns that are not over; where there are none, those of the last
+// turn, unless it was committed.
 std::vector<OpState> UnfinishedOps(const JobRecord& job);
 
 }  // namespace gradwire

@@ -2,100 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
-#include "runtime/recorder/recorder.h"
+#include "runtime/recorder/recorded_world.h"
 
 namespace gradwire {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
-
-// Ranks that write what an engine would. Every rank's monotonic clock has another origin.
-class World {
- public:
-  explicit World(int world_size, int64_t capacity = 256) {
-    for (int rank = 0; rank < world_size; ++rank) {
-      auto recorder = Recorder::Open({.job = 0x4d2,
-                                      .rank = rank,
-                                      .world_size = world_size,
-                                      .start_wall_ns = kEpochNs,
-                                      .start_time_ns = Origin(rank),
-                                      .capacity = capacity});
-      recorders_.push_back(std::move(*recorder));
-    }
-  }
-
-  void At(int64_t ms) { now_ns_ = ms * kMs; }
-  void Record(int rank, RecorderEvent event) {
-    event.time_ns = Origin(rank) + now_ns_;
-    event.turn = static_cast<uint16_t>(turn_);
-    recorders_[rank]->Record(event);
-  }
-  void RecordAll(const RecorderEvent& event) {
-    for (int rank = 0; rank < size(); ++rank) Record(rank, event);
-  }
-  void Submit(int rank, uint32_t op, std::string tensor, uint64_t signature = 1) {
-    Record(rank, {.kind = RecordKind::kSubmit,
-                  .op_seq = op,
-                  .bytes = 4096,
-                  .dtype = DType::kFloat32,
-                  .signature = signature,
-                  .text = "all-reduce",
-                  .tensor = tensor});
-  }
-  void Complete(int rank, uint32_t op, gwResult_t status = gwSuccess) {
-    Record(rank, {.kind = RecordKind::kComplete, .op_seq = op, .status = status});
-  }
-  void End(int rank, int operations) {
-    Record(rank, {.kind = RecordKind::kStepEnd, .step = 77, .value = operations});
-  }
-  void Result(int outcome, gwResult_t status = gwSuccess, int peer = -1) {
-    RecordAll({.kind = RecordKind::kResult,
-               .step = 77,
-               .peer = peer,
-               .status = status,
-               .value = outcome});
-    ++turn_;
-  }
-  // A turn of `ops` operations that goes well.
-  void GoodTurn(uint32_t ops) {
-    for (int rank = 0; rank < size(); ++rank) {
-      for (uint32_t op = 0; op < ops; ++op) {
-        Submit(rank, op, "w" + std::to_string(op));
-        Complete(rank, op);
-      }
-      End(rank, static_cast<int>(ops));
-    }
-    Result(0);
-  }
-  void Lost(int rank, int peer, std::string how = "the connection broke") {
-    Record(rank, {.kind = RecordKind::kPeerLost, .peer = peer, .text = how});
-  }
-  void Hide(int rank) { recorders_[rank].reset(); }
-  void set_turn(int64_t turn) { turn_ = turn; }
-  int size() const { return static_cast<int>(recorders_.size()); }
-
-  JobRecord Merge() const {
-    std::vector<RecorderLog> logs;
-    for (const auto& recorder : recorders_) {
-      if (recorder) logs.push_back(*ParseRecorder(recorder->memory()));
-    }
-    return MergeLogs(std::move(logs));
-  }
-  Diagnosis Diagnose() const { return gradwire::Diagnose(Merge()); }
-
- private:
-  static int64_t Origin(int rank) { return 1000 * kMs * (rank + 1); }
-
-  std::vector<std::unique_ptr<Recorder>> recorders_;
-  int64_t now_ns_ = 0;
-  int64_t turn_ = 0;
-};
 
 using Ranks = std::vector<int>;
 
@@ -272,6 +185,52 @@ TEST(Diagnose, AbortedTurnsAreOver) {
   ExpectVerdict(world.Diagnose(), {0}, {"rank 0 never submitted operation #0"});
 }
 
+TEST(Diagnose, RankThatHungWhileTheOthersGaveUp) {
+  World world(3);
+  world.GoodTurn(2);
+  for (int rank = 0; rank < 3; ++rank) world.Submit(rank, 0, "w0"), world.Complete(rank, 0);
+  for (const int rank : {0, 1}) world.Submit(rank, 1, "w1");
+  world.At(1000);
+  const RecorderEvent late = {.kind = RecordKind::kRevoke, .peer = 0, .status = gwTimeout};
+  world.RecordAll(late);
+  for (const int rank : {0, 1}) {
+    world.Record(rank, {.kind = RecordKind::kVote, .status = gwTimeout, .value = 2});
+  }
+  world.Record(2, {.kind = RecordKind::kVote, .status = gwTimeout, .value = 1});  // by its engine
+  world.Result(2, gwTimeout);
+  for (const int rank : {0, 1}) world.Record(rank, {.kind = RecordKind::kClose});
+  ExpectVerdict(world.Diagnose(), {2}, {"rank 2 never submitted operation #1 (all-reduce w1)"});
+}
+
+TEST(Diagnose, HabitDecidesWhereThereIsNoMajority) {
+  World world(3);
+  world.GoodTurn(2);
+  for (int rank = 0; rank < 3; ++rank) world.Submit(rank, 0, "w0");
+  world.Submit(0, 1, "v", 22);
+  world.Submit(2, 1, "w1");  // as in the step before
+  ExpectVerdict(world.Diagnose(), {0}, {"operation #1", "in earlier steps all did as rank 2"});
+
+  World count(3);
+  count.GoodTurn(3);
+  for (int rank = 0; rank < 3; ++rank) count.Submit(rank, 0, "w0");
+  count.Submit(1, 1, "w1");  // is on its way to 3
+  count.End(2, 1);
+  ExpectVerdict(count.Diagnose(), {2},
+                {"number of operations", "rank 1: 2 so far", "rank 2: 1", "all did as rank 1"});
+}
+
+TEST(Diagnose, TwoTurnsUnderWay) {
+  World world(2);
+  world.GoodTurn(1);
+  world.Submit(0, 0, "w0");
+  world.End(0, 1);  // without waiting for the outcome
+  world.set_turn(2);
+  world.Submit(0, 0, "w0");
+  const auto ops = UnfinishedOps(world.Merge());
+  ASSERT_EQ(ops.size(), 2u);
+  EXPECT_EQ(ops[0].missing, Ranks{1});
+}
+
 TEST(Diagnose, FollowsWhoWaitsForWhom) {
   World world(4);
   for (int rank = 0; rank < 4; ++rank) world.Submit(rank, 0, "w0");
@@ -311,58 +270,6 @@ TEST(Diagnose, RanksOnBothSidesOfTheWrap) {
   world.GoodTurn(1);
   world.Submit(0, 0, "w0");  // turn 65536, 0 in the file; rank 1's file has turn 65535 only
   ExpectVerdict(world.Diagnose(), {1}, {"rank 1 never submitted operation #0"});
-}
-
-TEST(MergeLogs, VotesOfOthersCountWhereTheirFileIsMissing) {
-  World world(3);
-  world.Record(0, {.kind = RecordKind::kVote, .value = 5});
-  world.Record(0, {.kind = RecordKind::kVoteHeard, .peer = 1, .value = 5});
-  world.Record(0, {.kind = RecordKind::kVoteHeard, .peer = 2, .status = gwDataCorrupt, .value = 4});
-  world.Record(1, {.kind = RecordKind::kVote, .value = 6});
-  world.Hide(2);
-  const JobRecord job = world.Merge();
-  const auto& votes = job.votes.at(0);
-  ASSERT_EQ(votes.size(), 3u);
-  EXPECT_EQ(votes.at(1).value, 6);  // own word
-  EXPECT_EQ(votes.at(2).status, gwDataCorrupt);
-}
-
-TEST(MergeLogs, NamesComeFromWhoRemembers) {
-  World world(2, 4);
-  world.Submit(0, 0, "w0");
-  for (uint32_t slice = 0; slice < 9; ++slice) {
-    world.Record(1, {.kind = RecordKind::kSliceDone, .slice = slice});
-  }
-  EXPECT_EQ(world.Merge().ops.at({0, 0}).at(1).text, "all-reduce w0");
-}
-
-TEST(MergeLogs, RefusedOperationsWereNotSubmitted) {
-  World world(2);
-  world.Submit(0, 0, "w0");
-  world.Complete(1, 0, gwAborted);
-  const JobRecord job = world.Merge();
-  EXPECT_EQ(job.ops.at({0, 0}).count(1), 0u);
-  EXPECT_EQ(job.Submitted(1, {0, 0}), false);
-}
-
-TEST(MergeLogs, NothingGivesNothing) {
-  const JobRecord job = MergeLogs({});
-  EXPECT_EQ(job.world_size, 0);
-  EXPECT_TRUE(Diagnose(job).findings.empty());
-}
-
-TEST(MergeLogs, NonsensePeersAreHarmless) {
-  World world(2);
-  for (int kind = 0; kind < kRecordKinds; ++kind) {
-    for (const int peer : {-7, 2, 1 << 30}) {
-      world.Record(0, {.kind = static_cast<RecordKind>(kind),
-                       .op_seq = 0xFFFFFFFF,
-                       .peer = peer,
-                       .status = static_cast<gwResult_t>(77),
-                       .value = -1});
-    }
-  }
-  EXPECT_FALSE(world.Diagnose().verdict.empty());
 }
 
 }  // namespace

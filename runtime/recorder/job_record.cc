@@ -76,8 +76,14 @@ class Merger {
       case RecordKind::kAdmit:
       case RecordKind::kSliceDone: Op(e, turn); break;
       case RecordKind::kComplete: Complete(e, turn); break;
-      case RecordKind::kStepEnd: record_.ended[turn] = e.value; break;
-      case RecordKind::kVote: job_.votes[turn][rank_] = e; break;
+      case RecordKind::kStepEnd:
+        record_.ended[turn] = e.value;
+        AtLeast(turn, e.value);
+        break;
+      case RecordKind::kVote:
+        job_.votes[turn][rank_] = e;  // its own word, where its file has one, counts most
+        AtLeast(turn, e.value);
+        break;
       case RecordKind::kVoteHeard: HearVote(e, turn); break;
       case RecordKind::kResult: Result(report); break;
       case RecordKind::kRevoke: job_.revokes.push_back(report); break;
@@ -97,8 +103,13 @@ class Merger {
   }
 
  private:
+  void AtLeast(int64_t turn, int64_t operations) {
+    int64_t& known = record_.submitted[turn];
+    known = std::max(known, operations);
+  }
   OpOnRank& Op(const RecorderEntry& e, int64_t turn) {
     record_.next = std::max(record_.next, {turn, e.op_seq + 1});
+    AtLeast(turn, int64_t{e.op_seq} + 1);
     return job_.ops[{turn, e.op_seq}][rank_];
   }
   void Submit(const RecorderEntry& e, int64_t turn) {
@@ -118,7 +129,6 @@ class Merger {
     on_rank.complete = true;
     on_rank.status = e.status;
   }
-  // A rank's own word, where its file has one, counts more.
   void HearVote(const RecorderEntry& e, int64_t turn) {
     if (e.peer >= 0 && e.peer < job_.world_size) job_.votes[turn].emplace(e.peer, e);
   }
@@ -129,7 +139,6 @@ class Merger {
   void Result(const Report& report) {
     record_.next = std::max(record_.next, {report.turn + 1, 0});
     job_.results.push_back(report);
-    job_.concluded.insert(report.turn);
     if (report.entry.value == 0) {
       job_.last_committed = std::max(job_.last_committed, report.turn);
     }
@@ -164,8 +173,13 @@ std::optional<bool> JobRecord::Submitted(int rank, OpPosition at) const {
   const RankRecord& record = ranks[rank];
   if (const auto op = ops.find(at); op != ops.end() && op->second.count(rank) > 0) return true;
   if (!record.present || record.log.entries.empty()) return std::nullopt;
-  if (const auto ended = record.ended.find(at.turn); ended != record.ended.end()) {
-    return static_cast<int64_t>(at.op_seq) < ended->second;
+  const auto ended = record.ended.find(at.turn);
+  if (ended != record.ended.end()) return static_cast<int64_t>(at.op_seq) < ended->second;
+  // A no comes before the end of the step; its count is that of the moment.
+  if (const auto votes_of_turn = votes.find(at.turn); votes_of_turn != votes.end()) {
+    const auto vote = votes_of_turn->second.find(rank);
+    const bool own = vote != votes_of_turn->second.end() && vote->second.kind == RecordKind::kVote;
+    if (own) return static_cast<int64_t>(at.op_seq) < vote->second.value;
   }
   if (record.next <= at) return false;
   return std::nullopt;

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +39,8 @@ struct RankRecord {
   RecorderLog log;
   int64_t end_wall_ns = 0;               // of the last entry
   OpPosition next;                       // the first place this rank has not submitted at
-  std::map<int64_t, int32_t> ended;      // by turn: operations submitted when the caller ended it
+  std::map<int64_t, int64_t> ended;      // by turn: operations submitted when the caller ended it
+  std::map<int64_t, int64_t> submitted;  // by turn: operations known to be submitted
   std::optional<RecorderEntry> waiting;  // the last kWaiting, if nothing moved after it
   std::optional<RecorderEntry> error;    // first kError
   bool closed = false;
@@ -61,7 +61,6 @@ struct JobRecord {
   int64_t end_wall_ns = 0;  // of the last entry of all
   int64_t last_turn = 0;
   int64_t last_committed = INT64_MIN;  // turn of the last result that was a commit
-  std::set<int64_t> concluded;         // turns that have a result
   std::vector<RankRecord> ranks;       // world_size of them
   std::map<OpPosition, OpRecord> ops;
   std::map<int64_t, std::map<int, RecorderEntry>> votes;  // by turn and voter; own word first
