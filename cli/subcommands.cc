@@ -1,5 +1,6 @@
 #include <array>
 
+#include "cli/diagnose/diagnose_command.h"
 #include "cli/info/doctor_command.h"
 #include "cli/info/info_command.h"
 #include "cli/run.h"
@@ -14,6 +15,7 @@ constexpr std::array kSubcommands = {
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
     Subcommand{"info", "versions, transports, codecs, algorithms, settings", InfoCommand},
     Subcommand{"doctor", "what is wrong with this machine or process", DoctorCommand},
+    Subcommand{"diagnose", "what went wrong, from the recorder files of a job", DiagnoseCommand},
 };
 
 }  // namespace
