@@ -2,6 +2,7 @@
 // verification, conformance and the command find it by themselves.
 #include <fmt/format.h>
 
+#include <bit>
 #include <cassert>
 #include <string>
 #include <vector>
@@ -66,10 +67,15 @@ std::vector<std::string_view> NamesOf(Collective collective, bool encoded) {
 std::string_view DefaultName(Collective collective, int world_size, int64_t bytes) {
   // Below this an all-reduce is bound by latency; above, by bandwidth.
   constexpr int64_t kSmallBytes = 64 * 1024;
+  // Below this the number of messages counts, not their size; powers of two need no folding.
+  constexpr int64_t kTinyBytes = 16 * 1024;
   constexpr int kDirectRanks = 16, kDirectSmallRanks = 8;
   switch (collective) {
     case Collective::kAllReduce:
       if (bytes <= kSmallBytes && world_size > kDirectSmallRanks) return "recursive_doubling";
+      if (bytes <= kTinyBytes && std::has_single_bit(static_cast<unsigned>(world_size))) {
+        return "recursive_doubling";
+      }
       return world_size <= kDirectRanks ? "direct" : "ring";
     case Collective::kAllGather:
     case Collective::kReduceScatter: return world_size <= kDirectRanks ? "direct" : "ring";

@@ -57,6 +57,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   operation->signature = operation->Signature();
   if (queue_.empty()) last_move_ns_ = operation->submit_ns;
   Note({.kind = RecordKind::kSubmit,
+        .time_ns = operation->submit_ns,
         .turn = operation->turn,
         .op_seq = operation->op_seq,
         .signature = operation->signature,
@@ -86,9 +87,9 @@ void EngineCore::EndTurn(const TurnEnd& end) {
 }
 
 bool EngineCore::Poll() {
-  bool moved = control_->Poll(this) > 0;
-  if (!fatal_.ok()) return DrainFatal() || moved;
-  moved |= driver_.Poll();
+  const bool heard = control_->Poll(this) > 0;
+  if (!fatal_.ok()) return DrainFatal() || heard;
+  bool moved = driver_.Poll();
   moved |= AdvanceFinishedRuns();
   moved |= HandleDriverErrors();
   if (!revoked_) {
@@ -97,9 +98,10 @@ bool EngineCore::Poll() {
   }
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
+  // Heartbeats are no progress: they go on while an operation hangs.
   moved_ |= moved;
   if (!moved) CheckTimeouts();
-  return moved;
+  return moved || heard;
 }
 
 // ---- slices ----
@@ -125,9 +127,12 @@ bool EngineCore::AdmitSlices() {
         RevokeTurn(slice.status(), progress.operation->op_seq, true);
         return true;
       }
-      Note({.kind = RecordKind::kAdmit,
-            .op_seq = progress.operation->op_seq,
-            .slice = static_cast<uint32_t>(index)});
+      // An operation of one slice is admitted when it is submitted and done when it is complete.
+      if (progress.operation->slices() > 1) {
+        Note({.kind = RecordKind::kAdmit,
+              .op_seq = progress.operation->op_seq,
+              .slice = static_cast<uint32_t>(index)});
+      }
       active_.push_back({progress.operation,
                          std::move(*slice),
                          {progress.operation->op_seq, static_cast<uint32_t>(index)},
@@ -198,7 +203,9 @@ void EngineCore::FinishSlice(size_t index) {
   operation->stats.Add(active_[index].slice->stats());
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
   ++slices_done_;
-  Note({.kind = RecordKind::kSliceDone, .op_seq = active_key.op_seq, .slice = active_key.slice});
+  if (operation->slices() > 1) {
+    Note({.kind = RecordKind::kSliceDone, .op_seq = active_key.op_seq, .slice = active_key.slice});
+  }
   auto it = std::find_if(queue_.begin(), queue_.end(),
                          [&](const Progress& p) { return p.operation == operation; });
   ++it->finished;
@@ -232,11 +239,18 @@ void EngineCore::CompleteOperation(Operation& operation, Status status) {
   } else {
     operation.OnFailed();
   }
-  operation.status = std::move(status)
-                         .WithOp(operation.name, operation.op_seq)
-                         .WithTensor(operation.tensor)
-                         .WithRank(options_.rank);
-  NoteStatus(RecordKind::kComplete, operation.status, operation.op_seq, 0);
+  if (!status.ok()) {
+    operation.status = std::move(status)
+                           .WithOp(operation.name, operation.op_seq)
+                           .WithTensor(operation.tensor)
+                           .WithRank(options_.rank);
+  }
+  Note({.kind = RecordKind::kComplete,
+        .time_ns = operation.complete_ns,
+        .op_seq = operation.op_seq,
+        .peer = operation.status.detail().peer,
+        .status = operation.status.code(),
+        .text = operation.status.detail().message});
   listener_->OnOperationDone(operation);
   operation.done.store(true, std::memory_order_release);
 }
@@ -252,7 +266,7 @@ void EngineCore::SetProgress() {
 
 void EngineCore::Note(RecorderEvent event) {
   if (options_.recorder == nullptr) return;
-  event.time_ns = clock_->NowNs();
+  if (event.time_ns == 0) event.time_ns = clock_->NowNs();
   if (event.turn == 0) event.turn = turn_;
   options_.recorder->Record(event);
 }
