@@ -30,18 +30,19 @@ static double average(const char* spec, uint64_t step, float* gradient, int rank
   double worst = 0;
   int i;
 
-  config.spec = spec;
-  check(gwTensorRegister(comm, "gradient", shape, 1, gwFloat32, &config, &tensor),
-        "gwTensorRegister");
+  /* README.md shows this part. [step] */
+  config.spec = spec; /* "none", "bf16", "qsgd(bits=8)", ... */
+  check(gwTensorRegister(comm, "gradient", shape, 1, gwFloat32, &config, &tensor), "register");
 
-  check(gwStepBegin(comm, step), "gwStepBegin");
-  check(gwAllReduceTensor(tensor, gradient, gradient, gwAvg, NULL, &request), "gwAllReduceTensor");
-  /* Here a training program computes the next gradient while this one travels. */
-  check(gwRequestWait(request, -1), "gwRequestWait");
-  check(gwRequestFree(request), "gwRequestFree");
-  check(gwStepEnd(comm, &outcome), "gwStepEnd");
+  check(gwStepBegin(comm, step), "begin");
+  check(gwAllReduceTensor(tensor, gradient, gradient, gwAvg, NULL, &request), "submit");
+  /* ... a training program computes the next gradient while this one travels ... */
+  check(gwRequestWait(request, -1), "wait");
+  check(gwRequestFree(request), "free");
+  check(gwStepEnd(comm, &outcome), "end"); /* update the weights after gwStepCommitted */
+  /* [/step] */
   if (outcome != gwStepCommitted) check(gwInternalError, "the step was not committed");
-  check(gwTensorDeregister(tensor), "gwTensorDeregister");
+  check(gwTensorDeregister(tensor), "deregister");
 
   for (i = 0; i < ELEMS; ++i) {
     const double mean = sin(i) * (ranks + 1) / 2.0;
