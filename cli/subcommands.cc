@@ -3,6 +3,7 @@
 #include "cli/diagnose/diagnose_command.h"
 #include "cli/info/doctor_command.h"
 #include "cli/info/info_command.h"
+#include "cli/perf/perf_command.h"
 #include "cli/run.h"
 #include "cli/schedule/schedule_command.h"
 #include "cli/subcommand.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::array kSubcommands = {
     Subcommand{"run", "start N local ranks of a program", RunCommand},
+    Subcommand{"perf", "measure collectives, as nccl-tests do, and codecs", PerfCommand},
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
     Subcommand{"info", "versions, transports, codecs, algorithms, settings", InfoCommand},
     Subcommand{"doctor", "what is wrong with this machine or process", DoctorCommand},

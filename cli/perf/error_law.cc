@@ -1,0 +1,149 @@
+#include "cli/perf/error_law.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "compress/registry.h"
+
+namespace gradwire {
+namespace {
+
+// Two encodings: one of each rank's input and one of their sum. Bounds are in units of the sum;
+// the last factor covers the float32 additions.
+constexpr double kSlack = 1.001;
+
+// What the bound of an element may depend on, summed or taken over the ranks.
+struct Element {
+  double sum_of_magnitudes = 0;  // of the ranks' values
+  double sum_of_scales = 0;      // of the largest magnitudes near it, one per rank
+  double sum = 0;                // the true sum
+  double scale_of_sum = 0;       // largest magnitude of the true sum near it
+};
+
+using Bound = std::function<double(const Element&)>;
+
+struct LawRow {
+  std::string_view codec;
+  // Null bound: there is none by element.
+  Bound (*make)(const SpecText& spec);
+};
+
+// Rounding to a format with so many bits of precision, the leading one included.
+template <int kPrecisionBits>
+Bound Rounding(const SpecText&) {
+  return [unit = std::ldexp(1.0, -kPrecisionBits)](const Element& e) {
+    const double workers = unit * e.sum_of_magnitudes;
+    return kSlack * (workers + unit * (std::abs(e.sum) + workers)) + 1e-6;
+  };
+}
+
+int IntArgument(const SpecText& spec, std::string_view key, int otherwise) {
+  for (const auto& [name, value] : spec.args) {
+    int number = 0;
+    if (name == key &&
+        std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc()) {
+      return number;
+    }
+  }
+  return otherwise;
+}
+
+// Less than one level off at each encoding.
+Bound Levels(const SpecText& spec) {
+  const double levels = std::ldexp(1.0, IntArgument(spec, "bits", 4) - 1) - 1;
+  return [levels](const Element& e) {
+    const double workers = e.sum_of_scales / levels;
+    return kSlack * (workers + (e.scale_of_sum + workers) / levels);
+  };
+}
+
+Bound NoBound(const SpecText&) { return nullptr; }
+
+constexpr std::array kLaws = {LawRow{"none", Rounding<23>}, LawRow{"bf16", Rounding<8>},
+                              LawRow{"fp16", Rounding<11>}, LawRow{"qsgd", Levels},
+                              LawRow{"efsign", NoBound}};
+
+Bound BoundOf(const SpecText& spec) {
+  const auto* row = std::find_if(kLaws.begin(), kLaws.end(),
+                                 [&](const LawRow& law) { return law.codec == spec.name; });
+  return row == kLaws.end() ? nullptr : row->make(spec);
+}
+
+// Largest magnitude in each block of the repeated pattern, blocks counted from element 0.
+std::vector<double> BlockMaxima(const Pattern& pattern, int64_t elems, int64_t block) {
+  std::vector<double> maxima(static_cast<size_t>((elems + block - 1) / block));
+  const auto period = static_cast<int64_t>(pattern.tile.size());
+  for (int64_t i = 0, at = 0; i < elems; ++i) {
+    double& most = maxima[static_cast<size_t>(i / block)];
+    most = std::max(most, std::abs(pattern.tile[static_cast<size_t>(at)]));
+    if (++at == period) at = 0;
+  }
+  // The codec's blocks begin anew at the borders of shards: each lies in two neighbours of these.
+  std::vector<double> near(maxima.size());
+  for (size_t b = 0; b < maxima.size(); ++b) {
+    near[b] =
+        std::max({maxima[b], maxima[b > 0 ? b - 1 : b], maxima[b + 1 < maxima.size() ? b + 1 : b]});
+  }
+  return near;
+}
+
+// The truth about the elements of an all-reduce, as sums over the ranks.
+class Truth {
+ public:
+  Truth(const std::vector<Pattern>& by_rank, int64_t elems, int64_t block)
+      : block_(block), sum_(Reduced(by_rank, ReduceOp::kSum)) {
+    std::vector<Pattern> magnitudes = by_rank;
+    for (Pattern& pattern : magnitudes) {
+      for (double& value : pattern.tile) value = std::abs(value);
+    }
+    magnitudes_ = Reduced(magnitudes, ReduceOp::kSum);
+    scales_ = BlockMaxima(by_rank[0], elems, block);
+    for (size_t r = 1; r < by_rank.size(); ++r) {
+      const std::vector<double> more = BlockMaxima(by_rank[r], elems, block);
+      for (size_t b = 0; b < more.size(); ++b) scales_[b] += more[b];
+    }
+    sum_scales_ = BlockMaxima(sum_, elems, block);
+  }
+
+  Element at(int64_t i) const {
+    const auto b = static_cast<size_t>(i / block_);
+    return {magnitudes_.at(i), scales_[b], sum_.at(i), sum_scales_[b]};
+  }
+
+ private:
+  int64_t block_;
+  Pattern sum_, magnitudes_;
+  std::vector<double> scales_, sum_scales_;
+};
+
+}  // namespace
+
+StatusOr<ErrorFound> CompareWithTruth(std::string_view spec, const std::vector<Pattern>& by_rank,
+                                      ReduceOp op, ConstView out) {
+  const StatusOr<SpecText> parsed = ParseSpecText(spec);
+  if (!parsed.ok()) return parsed.status();
+  const Bound bound = BoundOf(*parsed);
+  const Truth truth(by_rank, out.elems, std::max(IntArgument(*parsed, "block", 256), 1));
+  const double unit = op == ReduceOp::kAvg ? 1.0 / static_cast<double>(by_rank.size()) : 1.0;
+  // Writing the result in the tensor's own type rounds once more.
+  const double last = out.dtype == DType::kFloat32   ? 0
+                      : out.dtype == DType::kFloat16 ? 0x1p-11
+                                                     : 0x1p-8;
+  ErrorFound found = {.wrong = bound ? 0 : -1};
+  double error2 = 0, energy = 0;
+  for (int64_t i = 0; i < out.elems; ++i) {
+    const Element e = truth.at(i);
+    const double got = ReadElement(out, i), error = std::abs(got - unit * e.sum);
+    error2 += error * error;
+    energy += unit * e.sum * unit * e.sum;
+    if (bound && !(error <= unit * bound(e) + last * std::abs(got))) ++found.wrong;
+  }
+  found.relerr = energy > 0 ? std::sqrt(error2 / energy) : 0;
+  return found;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,89 @@
+#include "cli/perf/error_law.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/float16.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int64_t kElems = 70'000;
+
+std::vector<Pattern> Patterns() {
+  std::vector<Pattern> patterns;
+  for (int r = 0; r < kRanks; ++r) patterns.push_back(NormalPattern(DType::kFloat32, r));
+  return patterns;
+}
+
+std::vector<float> TrueSum(const std::vector<Pattern>& patterns) {
+  std::vector<float> sum(kElems);
+  FillWith(Reduced(patterns, ReduceOp::kSum), 0, FloatView(sum.data(), kElems));
+  return sum;
+}
+
+ErrorFound Compare(std::string_view spec, const std::vector<float>& out) {
+  const StatusOr<ErrorFound> found =
+      CompareWithTruth(spec, Patterns(), ReduceOp::kSum, FloatView(out.data(), kElems));
+  EXPECT_TRUE(found.ok()) << found.status().ToString();
+  return found.ok() ? *found : ErrorFound{.wrong = kElems};
+}
+
+TEST(CompareWithTruth, TheTruthIsWithinEveryBound) {
+  const std::vector<float> sum = TrueSum(Patterns());
+  for (const char* spec : {"none", "bf16", "fp16", "qsgd(bits=4)", "qsgd(bits=8,block=512)"}) {
+    const ErrorFound found = Compare(spec, sum);
+    EXPECT_EQ(found.wrong, 0) << spec;
+    EXPECT_LT(found.relerr, 1e-6) << spec;
+  }
+}
+
+TEST(CompareWithTruth, TwiceRoundedSumsAreWithinBf16AndOutsideFp16) {
+  const std::vector<Pattern> patterns = Patterns();
+  std::vector<float> out(kElems);
+  for (int64_t i = 0; i < kElems; ++i) {
+    float sum = 0;
+    for (const Pattern& p : patterns) {
+      sum += FloatFromBf16(Bf16FromFloat(static_cast<float>(p.at(i))));
+    }
+    out[static_cast<size_t>(i)] = FloatFromBf16(Bf16FromFloat(sum));
+  }
+  EXPECT_EQ(Compare("bf16", out).wrong, 0);
+  EXPECT_GT(Compare("fp16", out).wrong, kElems / 3);
+  EXPECT_NEAR(Compare("bf16", out).relerr, 2.2e-3, 5e-4);
+}
+
+TEST(CompareWithTruth, FindsSingleElements) {
+  for (const char* spec : {"bf16", "qsgd(bits=8)"}) {
+    std::vector<float> out = TrueSum(Patterns());
+    out[0] = std::numeric_limits<float>::quiet_NaN();
+    out[kElems / 2] += 2;
+    out[kElems - 1] = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(Compare(spec, out).wrong, 3) << spec;
+  }
+}
+
+TEST(CompareWithTruth, WithoutABoundThereIsStillAnError) {
+  std::vector<float> out = TrueSum(Patterns());
+  for (float& value : out) value *= 0.5f;
+  const ErrorFound found = Compare("efsign", out);
+  EXPECT_EQ(found.wrong, -1);
+  EXPECT_NEAR(found.relerr, 0.5, 1e-6);
+}
+
+TEST(CompareWithTruth, AveragesAreJudgedInTheirOwnUnit) {
+  std::vector<float> out = TrueSum(Patterns());
+  for (float& value : out) value /= kRanks;
+  const auto average = [&] {
+    return CompareWithTruth("bf16", Patterns(), ReduceOp::kAvg, FloatView(out.data(), kElems));
+  };
+  EXPECT_EQ(average()->wrong, 0);
+  out[7] += 0.5f;
+  EXPECT_EQ(average()->wrong, 1);
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,90 @@
+#include "cli/perf/machine_state.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace gradwire {
+namespace {
+
+constexpr int kBatches = 10;
+constexpr uint32_t kRoundTrips = 1000;
+constexpr double kSlowUs = 0.2;
+
+std::vector<int> UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+void PinTo(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+// Counts up: even values are the first thread's turn, odd ones the second's.
+struct alignas(64) Line {
+  std::atomic<uint32_t> turn{0};
+};
+
+// Waits for its turns from `from` on, below `until`, and passes each on.
+void TakeTurns(Line* line, uint32_t from, uint32_t until) {
+  for (uint32_t next = from; next < until; next += 2) {
+    // Yields now and then: with other programs on the cores the partner may not be running.
+    for (uint32_t spins = 1; line->turn.load(std::memory_order_acquire) != next; ++spins) {
+      if (spins % 4096 == 0) sched_yield();
+    }
+    line->turn.store(next + 1, std::memory_order_release);
+  }
+}
+
+double BatchUs(const Clock& clock, int first, int second) {
+  constexpr uint32_t kTurns = 2 * kRoundTrips;
+  Line line;
+  double us = 0;
+  std::thread partner([&] {
+    PinTo(second);
+    TakeTurns(&line, 1, kTurns);
+  });
+  std::thread timer([&] {
+    PinTo(first);
+    // The partner may only just be starting: the first round trip is not timed.
+    TakeTurns(&line, 0, 3);
+    const int64_t start_ns = clock.NowNs();
+    TakeTurns(&line, 4, kTurns);
+    us = 1e-3 * static_cast<double>(clock.NowNs() - start_ns) / (kRoundTrips - 2);
+  });
+  partner.join();
+  timer.join();
+  return us;
+}
+
+}  // namespace
+
+std::optional<double> PingPongUs(const Clock& clock) {
+  const std::vector<int> cores = UsableCores();
+  if (cores.size() < 2) return std::nullopt;
+  double least = 1e9;
+  for (int b = 0; b < kBatches; ++b) least = std::min(least, BatchUs(clock, cores[0], cores[1]));
+  return least;
+}
+
+std::string MachineStateText(std::optional<double> us) {
+  if (!us) return "one core only";
+  return fmt::format("{:.2f} us ({})", *us, *us < kSlowUs ? "fast" : "slow");
+}
+
+}  // namespace gradwire

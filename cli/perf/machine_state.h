@@ -1,0 +1,22 @@
+// Whether two cores share a cache at this moment: virtual machines change that under a running
+// program, and results over shared memory compare only within one state.
+#ifndef GRADWIRE_CLI_PERF_MACHINE_STATE_H_
+#define GRADWIRE_CLI_PERF_MACHINE_STATE_H_
+
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+
+namespace gradwire {
+
+// A round trip of a 64-byte cache line between two threads on two cores, in microseconds: the
+// least of several batches, a few milliseconds in all. Nothing where there is only one core.
+std::optional<double> PingPongUs(const Clock& clock);
+
+// "0.11 us (fast)": fast below 0.2 us, where the cores share a cache, slow above.
+std::string MachineStateText(std::optional<double> us);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_PERF_MACHINE_STATE_H_

@@ -1,0 +1,60 @@
+#include "cli/perf/perf_operation.h"
+
+namespace gradwire {
+
+Status CheckedResult(gwComm_t comm, gwResult_t result) {
+  if (result == gwSuccess) return Status::Ok();
+  // It begins with the words of the code, as does the Status.
+  std::string text = gwGetLastError(comm);
+  const std::string code = std::string(gwGetErrorString(result)) + ": ";
+  if (text.starts_with(code)) text.erase(0, code.size());
+  return Status(result, text.empty() ? gwGetErrorString(result) : text);
+}
+
+PerfOperation::PerfOperation(gwComm_t comm, const PerfCase& c, int ranks)
+    : comm_(comm), case_(c), count_(static_cast<size_t>(CountOf(c, ranks))) {}
+
+PerfOperation::~PerfOperation() {
+  if (tensor_ != nullptr) (void)gwTensorDeregister(tensor_);
+}
+
+Status PerfOperation::Prepare(const std::string& name) {
+  if (case_.exact()) return Status::Ok();
+  gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+  config.spec = case_.spec.c_str();
+  const auto elems = static_cast<int64_t>(count_);
+  return CheckedResult(comm_,
+                       gwTensorRegister(comm_, name.c_str(), &elems, 1,
+                                        static_cast<gwDataType_t>(case_.dtype), &config, &tensor_));
+}
+
+gwResult_t PerfOperation::Run(const void* send, void* recv) {
+  if (tensor_ != nullptr) return RunTensor(send, recv);
+  const auto dtype = static_cast<gwDataType_t>(case_.dtype);
+  const auto op = static_cast<gwRedOp_t>(case_.op);
+  switch (case_.collective) {
+    case Collective::kAllReduce: return gwAllReduce(send, recv, count_, dtype, op, comm_, nullptr);
+    case Collective::kReduce:
+      return gwReduce(send, recv, count_, dtype, op, case_.root, comm_, nullptr);
+    case Collective::kBroadcast:
+      return gwBroadcast(send, recv, count_, dtype, case_.root, comm_, nullptr);
+    case Collective::kAllGather: return gwAllGather(send, recv, count_, dtype, comm_, nullptr);
+    case Collective::kReduceScatter:
+      return gwReduceScatter(send, recv, count_, dtype, op, comm_, nullptr);
+    case Collective::kAllToAll: return gwAllToAll(send, recv, count_, dtype, comm_, nullptr);
+    case Collective::kBarrier: return gwBarrier(comm_, nullptr);
+  }
+  return gwInternalError;
+}
+
+gwResult_t PerfOperation::RunTensor(const void* send, void* recv) {
+  gwRequest_t request = nullptr;
+  const gwResult_t submitted =
+      gwAllReduceTensor(tensor_, send, recv, static_cast<gwRedOp_t>(case_.op), nullptr, &request);
+  if (submitted != gwSuccess) return submitted;
+  const gwResult_t waited = gwRequestWait(request, -1);
+  (void)gwRequestFree(request);
+  return waited;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,191 @@
+#include "cli/perf/perf_options.h"
+
+#include <fmt/format.h>
+
+#include "cli/arguments.h"
+#include "cli/collective_name.h"
+#include "cli/perf/size_text.h"
+#include "cli/subcommand.h"
+#include "cli/text_output.h"
+#include "compress/registry.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kDescription[] =
+    "Measures collectives, with the options and columns of nccl-tests and some more. Alone its\n"
+    "ranks are threads of one process; under `gradwire run`, mpirun or torchrun each process is\n"
+    "one. With -x the collective is an all-reduce of a registered tensor, encoded by that "
+    "codec.\n\n"
+    "time is the median over the iterations, then the maximum over the ranks (see -a). busbw is\n"
+    "what nccl-tests defines; with a codec it is what really crossed each link, and eff_busbw is\n"
+    "nccl-tests' value for the uncompressed bytes. #wrong counts elements that are not exact, or\n"
+    "with a codec outside its error bound. The exit code is 1 if there are any.\n\n"
+    "example: gradwire perf --ranks 4 -b 1K -e 64M -f 4\n"
+    "         gradwire run -n 4 --netlab 1gbit -- gradwire perf -b 16M -x none -x bf16 -x "
+    "'qsgd(bits=4)'";
+
+// As on the command line.
+struct Texts {
+  std::string min_bytes = "32M", max_bytes, step_bytes = "0";
+  double factor = 2;
+  std::string dtype = "float", op = "sum", collective = "all-reduce";
+  int root = 0, check = 1, average = 3, slice_elems = 0;
+  std::vector<std::string> specs, settings;
+  std::string algorithm, transport, record_path;
+};
+
+void AddSizeOptions(CLI::App* app, Texts* texts) {
+  app->add_option("-b,--minbytes", texts->min_bytes, "smallest size, as 64K; default 32M");
+  app->add_option("-e,--maxbytes", texts->max_bytes, "largest size; default: the smallest");
+  app->add_option("-f,--stepfactor", texts->factor, "factor between sizes; default 2");
+  app->add_option("-i,--stepbytes", texts->step_bytes, "difference between sizes instead");
+}
+
+void AddCaseOptions(CLI::App* app, Texts* texts) {
+  app->add_option("-C,--collective", texts->collective, "default all-reduce");
+  app->add_option("-d,--datatype", texts->dtype, "float, half, bfloat16, int32, ... or all");
+  app->add_option("-o,--op", texts->op, "sum, prod, max, min, avg or all");
+  app->add_option("-r,--root", texts->root, "root of broadcast and reduce")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("-x,--compress", texts->specs, "codec, as qsgd(bits=4); repeat to compare")
+      ->allow_extra_args(false);
+}
+
+void AddRunOptions(CLI::App* app, Texts* texts, PerfOptions* options) {
+  app->add_option("-n,--iters", options->iterations, "timed iterations; default 20")
+      ->check(CLI::Range(1, 1'000'000));
+  app->add_option("-w,--warmup_iters", options->warm_ups, "iterations before; default 5")
+      ->check(CLI::Range(0, 1'000'000));
+  app->add_option("-c,--check", texts->check, "check results: 0 or 1; default 1");
+  app->add_option("-a,--average", texts->average,
+                  "of the ranks' times: 0 rank 0, 1 mean, 2 min, 3 max; default 3")
+      ->check(CLI::Range(0, 3));
+  app->add_option("-t,--ranks", options->thread_ranks,
+                  "ranks as threads of this process; default 2 without a launcher")
+      ->check(CLI::Range(1, 256));
+}
+
+void AddLibraryOptions(CLI::App* app, Texts* texts, PerfOptions* options) {
+  app->add_option("--algorithm", texts->algorithm, "of exact all-reduce; see `gradwire info`");
+  app->add_option("--transport", texts->transport, "see `gradwire info`; default: the best");
+  app->add_option("--slice", texts->slice_elems, "elements of a slice; default: chosen")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--set", texts->settings, "NAME=VALUE of any setting; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("-J,--json", options->json_path, "write JSON to this file; - is stdout");
+  app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
+  app->add_option("--record", texts->record_path,
+                  "write the messages really sent to FILE.RANK, a JSON line each");
+}
+
+// "" where nothing is to be set.
+std::string SettingsText(const Texts& texts) {
+  std::vector<std::string> pairs = texts.settings;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) pairs.push_back(fmt::format("{}={}", name, value));
+  };
+  add("algorithm", texts.algorithm);
+  add("transport", texts.transport);
+  add("record_messages", texts.record_path);
+  if (texts.slice_elems > 0) add("slice_elems", fmt::to_string(texts.slice_elems));
+  return fmt::format("{}", fmt::join(pairs, "; "));
+}
+
+StatusOr<std::vector<DType>> ParseTypes(const std::string& text) {
+  std::vector<DType> types;
+  for (int t = 0; text == "all" && t < kDTypes; ++t) types.push_back(static_cast<DType>(t));
+  if (const auto type = DTypeFromName(text)) types.push_back(*type);
+  if (!types.empty()) return types;
+  return Status(gwInvalidArgument, fmt::format("no element type '{}'", text),
+                "Write float, half, bfloat16, double, int8, uint8, int32, ... or all");
+}
+
+StatusOr<std::vector<ReduceOp>> ParseOps(const std::string& text, Collective collective) {
+  if (!Reduces(collective)) return std::vector{ReduceOp::kSum};
+  std::vector<ReduceOp> ops;
+  for (int o = 0; text == "all" && o < kReduceOps; ++o) ops.push_back(static_cast<ReduceOp>(o));
+  if (const auto op = ReduceOpFromName(text)) ops.push_back(*op);
+  if (!ops.empty()) return ops;
+  return Status(gwInvalidArgument, fmt::format("no reduction '{}'", text),
+                "Write sum, prod, max, min, avg or all");
+}
+
+StatusOr<std::vector<int64_t>> ParseSizes(const Texts& texts) {
+  SizeRange range = {.factor = texts.factor};
+  const std::string& max_text = texts.max_bytes.empty() ? texts.min_bytes : texts.max_bytes;
+  for (const auto& [text, value] :
+       {std::pair{&texts.min_bytes, &range.min_bytes}, std::pair{&max_text, &range.max_bytes},
+        std::pair{&texts.step_bytes, &range.step_bytes}}) {
+    const StatusOr<int64_t> parsed = ParseSize(*text);
+    if (!parsed.ok()) return parsed.status();
+    *value = *parsed;
+  }
+  return ListSizes(range);
+}
+
+// The canonical spec, if it can be measured on this.
+StatusOr<std::string> CheckSpec(const std::string& text, const PerfCase& c) {
+  const StatusOr<Codec> codec = MakeCodec(text);
+  if (!codec.ok()) return codec.status();
+  if (codec->spec == "none") return codec->spec;
+  if (c.collective != Collective::kAllReduce) {
+    return Status(gwInvalidArgument,
+                  fmt::format("{} is exact; only all-reduce takes a codec", Name(c.collective)));
+  }
+  if (!kFloatTypes.contains(c.dtype) || (c.op != ReduceOp::kSum && c.op != ReduceOp::kAvg)) {
+    return Status(gwInvalidArgument,
+                  fmt::format("{} takes no {} of {}", codec->spec, Name(c.op), Name(c.dtype)),
+                  "Codecs sum or average float, half or bfloat16");
+  }
+  return codec->spec;
+}
+
+Status MakeCases(const Texts& texts, PerfOptions* options) {
+  const StatusOr<Collective> collective = ParseCollective(texts.collective);
+  if (!collective.ok()) return collective.status();
+  const StatusOr<std::vector<DType>> types = ParseTypes(texts.dtype);
+  if (!types.ok()) return types.status();
+  const StatusOr<std::vector<ReduceOp>> ops = ParseOps(texts.op, *collective);
+  if (!ops.ok()) return ops.status();
+  const StatusOr<std::vector<int64_t>> sizes = ParseSizes(texts);
+  if (!sizes.ok()) return sizes.status();
+  const std::vector<std::string> specs =
+      texts.specs.empty() ? std::vector<std::string>{"none"} : texts.specs;
+  for (const std::string& spec : specs) {
+    for (const DType dtype : *types) {
+      for (const ReduceOp op : *ops) {
+        PerfCase c = {.collective = *collective, .dtype = dtype, .op = op, .root = texts.root};
+        StatusOr<std::string> canonical = CheckSpec(spec, c);
+        if (!canonical.ok()) return canonical.status();
+        c.spec = *canonical;
+        for (const int64_t bytes : *sizes) {
+          c.bytes = bytes;
+          options->cases.push_back(c);
+        }
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptions* options) {
+  Texts texts;
+  CLI::App app(kDescription, "gradwire perf");
+  AddSizeOptions(&app, &texts);
+  AddCaseOptions(&app, &texts);
+  AddRunOptions(&app, &texts, options);
+  AddLibraryOptions(&app, &texts, options);
+  if (const auto code = ParseArguments(&app, args)) return code;
+  options->check = texts.check != 0;
+  options->combine = static_cast<Combine>(texts.average);
+  options->settings = SettingsText(texts);
+  options->command_line = fmt::format("gradwire perf {}", fmt::join(args, " "));
+  const Status made = MakeCases(texts, options);
+  if (made.ok()) return std::nullopt;
+  return ReportError("perf", made);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,70 @@
+#include "cli/perf/perf_options.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/subcommand.h"
+
+namespace gradwire {
+namespace {
+
+std::optional<int> Parse(std::vector<std::string> args, PerfOptions* options) {
+  return ParsePerfOptions(args, options);
+}
+
+TEST(PerfOptions, DefaultsAreThoseOfNcclTests) {
+  PerfOptions options;
+  ASSERT_EQ(Parse({}, &options), std::nullopt);
+  ASSERT_EQ(options.cases.size(), 1u);
+  EXPECT_EQ(options.cases[0].bytes, 32 << 20);
+  EXPECT_EQ(options.cases[0].collective, Collective::kAllReduce);
+  EXPECT_EQ(options.cases[0].spec, "none");
+  EXPECT_EQ(options.iterations, 20);
+  EXPECT_TRUE(options.check);
+  EXPECT_EQ(options.settings, "");
+}
+
+TEST(PerfOptions, SizesTypesAndCodecsAreMultiplied) {
+  PerfOptions options;
+  ASSERT_EQ(Parse({"-b", "1K", "-e", "4K", "-x", "none", "-x", "bf16", "-d", "half"}, &options),
+            std::nullopt);
+  ASSERT_EQ(options.cases.size(), 6u);
+  EXPECT_EQ(options.cases[0].spec, "none");
+  EXPECT_EQ(options.cases[2].bytes, 4096);
+  EXPECT_EQ(options.cases[3].spec, "bf16(feedback=off)");
+  EXPECT_EQ(options.cases[5].dtype, DType::kFloat16);
+  PerfOptions all;
+  ASSERT_EQ(Parse({"-d", "all", "-o", "all"}, &all), std::nullopt);
+  EXPECT_EQ(all.cases.size(), static_cast<size_t>(kDTypes * kReduceOps));
+}
+
+TEST(PerfOptions, LibraryOptionsBecomeSettings) {
+  PerfOptions options;
+  ASSERT_EQ(Parse({"--algorithm", "ring", "--transport", "loopback", "--slice", "4096", "--record",
+                   "/tmp/r", "--set", "window=2"},
+                  &options),
+            std::nullopt);
+  EXPECT_EQ(options.settings,
+            "window=2; algorithm=ring; transport=loopback; record_messages=/tmp/r; "
+            "slice_elems=4096");
+}
+
+TEST(PerfOptions, RefusesWhatCannotBeMeasured) {
+  const std::vector<std::vector<std::string>> wrong = {{"-b", "x"},
+                                                       {"-b", "2K", "-e", "1K"},
+                                                       {"-d", "quarter"},
+                                                       {"-o", "mean"},
+                                                       {"-x", "qsdg"},
+                                                       {"-x", "bf16", "-d", "int32"},
+                                                       {"-C", "allreduse"},
+                                                       {"-x", "bf16", "-o", "max"},
+                                                       {"-n", "0"},
+                                                       {"-a", "4"},
+                                                       {"-x", "bf16", "-C", "broadcast"}};
+  for (const auto& args : wrong) {
+    PerfOptions options;
+    EXPECT_EQ(Parse(args, &options), kExitUsage) << args[0] << " " << args[1];
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

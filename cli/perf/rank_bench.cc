@@ -1,0 +1,200 @@
+#include "cli/perf/rank_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cli/perf/error_law.h"
+#include "cli/perf/pattern.h"
+#include "cli/perf/result_check.h"
+
+namespace gradwire {
+namespace {
+
+// Sorted times.
+double Quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+// Sums and products of their own results would soon be infinite, and codecs treat that apart.
+bool GrowsInPlace(const PerfCase& c) { return !c.exact(); }
+
+}  // namespace
+
+RankBench::RankBench(gwComm_t comm, const PerfOptions& options, const Clock& clock)
+    : comm_(comm), options_(options), clock_(clock) {
+  (void)gwCommUserRank(comm, &rank_);
+  (void)gwCommCount(comm, &ranks_);
+}
+
+StatusOr<PerfRow> RankBench::Measure(const PerfCase& c) {
+  PerfRow row = {.perf_case = c, .ranks = ranks_};
+  for (const bool in_place : {false, true}) {
+    if (in_place && !HasInPlace(c.collective)) continue;
+    StatusOr<Timing> timing = MeasureOneWay(c, in_place, &row);
+    if (!timing.ok()) return timing.status();
+    (in_place ? row.in_place : row.out_of_place) = *timing;
+  }
+  return row;
+}
+
+// In place the smaller array is a part of the larger one.
+StatusOr<RankBench::Arrays> RankBench::MakeArrays(const PerfCase& c, bool in_place) {
+  const int64_t size = SizeOf(c.dtype);
+  const int64_t send = SendElems(c, ranks_), recv = RecvElems(c, ranks_);
+  GW_RETURN_IF_ERROR(send_memory_.EnsureBytes(std::max(send * size, kBufferAlign)));
+  GW_RETURN_IF_ERROR(recv_memory_.EnsureBytes(std::max(recv * size, kBufferAlign)));
+  Arrays arrays = {
+      {send_memory_.data(), send, c.dtype}, {recv_memory_.data(), recv, c.dtype}, in_place};
+  if (!in_place) return arrays;
+  const int64_t offset = InPlaceOffset(c, rank_, ranks_) * size;
+  if (send > recv) {
+    arrays.recv.data = arrays.send.data + offset;
+  } else {
+    arrays.send.data = arrays.recv.data + offset;
+  }
+  return arrays;
+}
+
+StatusOr<Timing> RankBench::MeasureOneWay(const PerfCase& c, bool in_place, PerfRow* row) {
+  const StatusOr<Arrays> arrays = MakeArrays(c, in_place);
+  if (!arrays.ok()) return arrays.status();
+  PerfOperation operation(comm_, c, ranks_);
+  GW_RETURN_IF_ERROR(operation.Prepare(fmt::format("perf.{}", tensors_++)));
+  if (c.exact()) {
+    FillExactInput(c, {rank_, ranks_}, arrays->send);
+  } else {
+    FillWith(NormalPattern(c.dtype, rank_), 0, arrays->send);
+  }
+  std::vector<double> times_us;
+  GW_RETURN_IF_ERROR(CheckedResult(comm_, gwBarrier(comm_, nullptr)));
+  const StatusOr<Counters> before = ReadCounters();
+  if (!before.ok()) return before.status();
+  GW_RETURN_IF_ERROR(TimeIterations(c, *arrays, &operation, &times_us));
+  const StatusOr<Counters> after = ReadCounters();
+  if (!after.ok()) return after.status();
+  if (!in_place) GW_RETURN_IF_ERROR(CombineCosts(*before, *after, row));
+  StatusOr<Timing> timing = CombineTimes(std::move(times_us));
+  if (!timing.ok() || !options_.check) return timing;
+  GW_RETURN_IF_ERROR(c.exact() ? CheckExact(c, *arrays, &*timing, row)
+                               : CheckCodec(c, *arrays, &*timing, row));
+  return timing;
+}
+
+Status RankBench::TimeIterations(const PerfCase& c, const Arrays& arrays, PerfOperation* operation,
+                                 std::vector<double>* times_us) {
+  const bool refill = arrays.in_place && GrowsInPlace(c);
+  if (refill)
+    FillWith(NormalPattern(c.dtype, rank_), 0, {send_memory_.data(), arrays.send.elems, c.dtype});
+  times_us->reserve(static_cast<size_t>(options_.iterations));
+  for (int i = -options_.warm_ups; i < options_.iterations; ++i) {
+    if (refill) {
+      std::memcpy(arrays.send.data, send_memory_.data(), static_cast<size_t>(arrays.send.bytes()));
+    }
+    const int64_t start_ns = clock_.NowNs();
+    const gwResult_t result = operation->Run(arrays.send.data, arrays.recv.data);
+    const int64_t end_ns = clock_.NowNs();
+    GW_RETURN_IF_ERROR(CheckedResult(comm_, result));
+    if (i >= 0) times_us->push_back(1e-3 * static_cast<double>(end_ns - start_ns));
+  }
+  return Status::Ok();
+}
+
+// A tensor of its own, so that no residual of the timed runs is in the result.
+Status RankBench::RunOnce(const PerfCase& c, const Arrays& arrays) {
+  PerfOperation operation(comm_, c, ranks_);
+  GW_RETURN_IF_ERROR(operation.Prepare(fmt::format("perf.{}", tensors_++)));
+  return CheckedResult(comm_, operation.Run(arrays.send.data, arrays.recv.data));
+}
+
+Status RankBench::CheckExact(const PerfCase& c, const Arrays& arrays, Timing* timing,
+                             PerfRow* row) {
+  // What is not written must not look right by having been so before.
+  std::memset(arrays.recv.data, 0x5A, static_cast<size_t>(arrays.recv.bytes()));
+  FillExactInput(c, {rank_, ranks_}, arrays.send);
+  GW_RETURN_IF_ERROR(RunOnce(c, arrays));
+  double wrong = static_cast<double>(CountWrong(c, {rank_, ranks_}, arrays.recv));
+  GW_RETURN_IF_ERROR(AllReduceValues({&wrong, 1}, gwSum));
+  timing->wrong = static_cast<int64_t>(wrong);
+  if (timing->wrong == 0 && IsFloat(c.dtype)) row->relerr = 0;
+  return Status::Ok();
+}
+
+Status RankBench::CheckCodec(const PerfCase& c, const Arrays& arrays, Timing* timing,
+                             PerfRow* row) {
+  std::vector<Pattern> by_rank;
+  for (int r = 0; r < ranks_; ++r) by_rank.push_back(NormalPattern(c.dtype, r));
+  std::memset(arrays.recv.data, 0x5A, static_cast<size_t>(arrays.recv.bytes()));
+  FillWith(by_rank[static_cast<size_t>(rank_)], 0, arrays.send);
+  GW_RETURN_IF_ERROR(RunOnce(c, arrays));
+  const StatusOr<ErrorFound> found = CompareWithTruth(c.spec, by_rank, c.op, arrays.recv);
+  if (!found.ok()) return found.status();
+  double wrong = static_cast<double>(found->wrong), relerr = found->relerr;
+  GW_RETURN_IF_ERROR(AllReduceValues({&wrong, 1}, gwSum));
+  GW_RETURN_IF_ERROR(AllReduceValues({&relerr, 1}, gwMax));
+  timing->wrong = wrong < 0 ? -1 : static_cast<int64_t>(wrong);
+  row->relerr = relerr;
+  return Status::Ok();
+}
+
+StatusOr<RankBench::Counters> RankBench::ReadCounters() {
+  size_t bytes = 0;
+  GW_RETURN_IF_ERROR(CheckedResult(comm_, gwCommGetStats(comm_, nullptr, &bytes)));
+  // Counters may gain a digit between the two calls.
+  bytes += 256;
+  std::string text(bytes, '\0');
+  GW_RETURN_IF_ERROR(CheckedResult(comm_, gwCommGetStats(comm_, text.data(), &bytes)));
+  const auto json = nlohmann::json::parse(text.c_str(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Status(gwInternalError, "gwCommGetStats gave no JSON object");
+  return Counters{.wire_bytes = json.value("sent_bytes", 0.0) + json.value("framing_bytes", 0.0),
+                  .encode_us = 1e-3 * json.value("encode_ns", 0.0),
+                  .decode_us = 1e-3 * json.value("decode_ns", 0.0),
+                  .encodes_per_elem = json.value("encodes_per_elem", 0.0),
+                  .algorithm = json.value("algorithm", ""),
+                  .transport = json.value("transport", "")};
+}
+
+Status RankBench::CombineCosts(const Counters& before, const Counters& after, PerfRow* row) {
+  const double runs = options_.iterations + options_.warm_ups;
+  double values[] = {(after.wire_bytes - before.wire_bytes) / runs,
+                     (after.encode_us - before.encode_us) / runs,
+                     (after.decode_us - before.decode_us) / runs};
+  GW_RETURN_IF_ERROR(AllReduceValues(values, gwMax));
+  row->cost = {.wire_bytes = values[0],
+               .encode_us = values[1],
+               .decode_us = values[2],
+               .encodes_per_elem = after.encodes_per_elem};
+  row->algorithm = after.algorithm;
+  row->transport = after.transport;
+  return Status::Ok();
+}
+
+StatusOr<Timing> RankBench::CombineTimes(std::vector<double> times_us) {
+  std::sort(times_us.begin(), times_us.end());
+  const double sum = std::accumulate(times_us.begin(), times_us.end(), 0.0);
+  double values[] = {Quantile(times_us, 0.5), sum / static_cast<double>(times_us.size()),
+                     times_us.front(), Quantile(times_us, 0.99)};
+  const bool silent = options_.combine == Combine::kRank0 && rank_ != 0;
+  if (silent) std::fill(std::begin(values), std::end(values), 0.0);
+  switch (options_.combine) {
+    case Combine::kRank0: GW_RETURN_IF_ERROR(AllReduceValues(values, gwSum)); break;
+    case Combine::kMean: GW_RETURN_IF_ERROR(AllReduceValues(values, gwAvg)); break;
+    case Combine::kMin: GW_RETURN_IF_ERROR(AllReduceValues(values, gwMin)); break;
+    case Combine::kMax: GW_RETURN_IF_ERROR(AllReduceValues(values, gwMax)); break;
+  }
+  return Timing{
+      .median_us = values[0], .mean_us = values[1], .min_us = values[2], .p99_us = values[3]};
+}
+
+Status RankBench::AllReduceValues(std::span<double> values, gwRedOp_t op) {
+  return CheckedResult(comm_, gwAllReduce(values.data(), values.data(), values.size(), gwFloat64,
+                                          op, comm_, nullptr));
+}
+
+}  // namespace gradwire

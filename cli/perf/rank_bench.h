@@ -1,0 +1,67 @@
+// One rank of a measurement: runs cases through the public C API and returns their rows.
+#ifndef GRADWIRE_CLI_PERF_RANK_BENCH_H_
+#define GRADWIRE_CLI_PERF_RANK_BENCH_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/view.h"
+#include "base/workspace.h"
+#include "cli/perf/perf_operation.h"
+#include "cli/perf/perf_options.h"
+#include "cli/perf/perf_row.h"
+#include "gradwire/gradwire.h"
+
+namespace gradwire {
+
+// All ranks make one with equal options and measure the same cases in the same order. One thread.
+class RankBench {
+ public:
+  // `comm`, `options` and `clock` outlive this.
+  RankBench(gwComm_t comm, const PerfOptions& options, const Clock& clock);
+
+  // Equal on all ranks. An error of the library with its own text; then the communicator must be
+  // aborted, because the others still wait.
+  StatusOr<PerfRow> Measure(const PerfCase& c);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+ private:
+  struct Arrays {
+    View send, recv;
+    bool in_place = false;
+  };
+  // Of this rank since the communicator began; times in microseconds.
+  struct Counters {
+    double wire_bytes = 0, encode_us = 0, decode_us = 0, encodes_per_elem = 0;
+    std::string algorithm, transport;
+  };
+
+  StatusOr<Arrays> MakeArrays(const PerfCase& c, bool in_place);
+  StatusOr<Timing> MeasureOneWay(const PerfCase& c, bool in_place, PerfRow* row);
+  Status TimeIterations(const PerfCase& c, const Arrays& arrays, PerfOperation* operation,
+                        std::vector<double>* times_us);
+  Status CheckExact(const PerfCase& c, const Arrays& arrays, Timing* timing, PerfRow* row);
+  Status CheckCodec(const PerfCase& c, const Arrays& arrays, Timing* timing, PerfRow* row);
+  Status RunOnce(const PerfCase& c, const Arrays& arrays);
+
+  StatusOr<Counters> ReadCounters();
+  Status CombineCosts(const Counters& before, const Counters& after, PerfRow* row);
+  StatusOr<Timing> CombineTimes(std::vector<double> times_us);
+  Status AllReduceValues(std::span<double> values, gwRedOp_t op);
+
+  const gwComm_t comm_;
+  const PerfOptions& options_;
+  const Clock& clock_;
+  int rank_ = 0, ranks_ = 1;
+  AlignedBuffer send_memory_, recv_memory_;
+  int tensors_ = 0;  // registered so far: part of the next one's name
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_PERF_RANK_BENCH_H_

@@ -1,0 +1,40 @@
+#include "cli/perf/size_text.h"
+
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+TEST(ParseSize, CountsInPowersOf1024) {
+  EXPECT_EQ(*ParseSize("0"), 0);
+  EXPECT_EQ(*ParseSize("1024"), 1024);
+  EXPECT_EQ(*ParseSize("8M"), 8 << 20);
+  EXPECT_EQ(*ParseSize("64k"), 64 << 10);
+  EXPECT_EQ(*ParseSize("1.5G"), int64_t{3} << 29);
+  EXPECT_EQ(*ParseSize("2MiB"), 2 << 20);
+}
+
+TEST(ParseSize, RefusesOtherTexts) {
+  for (const char* text : {"", "M", "-1", "8X", "8MM", "8 M", "nan", "1e3", "9999999T"}) {
+    EXPECT_EQ(ParseSize(text).status().code(), gwInvalidArgument) << text;
+  }
+}
+
+TEST(ListSizes, MultipliesOrAdds) {
+  const std::vector<int64_t> doubled = {8, 16, 32};
+  EXPECT_EQ(*ListSizes({.min_bytes = 8, .max_bytes = 40}), doubled);
+  const std::vector<int64_t> added = {8, 18, 28, 38};
+  EXPECT_EQ(*ListSizes({.min_bytes = 8, .max_bytes = 40, .step_bytes = 10}), added);
+  const std::vector<int64_t> one = {8};
+  EXPECT_EQ(*ListSizes({.min_bytes = 8, .max_bytes = 8}), one);
+}
+
+TEST(ListSizes, AlwaysEnds) {
+  const std::vector<int64_t> from_zero = {0, 1, 2, 4};
+  EXPECT_EQ(*ListSizes({.min_bytes = 0, .max_bytes = 4}), from_zero);
+  EXPECT_FALSE(ListSizes({.min_bytes = 8, .max_bytes = 4}).ok());
+  EXPECT_FALSE(ListSizes({.min_bytes = 8, .max_bytes = 16, .factor = 1}).ok());
+}
+
+}  // namespace
+}  // namespace gradwire

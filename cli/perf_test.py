@@ -1,0 +1,129 @@
+"""`gradwire perf` with ranks as threads and as processes, and its records against `schedule`."""
+
+import collections
+import csv
+import io
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from tools import unittest_main
+
+_GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
+_LIMIT_S = 100
+_COLLECTIVES = (
+    "all-reduce reduce broadcast all-gather reduce-scatter all-to-all barrier".split()
+)
+_FEW = ["-n", "2", "-w", "1"]
+
+
+def _gradwire(*args):
+    return subprocess.run(
+        [_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False
+    )
+
+
+def _json(*args):
+    done = _gradwire(*args, "--json", "-")
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class PerfTest(unittest.TestCase):
+    def test_every_collective_is_right_for_all_types_and_operations(self):
+        for collective in _COLLECTIVES:
+            for ranks in ("1", "3"):
+                done = _gradwire("perf", "--ranks", ranks, "-C", collective, "-d", "all", "-o",
+                                 "all", "-b", "12", "-e", "40K", "-f", "60", "-r", "0", *_FEW)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("# Out of bounds values : 0 OK", done.stdout, collective)
+
+    def test_codecs_stay_within_their_bounds(self):
+        specs = ["none", "bf16", "fp16", "qsgd(bits=4)", "qsgd(bits=8,block=512)", "efsign"]
+        options = [option for spec in specs for option in ("-x", spec)]
+        for dtype in ("float", "half", "bfloat16"):
+            result = _json("perf", "--ranks", "3", "-b", "1004", "-e", "1M", "-f", "31", "-d",
+                           dtype, *options, *_FEW)
+            self.assertEqual(result["out_of_bounds"], 0, dtype)
+            self.assertEqual(len({row["spec"] for row in result["results"]}), len(specs))
+
+    def test_a_row_tells_what_crossed_the_wire(self):
+        result = _json("perf", "--ranks", "2", "-b", "4M", "-x", "none", "-x", "qsgd(bits=4)",
+                       *_FEW)
+        plain, coded = result["results"]
+        self.assertAlmostEqual(plain["ratio"], 1, delta=0.01)
+        self.assertAlmostEqual(coded["ratio"], 32 / (4 + 32 / 256), delta=0.1)
+        self.assertEqual((plain["encodes_per_elem"], coded["encodes_per_elem"]), (0, 2))
+        self.assertEqual((plain["relerr"], plain["enc_us"]), (0, 0))
+        self.assertGreater(coded["enc_us"], 0)
+        self.assertLess(coded["out_of_place"]["busbw"], coded["out_of_place"]["eff_busbw"])
+
+    def test_csv_has_one_line_for_each_way(self):
+        done = _gradwire("perf", "--ranks", "2", "-b", "1K", "-e", "2K", "--csv", "-", *_FEW)
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([(row["size"], row["in_place"]) for row in rows],
+                         [("1024", "0"), ("1024", "1"), ("2048", "0"), ("2048", "1")])
+
+    def test_under_a_launcher_each_process_is_a_rank_and_rank_0_prints(self):
+        done = _gradwire("run", "-n", "3", "--timeout", "60", "--", "gradwire", "perf", "-b",
+                         "64K", "-x", "none", "-x", "bf16", *_FEW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(", 3 ranks", done.stdout)
+        self.assertNotIn("[1]", done.stdout)
+        self.assertEqual(done.stdout.count("\n       65536 "), 2, done.stdout)
+
+    def test_says_what_is_wrong(self):
+        for args, words in (
+            (["-C", "broadcast", "-r", "9"], "no root 9"),
+            (["--set", "foo=1"], "unknown setting 'foo'"),
+            (["-x", "qsdg"], '"qsgd"'),
+            (["--algorithm", "rnig"], "ring"),
+        ):
+            done = _gradwire("perf", "-b", "1K", *_FEW, *args)
+            self.assertNotEqual(done.returncode, 0, args)
+            self.assertIn(words, done.stderr)
+
+
+class RecordTest(unittest.TestCase):
+    def _recorded(self, ranks, *options):
+        """Per operation: {(src, dst, slice, message): bytes} of all ranks."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "record")
+            done = _gradwire("perf", "--ranks", str(ranks), "-n", "1", "-w", "0", "-c", "0",
+                             "--slice", "8192", "--record", path, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            operations = collections.defaultdict(dict)
+            for rank in range(ranks):
+                with open(f"{path}.{rank}", encoding="utf-8") as file:
+                    for message in map(json.loads, file):
+                        key = tuple(message[k] for k in ("src", "dst", "slice", "message"))
+                        operations[message["op_seq"]][key] = message["bytes"]
+        return list(operations.values())
+
+    def _expect_scheduled(self, algorithm, ranks, elems, *codec):
+        """What was sent is what `gradwire schedule` lists, once out of place and once in place."""
+        scheduled = _json("schedule", algorithm, "-n", str(ranks), "--elems", str(elems),
+                          "--slice", "8192", *codec)
+        wanted = {
+            (m["src"], m["dst"], m["slice"], m["message"]): m["bytes"]
+            for m in scheduled["messages"]
+        }
+        chosen = () if codec else ("--algorithm", algorithm)
+        operations = self._recorded(ranks, "-b", str(4 * elems), *chosen, *codec)
+        self.assertEqual(operations.count(wanted), 2, (algorithm, ranks, elems))
+
+    def test_exact_algorithms_send_their_schedules(self):
+        for algorithm in ("direct", "ring", "tree", "recursive_doubling"):
+            for ranks in (2, 3, 4):
+                self._expect_scheduled(algorithm, ranks, 25_001)
+
+    def test_encoded_algorithms_send_their_schedules(self):
+        for ranks in (2, 3, 4):
+            self._expect_scheduled("two_shot", ranks, 25_001, "-x", "qsgd(bits=4)")
+
+
+if __name__ == "__main__":
+    unittest_main.main()
