@@ -75,6 +75,15 @@ Communicator::Communicator(CommParts parts)
 
 Communicator::~Communicator() {
   if (!finalized_ && !is_fatal_.load()) (void)Finalize();
+  const bool idle = engine_->WithCore([](EngineCore& core) { return core.idle(); });
+  if (!idle && !is_fatal_.load()) {
+    // Requests outlive the communicator and must not stay incomplete.
+    engine_->Abort(Status(gwAborted, {.message = "the communicator was destroyed",
+                                      .hint = "Wait for all requests before gwCommDestroy",
+                                      .rank = parts_.rank}));
+    engine_->HelpUntil([&] { return is_fatal_.load(); },
+                       Deadline::After(*clock_, parts_.abort_timeout_ns));
+  }
   parts_.wake_target->store(nullptr);
   parts_.control->Shutdown();
   engine_.reset();
@@ -145,6 +154,7 @@ StatusOr<TensorState*> Communicator::Register(const std::string& name,
 }
 
 Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
+  GW_RETURN_IF_ERROR(CheckUsable());
   if (tensor->in_flight.load(std::memory_order_acquire) || (step_open_ && tensor->submitted)) {
     return Usage(
         fmt::format("the codec of tensor '{}' cannot change while it is in use", tensor->name),

@@ -44,15 +44,17 @@ class Engine {
   // From any thread: there is news in the control plane.
   void Wake();
 
-  // Runs `use` with the core while nobody else touches it.
+  // Runs `use` with the core while nobody else touches it, after all that was submitted so far.
   template <typename Use>
   auto WithCore(Use use) {
     std::unique_lock lock = LockCore();
+    TakeInboxLocked();
     return use(core_);
   }
 
  private:
   std::unique_lock<std::mutex> LockCore();
+  bool TakeInboxLocked();
   bool PollLocked();
   void Loop();
   void Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns);

@@ -10,8 +10,9 @@
  * be equal on all ranks (count, type, operation, root, tensor, specification) is checked by a
  *               signature on the wire, and a difference is gwMismatch on all of them, not a hang.
  *   threads     one thread at a time per communicator. Two at once are detected: gwInvalidUsage, no
- *               effect. gwCommAbort, gwCommGetAsyncError and gwGetLastError may be called from any
- * thread. errors      gwInvalidArgument and gwInvalidUsage have no effect and leave the
+ *               effect. From any thread: gwCommAbort, gwCommGetAsyncError, gwCommCount,
+ *               gwCommUserRank, gwGetLastError, gwRequestFree.
+ *   errors      gwInvalidArgument and gwInvalidUsage have no effect and leave the
  * communicator usable. gwGetLastError tells rank, peer, operation, tensor and what to change.
  *   waiting     no call waits without a bound: every one ends in success or an error.
  *   fork        a communicator belongs to the process that made it: a child gets gwInvalidUsage.
@@ -139,7 +140,8 @@ GW_API gwResult_t gwCommInitRankConfig(gwComm_t* comm, int nranks, gwUniqueId id
 GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
 
 /* Completes what was submitted and takes leave of the other ranks; bounded. Then only gwCommDestroy
- * is allowed. */
+ * and functions that only look or give back (statistics, errors, rank, gwRequestWait and -Test,
+ * gwTensorDeregister) are allowed. */
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
 /* Finalizes if that was not done, and frees everything. Bounded by abort_timeout_ms, also when
@@ -228,7 +230,8 @@ GW_API gwResult_t gwAllReduceTensors(int count, const gwTensor_t* tensors, const
 GW_API gwResult_t gwRequestWait(gwRequest_t request, int64_t timeout_ns);
 /* done = 1: complete, and the result is how it ended; 0: gwSuccess. Never blocks. */
 GW_API gwResult_t gwRequestTest(gwRequest_t request, int* done);
-/* Frees a complete request (gwInvalidUsage otherwise). NULL: no effect. */
+/* Frees a complete request (gwInvalidUsage otherwise). NULL: no effect. Also after gwCommDestroy,
+ * which completes what is left. */
 GW_API gwResult_t gwRequestFree(gwRequest_t request);
 
 /* ---- training steps ---- */

@@ -37,12 +37,15 @@ TEST(CapiSmoke, AllReducesExactly) {
     RunRanks(n, "transport=loopback", [](int rank, int world_size, gwComm_t comm) {
       for (size_t count : {size_t{0}, size_t{1}, size_t{1000}, size_t{1} << 20}) {
         std::vector<float> send(count), recv(count);
-        for (size_t i = 0; i < count; ++i) send[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
-        ASSERT_EQ(gwAllReduce(send.data(), recv.data(), count, gwFloat32, gwSum, comm, nullptr), gwSuccess)
+        for (size_t i = 0; i < count; ++i)
+          send[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
+        ASSERT_EQ(gwAllReduce(send.data(), recv.data(), count, gwFloat32, gwSum, comm, nullptr),
+                  gwSuccess)
             << gwGetLastError(comm);
         const float ranks = static_cast<float>(world_size * (world_size - 1) / 2);
         for (size_t i = 0; i < count; ++i) {
-          ASSERT_EQ(recv[i], static_cast<float>(i % 1000) * static_cast<float>(world_size) + ranks) << i;
+          ASSERT_EQ(recv[i], static_cast<float>(i % 1000) * static_cast<float>(world_size) + ranks)
+              << i;
         }
       }
     });
@@ -56,17 +59,21 @@ TEST(CapiSmoke, TrainsInStepsWithResiduals) {
     gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
     config.spec = "qsgd(bits=4,feedback=on)";
     gwTensor_t tensor = nullptr;
-    ASSERT_EQ(gwTensorRegister(comm, "w", shape, 2, gwFloat32, &config, &tensor), gwSuccess) << gwGetLastError(comm);
+    ASSERT_EQ(gwTensorRegister(comm, "w", shape, 2, gwFloat32, &config, &tensor), gwSuccess)
+        << gwGetLastError(comm);
     std::vector<float> grad(kElems), out(kElems);
     std::vector<double> total(kElems), expected(kElems);
     for (uint64_t step = 0; step < 20; ++step) {
       for (int64_t i = 0; i < kElems; ++i) {
         grad[i] = std::sin(static_cast<float>(i + 1) * (1.0f + static_cast<float>(rank)));
-        for (int r = 0; r < world_size; ++r) expected[i] += std::sin(static_cast<float>(i + 1) * (1.0f + static_cast<float>(r)));
+        for (int r = 0; r < world_size; ++r)
+          expected[i] += std::sin(static_cast<float>(i + 1) * (1.0f + static_cast<float>(r)));
       }
       ASSERT_EQ(gwStepBegin(comm, step), gwSuccess) << gwGetLastError(comm);
       gwRequest_t request = nullptr;
-      ASSERT_EQ(gwAllReduceTensor(tensor, grad.data(), out.data(), gwSum, nullptr, &request), gwSuccess) << gwGetLastError(comm);
+      ASSERT_EQ(gwAllReduceTensor(tensor, grad.data(), out.data(), gwSum, nullptr, &request),
+                gwSuccess)
+          << gwGetLastError(comm);
       ASSERT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
       ASSERT_EQ(gwRequestFree(request), gwSuccess);
       gwStepOutcome_t outcome = gwStepAborted;
@@ -74,7 +81,8 @@ TEST(CapiSmoke, TrainsInStepsWithResiduals) {
       ASSERT_EQ(outcome, gwStepCommitted) << gwGetLastError(comm);
       for (int64_t i = 0; i < kElems; ++i) total[i] += out[i];
     }
-    // Error feedback: what is missing after 20 steps is one step's residual, not twenty steps' error.
+    // Error feedback: what is missing after 20 steps is one step's residual, not twenty steps'
+    // error.
     double error2 = 0, energy = 0;
     for (int64_t i = 0; i < kElems; ++i) {
       error2 += (total[i] - expected[i]) * (total[i] - expected[i]);
@@ -88,13 +96,15 @@ TEST(CapiSmoke, RanksThatDisagreeAllHearWhy) {
   RunRanks(3, "transport=loopback", [](int rank, int, gwComm_t comm) {
     std::vector<float> data(1000);
     const size_t count = rank == 1 ? 500 : 1000;
-    EXPECT_EQ(gwAllReduce(data.data(), data.data(), count, gwFloat32, gwSum, comm, nullptr), gwMismatch);
+    EXPECT_EQ(gwAllReduce(data.data(), data.data(), count, gwFloat32, gwSum, comm, nullptr),
+              gwMismatch);
     const std::string text = gwGetLastError(comm);
     EXPECT_NE(text.find("count"), std::string::npos) << text;
     EXPECT_NE(text.find("500"), std::string::npos) << text;
     EXPECT_NE(text.find("1000"), std::string::npos) << text;
     // The communicator is usable.
-    EXPECT_EQ(gwAllReduce(data.data(), data.data(), 1000, gwFloat32, gwSum, comm, nullptr), gwSuccess)
+    EXPECT_EQ(gwAllReduce(data.data(), data.data(), 1000, gwFloat32, gwSum, comm, nullptr),
+              gwSuccess)
         << gwGetLastError(comm);
   });
 }

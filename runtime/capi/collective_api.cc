@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/capi/handles.h"
+#include "runtime/capi/memory_check.h"
 
 namespace gradwire {
 namespace {
@@ -27,11 +28,6 @@ bool GivesAll(Collective c) {
          c == Collective::kAllToAll;
 }
 
-struct Range {
-  uintptr_t begin, end;
-  bool Overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
-};
-
 // In place means exactly NCCL's in-place; any other overlap would be read after it was written.
 Status CheckOverlap(const PlainCall& call, int64_t bytes, int rank, int world_size) {
   const bool wide_send =
@@ -40,8 +36,8 @@ Status CheckOverlap(const PlainCall& call, int64_t bytes, int rank, int world_si
       call.collective == Collective::kAllGather || call.collective == Collective::kAllToAll;
   const auto send = reinterpret_cast<uintptr_t>(call.send);
   const auto recv = reinterpret_cast<uintptr_t>(call.recv);
-  const Range sends = {send, send + static_cast<uintptr_t>(bytes * (wide_send ? world_size : 1))};
-  const Range recvs = {recv, recv + static_cast<uintptr_t>(bytes * (wide_recv ? world_size : 1))};
+  const AddressRange sends(call.send, bytes * (wide_send ? world_size : 1));
+  const AddressRange recvs(call.recv, bytes * (wide_recv ? world_size : 1));
   uintptr_t in_place_send = recv, in_place_recv = recv;
   if (call.collective == Collective::kAllGather)
     in_place_send = recv + static_cast<uintptr_t>(bytes * rank);

@@ -8,19 +8,6 @@
 namespace gradwire {
 namespace {
 
-// A struct of the caller's, which may be older or newer than ours: its magic must be right, its
-// size is its own.
-template <typename Config>
-Status CheckConfig(const Config* config, const char* initializer) {
-  if (config == nullptr) return Status();
-  if (config->magic != GW_CONFIG_MAGIC ||
-      config->size < sizeof(size_t) + 2 * sizeof(unsigned int)) {
-    return Status(gwInvalidArgument, "the configuration was not initialised",
-                  std::string("Start from ") + initializer);
-  }
-  return Status();
-}
-
 template <typename StartFunction>
 gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, StartFunction start) {
   if (comm == nullptr) return Report(nullptr, Status(gwInvalidArgument, "comm is null"));
@@ -69,7 +56,7 @@ GW_DEFINE(gwResult_t, gwGetVersion, (int* version)) {
 GW_DEFINE(const char*, gwGetErrorString, (gwResult_t result)) { return ResultText(result); }
 
 GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm)) {
-  if (comm == nullptr) return ThreadError().c_str();
+  if (HandleFor(comm) == nullptr) return ThreadError().c_str();
   thread_local std::string text;
   text = comm->comm->last_error();
   return text.c_str();
@@ -119,36 +106,28 @@ GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {
 
 // From any thread, also while another one is in a call: no guard.
 GW_DEFINE(gwResult_t, gwCommAbort, (gwComm_t comm)) {
-  if (comm == nullptr)
-    return Report(nullptr, Status(gwInvalidArgument, "the communicator is null"));
-  if (comm->pid != getpid()) {
-    return Report(
-        nullptr, Status(gwInvalidUsage, "the communicator belongs to the process before the fork"));
-  }
+  if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
   comm->comm->Abort();
   return gwSuccess;
 }
 
 GW_DEFINE(gwResult_t, gwCommGetAsyncError, (gwComm_t comm, gwResult_t* error)) {
-  if (comm == nullptr || error == nullptr) {
-    return Report(nullptr, Status(gwInvalidArgument, "comm or error is null"));
-  }
+  if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
+  if (error == nullptr) return Report(comm, Status(gwInvalidArgument, "error is null"));
   *error = comm->comm->async_error().code();
   return gwSuccess;
 }
 
 GW_DEFINE(gwResult_t, gwCommCount, (gwComm_t comm, int* count)) {
-  if (comm == nullptr || count == nullptr) {
-    return Report(nullptr, Status(gwInvalidArgument, "comm or count is null"));
-  }
+  if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
+  if (count == nullptr) return Report(comm, Status(gwInvalidArgument, "count is null"));
   *count = comm->comm->world_size();
   return gwSuccess;
 }
 
 GW_DEFINE(gwResult_t, gwCommUserRank, (gwComm_t comm, int* rank)) {
-  if (comm == nullptr || rank == nullptr) {
-    return Report(nullptr, Status(gwInvalidArgument, "comm or rank is null"));
-  }
+  if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
+  if (rank == nullptr) return Report(comm, Status(gwInvalidArgument, "rank is null"));
   *rank = comm->comm->rank();
   return gwSuccess;
 }

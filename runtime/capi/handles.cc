@@ -20,13 +20,23 @@ gwResult_t Report(gwComm_t comm, Status status) {
   return status.code();
 }
 
-CallGuard::CallGuard(gwComm_t comm) : comm_(comm) {
-  if (comm == nullptr) {
-    status_ = Status(gwInvalidArgument, "the communicator is null");
-  } else if (comm->pid != getpid()) {
-    status_ = Status(gwInvalidUsage, "the communicator belongs to the process before the fork",
-                     "Create communicators after forking");
-  } else if (comm->busy.exchange(true, std::memory_order_acquire)) {
+Status CheckProcess(pid_t pid) {
+  if (pid == getpid()) return Status();
+  return Status(gwInvalidUsage, "the communicator belongs to the process before the fork",
+                "Create communicators after forking");
+}
+
+Status CheckAnyThread(gwComm_t comm) {
+  if (comm == nullptr) return Status(gwInvalidArgument, "the communicator is null");
+  return CheckProcess(comm->pid);
+}
+
+// A child must not touch locks that a thread of its parent may have held.
+gwComm_t HandleFor(gwComm_t comm) { return CheckAnyThread(comm).ok() ? comm : nullptr; }
+
+CallGuard::CallGuard(gwComm_t comm) : comm_(comm), status_(CheckAnyThread(comm)) {
+  if (!status_.ok()) return;
+  if (comm->busy.exchange(true, std::memory_order_acquire)) {
     status_ = Status(gwInvalidUsage, "another thread is in a call on this communicator",
                      "Use a communicator from one thread at a time, or make one for each");
   } else {
@@ -38,9 +48,6 @@ CallGuard::~CallGuard() {
   if (owns_) comm_->busy.store(false, std::memory_order_release);
 }
 
-gwResult_t CallGuard::Refuse() {
-  const bool usable = comm_ != nullptr && comm_->pid == getpid();
-  return Report(usable ? comm_ : nullptr, std::move(status_));
-}
+gwResult_t CallGuard::Refuse() { return Report(HandleFor(comm_), std::move(status_)); }
 
 }  // namespace gradwire

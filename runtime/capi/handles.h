@@ -27,7 +27,8 @@ struct gwComm {
 };
 
 struct gwRequest {
-  gwComm_t owner = nullptr;
+  gwComm_t owner = nullptr;  // not to be looked at once the request is done: it may be gone
+  pid_t pid = 0;             // of the process that submitted
   std::unique_ptr<gradwire::Request> request;
 };
 
@@ -38,6 +39,28 @@ std::string& ThreadError();
 
 // Keeps the text and returns the code. `comm` may be null.
 gwResult_t Report(gwComm_t comm, Status status);
+
+// A struct of the caller's, which may be older or newer than ours: its magic must be right, its
+// size is its own. Null is fine. `initializer` is the macro to name in the error.
+template <typename Config>
+Status CheckConfig(const Config* config, const char* initializer) {
+  if (config == nullptr) return Status();
+  if (config->magic != GW_CONFIG_MAGIC ||
+      config->size < sizeof(size_t) + 2 * sizeof(unsigned int)) {
+    return Status(gwInvalidArgument, "the configuration was not initialised",
+                  std::string("Start from ") + initializer);
+  }
+  return Status();
+}
+
+// gwInvalidUsage in a child of the process `pid`.
+Status CheckProcess(pid_t pid);
+
+// For functions that any thread may call at any time. gwInvalidArgument: null; gwInvalidUsage: a
+// child of fork. `Report(HandleFor(comm), status)` is safe for both.
+Status CheckAnyThread(gwComm_t comm);
+// `comm` if it may be touched, else null.
+gwComm_t HandleFor(gwComm_t comm);
 
 // Marks the communicator as busy for the length of a call. A second thread, a child of fork and a
 // null handle are refused.

@@ -8,62 +8,91 @@
 #include <vector>
 
 #include "runtime/capi/handles.h"
+#include "runtime/capi/memory_check.h"
 
 namespace gradwire {
 namespace {
 
 constexpr int kMaxDims = 32;
 
-Status CheckSubmitArguments(int count, const gwTensor_t* tensors, const void* const* send,
-                            void* const* recv, gwStream_t stream, const gwRequest_t* request) {
-  if (count < 1 || tensors == nullptr || send == nullptr || recv == nullptr || request == nullptr) {
+// What a caller passed, unchecked.
+struct GroupCall {
+  int count;
+  const gwTensor_t* tensors;
+  const void* const* send;
+  void* const* recv;
+  gwRedOp_t op;
+  gwStream_t stream;
+};
+
+Status CheckTensorBuffers(const TensorState& state, const void* send, const void* recv) {
+  const auto bad = [&](const void* p) {
+    return p == nullptr || reinterpret_cast<uintptr_t>(p) % SizeOf(state.dtype) != 0;
+  };
+  if (state.elems == 0 || (!bad(send) && !bad(recv))) return Status();
+  return Status(gwInvalidArgument,
+                ErrorDetail{.message = fmt::format("a buffer is null or not aligned to its {} "
+                                                   "bytes per element",
+                                                   SizeOf(state.dtype)),
+                            .tensor = state.name});
+}
+
+// Null pointers: before anything is looked at.
+Status CheckGroupHandles(const GroupCall& call, const gwRequest_t* request) {
+  if (call.count < 1 || call.tensors == nullptr || call.send == nullptr || call.recv == nullptr ||
+      request == nullptr) {
     return Status(gwInvalidArgument, "count must be at least 1, and no pointer null");
   }
-  if (stream != nullptr)
-    return Status(gwInvalidArgument, "this build takes host buffers only",
-                  "Pass NULL as the stream");
-  for (int i = 0; i < count; ++i) {
-    if (tensors[i] == nullptr)
+  for (int i = 0; i < call.count; ++i) {
+    if (call.tensors[i] == nullptr)
       return Status(gwInvalidArgument, fmt::format("tensor {} of the group is null", i));
-    const TensorState& state = *tensors[i]->state;
-    const auto misaligned = [&](const void* p) {
-      return reinterpret_cast<uintptr_t>(p) % SizeOf(state.dtype) != 0;
-    };
-    if (state.elems > 0 &&
-        (send[i] == nullptr || recv[i] == nullptr || misaligned(send[i]) || misaligned(recv[i]))) {
-      return Status(gwInvalidArgument,
-                    ErrorDetail{.message = "a buffer is null or not aligned to its element",
-                                .tensor = state.name});
-    }
-    if (tensors[i]->owner != tensors[0]->owner) {
-      return Status(gwInvalidArgument, "the tensors belong to different communicators");
-    }
   }
   return Status();
 }
 
-gwResult_t SubmitGroup(int count, const gwTensor_t* tensors, const void* const* send,
-                       void* const* recv, gwRedOp_t op, gwStream_t stream, gwRequest_t* request) {
-  if (Status s = CheckSubmitArguments(count, tensors, send, recv, stream, request); !s.ok()) {
-    const bool has_owner = tensors != nullptr && count > 0 && tensors[0] != nullptr;
-    return Report(has_owner ? tensors[0]->owner : nullptr, std::move(s));
+Status CheckGroup(const GroupCall& call) {
+  if (call.stream != nullptr) {
+    return Status(gwInvalidArgument, "this build takes host buffers only",
+                  "Pass NULL as the stream");
   }
-  gwComm_t comm = tensors[0]->owner;
+  if (call.op != gwSum && call.op != gwAvg) {
+    return Status(gwInvalidArgument, "registered tensors are summed or averaged",
+                  "Use gwSum or gwAvg");
+  }
+  std::vector<BufferPair> group;
+  for (int i = 0; i < call.count; ++i) {
+    const gwTensor& tensor = *call.tensors[i];
+    if (tensor.owner != call.tensors[0]->owner) {
+      return Status(gwInvalidArgument, "the tensors belong to different communicators",
+                    "Submit one group for each communicator");
+    }
+    GW_RETURN_IF_ERROR(CheckTensorBuffers(*tensor.state, call.send[i], call.recv[i]));
+    group.push_back(
+        {&tensor, call.send[i], call.recv[i], tensor.state->elems * SizeOf(tensor.state->dtype)});
+  }
+  return CheckGroupMemory(group);
+}
+
+gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request) {
+  if (Status s = CheckGroupHandles(call, request); !s.ok()) {
+    const bool has_owner = call.tensors != nullptr && call.count > 0 && call.tensors[0] != nullptr;
+    return Report(has_owner ? HandleFor(call.tensors[0]->owner) : nullptr, std::move(s));
+  }
+  gwComm_t comm = call.tensors[0]->owner;
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  if (op != gwSum && op != gwAvg) {
-    return Report(comm, Status(gwInvalidArgument, "registered tensors are summed or averaged",
-                               "Use gwSum or gwAvg"));
+  if (Status s = CheckGroup(call); !s.ok()) {
+    return Report(comm, std::move(s).WithOp("all-reduce of tensors"));
   }
   std::vector<SubmittedTensor> submitted;
-  for (int i = 0; i < count; ++i) {
-    submitted.push_back({tensors[i]->state, static_cast<const std::byte*>(send[i]),
-                         static_cast<std::byte*>(recv[i])});
+  for (int i = 0; i < call.count; ++i) {
+    submitted.push_back({call.tensors[i]->state, static_cast<const std::byte*>(call.send[i]),
+                         static_cast<std::byte*>(call.recv[i])});
   }
   StatusOr<std::unique_ptr<Request>> made =
-      comm->comm->Submit(submitted, static_cast<ReduceOp>(op));
+      comm->comm->Submit(submitted, static_cast<ReduceOp>(call.op));
   if (!made.ok()) return Report(comm, made.status());
-  *request = new gwRequest{comm, std::move(*made)};
+  *request = new gwRequest{comm, comm->pid, std::move(*made)};
   return gwSuccess;
 }
 
@@ -116,9 +145,8 @@ GW_DEFINE(gwResult_t, gwTensorRegister,
     return Report(comm,
                   Status(gwInvalidArgument, "a registered tensor is float16, bfloat16 or float32"));
   }
-  if (config != nullptr && config->magic != GW_CONFIG_MAGIC) {
-    return Report(comm, Status(gwInvalidArgument, "the configuration was not initialised",
-                               "Start from GW_TENSOR_CONFIG_INITIALIZER"));
+  if (Status s = CheckConfig(config, "GW_TENSOR_CONFIG_INITIALIZER"); !s.ok()) {
+    return Report(comm, std::move(s).WithTensor(name));
   }
   const char* spec =
       config != nullptr && config->size >= sizeof(gwTensorConfig_t) ? config->spec : nullptr;
@@ -140,10 +168,12 @@ GW_DEFINE(gwResult_t, gwTensorDeregister, (gwTensor_t tensor)) {
 }
 
 GW_DEFINE(gwResult_t, gwTensorSetSpec, (gwTensor_t tensor, const char* spec)) {
-  if (tensor == nullptr || spec == nullptr)
-    return Report(nullptr, Status(gwInvalidArgument, "the tensor or spec is null"));
+  if (tensor == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the tensor is null"));
   CallGuard guard(tensor->owner);
   if (!guard.ok()) return guard.Refuse();
+  if (spec == nullptr) {
+    return Report(tensor->owner, Status(gwInvalidArgument, "the spec is null", "Pass \"none\""));
+  }
   return Report(tensor->owner,
                 tensor->owner->comm->SetSpec(tensor->state, spec).WithTensor(tensor->state->name));
 }
@@ -151,13 +181,13 @@ GW_DEFINE(gwResult_t, gwTensorSetSpec, (gwTensor_t tensor, const char* spec)) {
 GW_DEFINE(gwResult_t, gwAllReduceTensor,
           (gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op, gwStream_t stream,
            gwRequest_t* request)) {
-  return SubmitGroup(1, &tensor, &send, &recv, op, stream, request);
+  return SubmitGroup({1, &tensor, &send, &recv, op, stream}, request);
 }
 
 GW_DEFINE(gwResult_t, gwAllReduceTensors,
           (int count, const gwTensor_t* tensors, const void* const* send, void* const* recv,
            gwRedOp_t op, gwStream_t stream, gwRequest_t* request)) {
-  return SubmitGroup(count, tensors, send, recv, op, stream, request);
+  return SubmitGroup({count, tensors, send, recv, op, stream}, request);
 }
 
 GW_DEFINE(gwResult_t, gwRequestWait, (gwRequest_t request, int64_t timeout_ns)) {
@@ -168,15 +198,18 @@ GW_DEFINE(gwResult_t, gwRequestWait, (gwRequest_t request, int64_t timeout_ns)) 
 }
 
 GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done)) {
-  if (request == nullptr || done == nullptr) {
-    return Report(nullptr, Status(gwInvalidArgument, "the request or done is null"));
-  }
+  if (request == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the request is null"));
+  CallGuard guard(request->owner);
+  if (!guard.ok()) return guard.Refuse();
+  if (done == nullptr) return Report(request->owner, Status(gwInvalidArgument, "done is null"));
   *done = request->request->done() ? 1 : 0;
   return *done ? Report(request->owner, request->request->status()) : gwSuccess;
 }
 
+// Also after its communicator is gone: a complete request needs it no more.
 GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
   if (request == nullptr) return gwSuccess;
+  if (Status s = CheckProcess(request->pid); !s.ok()) return Report(nullptr, std::move(s));
   if (!request->request->done()) {
     return Report(request->owner,
                   Status(gwInvalidUsage, "the request is not complete", "Wait for it first"));

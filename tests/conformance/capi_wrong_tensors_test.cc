@@ -1,0 +1,223 @@
+// Registered tensors, requests, steps and state with wrong arguments or at the wrong time.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "tests/conformance/capi_wrong_call.h"
+
+namespace gradwire {
+namespace {
+
+struct Registration {
+  const char* name = "new";
+  int64_t shape[2] = {2, 4};
+  int ndim = 2;
+  gwDataType_t dtype = gwFloat32;
+  const char* spec = nullptr;
+};
+
+gwResult_t Register(Scene& s, const Registration& r) {
+  gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+  config.spec = r.spec;
+  return gwTensorRegister(s.comm, r.name, r.shape, r.ndim, r.dtype, &config, &s.new_tensor);
+}
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+constexpr WrongCall kRegistrations[] = {
+    {"no communicator", gwInvalidArgument, "communicator is null",
+     [](Scene& s) {
+       return gwTensorRegister(nullptr, "x", nullptr, 0, gwFloat32, nullptr, &s.new_tensor);
+     }},
+    {"no name", gwInvalidArgument, "name", [](Scene& s) { return Register(s, {.name = nullptr}); }},
+    {"an empty name", gwInvalidArgument, "name",
+     [](Scene& s) { return Register(s, {.name = ""}); }},
+    {"a name of two lines", gwInvalidArgument, "name",
+     [](Scene& s) { return Register(s, {.name = "a\nb"}); }},
+    {"a name twice", gwInvalidArgument, "registered already",
+     [](Scene& s) { return Register(s, {.name = "w"}); }},
+    {"no shape", gwInvalidArgument, "shape",
+     [](Scene& s) {
+       return gwTensorRegister(s.comm, "x", nullptr, 1, gwFloat32, nullptr, &s.new_tensor);
+     }},
+    {"no place for the handle", gwInvalidArgument, "tensor",
+     [](Scene& s) {
+       return gwTensorRegister(s.comm, "x", nullptr, 0, gwFloat32, nullptr, nullptr);
+     }},
+    {"negative ndim", gwInvalidArgument, "ndim",
+     [](Scene& s) { return Register(s, {.ndim = -1}); }},
+    {"a negative length", gwInvalidArgument, "negative",
+     [](Scene& s) {
+       return Register(s, {.shape = {3, -3}});
+     }},
+    {"an overflowing shape", gwInvalidArgument, "overflow",
+     [](Scene& s) {
+       return Register(s, {.shape = {kMax, 2}});
+     }},
+    {"more elements than dithers", gwInvalidArgument, "at most",
+     [](Scene& s) {
+       return Register(s, {.shape = {kMax, 1}});
+     }},
+    {"integers", gwInvalidArgument, "float16, bfloat16 or float32",
+     [](Scene& s) { return Register(s, {.dtype = gwInt32}); }},
+    {"an unknown type", gwInvalidArgument, "float32",
+     [](Scene& s) { return Register(s, {.dtype = static_cast<gwDataType_t>(99)}); }},
+    {"a codec misspelt", gwInvalidArgument, "qsgd",
+     [](Scene& s) { return Register(s, {.spec = "qsgdd(bits=4)"}); }},
+    {"a key misspelt", gwInvalidArgument, "block",
+     [](Scene& s) { return Register(s, {.spec = "qsgd(blok=4)"}); }},
+    {"a value out of range", gwInvalidArgument, "bits",
+     [](Scene& s) { return Register(s, {.spec = "qsgd(bits=1000)"}); }},
+    {"an open parenthesis", gwInvalidArgument, "qsgd",
+     [](Scene& s) { return Register(s, {.spec = "qsgd(bits=4"}); }},
+    {"feedback where nothing is lost", gwInvalidArgument, "feedback",
+     [](Scene& s) { return Register(s, {.spec = "none(feedback=on)"}); }},
+    {"a config of zeros", gwInvalidArgument, "GW_TENSOR_CONFIG_INITIALIZER",
+     [](Scene& s) {
+       const gwTensorConfig_t config = {};
+       return gwTensorRegister(s.comm, "x", nullptr, 0, gwFloat32, &config, &s.new_tensor);
+     }},
+    {"deregister null", gwInvalidArgument, "tensor is null",
+     [](Scene&) { return gwTensorDeregister(nullptr); }},
+    {"spec of null", gwInvalidArgument, "tensor is null",
+     [](Scene&) { return gwTensorSetSpec(nullptr, "none"); }},
+    {"no spec", gwInvalidArgument, "spec is null",
+     [](Scene& s) { return gwTensorSetSpec(s.tensor, nullptr); }},
+    {"a misspelt spec", gwInvalidArgument, "bf16",
+     [](Scene& s) { return gwTensorSetSpec(s.tensor, "bf61"); }},
+};
+
+gwResult_t Submit(Scene& s, const void* send, void* recv, gwRedOp_t op = gwSum) {
+  return gwAllReduceTensor(s.tensor, send, recv, op, nullptr, &s.new_request);
+}
+
+struct Two {
+  gwTensor_t tensors[2];
+  const void* send[2];
+  void* recv[2];
+};
+
+gwResult_t SubmitTwo(Scene& s, const Two& two) {
+  return gwAllReduceTensors(2, two.tensors, two.send, two.recv, gwSum, nullptr, &s.new_request);
+}
+
+constexpr WrongCall kSubmits[] = {
+    {"no tensor", gwInvalidArgument, "null",
+     [](Scene& s) {
+       return gwAllReduceTensor(nullptr, s.send, s.recv, gwSum, nullptr, &s.new_request);
+     }},
+    {"no send", gwInvalidArgument, "'w'", [](Scene& s) { return Submit(s, nullptr, s.recv); }},
+    {"no recv", gwInvalidArgument, "'w'", [](Scene& s) { return Submit(s, s.send, nullptr); }},
+    {"misaligned", gwInvalidArgument, "aligned",
+     [](Scene& s) { return Submit(s, reinterpret_cast<char*>(s.send) + 2, s.recv); }},
+    {"overlapping", gwInvalidArgument, "overlap",
+     [](Scene& s) { return Submit(s, s.send, s.send + 1); }},
+    {"a maximum", gwInvalidArgument, "gwSum or gwAvg",
+     [](Scene& s) { return Submit(s, s.send, s.recv, gwMax); }},
+    {"an unknown operation", gwInvalidArgument, "gwSum or gwAvg",
+     [](Scene& s) { return Submit(s, s.send, s.recv, static_cast<gwRedOp_t>(-3)); }},
+    {"no place for the request", gwInvalidArgument, "null",
+     [](Scene& s) { return gwAllReduceTensor(s.tensor, s.send, s.recv, gwSum, nullptr, nullptr); }},
+    {"a stream", gwInvalidArgument, "NULL",
+     [](Scene& s) {
+       return gwAllReduceTensor(s.tensor, s.send, s.recv, gwSum, &s.number, &s.new_request);
+     }},
+    {"an empty group", gwInvalidArgument, "count",
+     [](Scene& s) {
+       return gwAllReduceTensors(0, nullptr, nullptr, nullptr, gwSum, nullptr, &s.new_request);
+     }},
+    {"a negative group", gwInvalidArgument, "count",
+     [](Scene& s) {
+       return gwAllReduceTensors(-1, nullptr, nullptr, nullptr, gwSum, nullptr, &s.new_request);
+     }},
+    {"a null among tensors", gwInvalidArgument, "tensor 1",
+     [](Scene& s) {
+       return SubmitTwo(s, {{s.tensor, nullptr}, {s.send, s.send}, {s.recv, s.recv + kSceneElems}});
+     }},
+    {"a tensor twice in a group", gwInvalidUsage, "'w'",
+     [](Scene& s) {
+       return SubmitTwo(s, {{s.tensor, s.tensor}, {s.send, s.send}, {s.recv, s.recv}});
+     }},
+    {"tensors of two communicators", gwInvalidArgument, "different communicators",
+     [](Scene& s) {
+       return SubmitTwo(s,
+                        {{s.tensor, s.foreign}, {s.send, s.send}, {s.recv, s.recv + kSceneElems}});
+     }},
+    {"two results in one place", gwInvalidArgument, "overlap",
+     [](Scene& s) {
+       return SubmitTwo(s, {{s.tensor, s.second}, {s.send, s.send}, {s.recv, s.recv + 7}});
+     }},
+    {"a result in another tensor's gradient", gwInvalidArgument, "overlap",
+     [](Scene& s) {
+       float* const next = s.send + kSceneElems;
+       return SubmitTwo(s, {{s.tensor, s.second}, {s.send, next}, {next, s.recv}});
+     }},
+    {"wait for null", gwInvalidArgument, "request is null",
+     [](Scene&) { return gwRequestWait(nullptr, 0); }},
+    {"test of null", gwInvalidArgument, "request is null",
+     [](Scene& s) { return gwRequestTest(nullptr, &s.number); }},
+    {"test to null", gwInvalidArgument, "done is null",
+     [](Scene& s) { return gwRequestTest(s.request, nullptr); }},
+};
+
+constexpr WrongCall kSteps[] = {
+    {"begin on null", gwInvalidArgument, "communicator is null",
+     [](Scene&) { return gwStepBegin(nullptr, 0); }},
+    {"scale on null", gwInvalidArgument, "communicator is null",
+     [](Scene&) { return gwStepSetLossScale(nullptr, 1); }},
+    {"end on null", gwInvalidArgument, "communicator is null",
+     [](Scene& s) { return gwStepEnd(nullptr, &s.outcome); }},
+    {"end without begin", gwInvalidUsage, "gwStepBegin",
+     [](Scene& s) { return gwStepEnd(s.comm, &s.outcome); }},
+    {"end without begin or outcome", gwInvalidUsage, "gwStepBegin",
+     [](Scene& s) { return gwStepEnd(s.comm, nullptr); }},
+    {"scale outside a step", gwInvalidUsage, "between",
+     [](Scene& s) { return gwStepSetLossScale(s.comm, 2.0f); }},
+    {"save on null", gwInvalidArgument, "communicator is null",
+     [](Scene& s) {
+       size_t bytes = sizeof s.text;
+       return gwStateSave(nullptr, s.text, &bytes);
+     }},
+    {"save without size", gwInvalidArgument, "bytes is null",
+     [](Scene& s) { return gwStateSave(s.comm, s.text, nullptr); }},
+    {"save to too little", gwInvalidArgument, "are needed",
+     [](Scene& s) {
+       size_t bytes = 3;
+       s.text[0] = s.text[1] = s.text[2] = 9;
+       const gwResult_t result = gwStateSave(s.comm, s.text, &bytes);
+       const bool unwritten = s.text[0] == 9 && s.text[1] == 9 && s.text[2] == 9;
+       return unwritten && bytes > 3 ? result : gwInternalError;
+     }},
+    {"load on null", gwInvalidArgument, "communicator is null",
+     [](Scene& s) { return gwStateLoad(nullptr, s.text, 5); }},
+    {"load nothing", gwInvalidArgument, "buffer is null",
+     [](Scene& s) { return gwStateLoad(s.comm, nullptr, 5); }},
+    {"load no bytes", gwDataCorrupt, "too short",
+     [](Scene& s) { return gwStateLoad(s.comm, s.text, 0); }},
+    {"stats of null", gwInvalidArgument, "communicator is null",
+     [](Scene& s) {
+       size_t bytes = sizeof s.text;
+       return gwCommGetStats(nullptr, s.text, &bytes);
+     }},
+    {"stats without size", gwInvalidArgument, "bytes is null",
+     [](Scene& s) { return gwCommGetStats(s.comm, s.text, nullptr); }},
+    {"ledger of null", gwInvalidArgument, "communicator is null",
+     [](Scene& s) {
+       size_t bytes = sizeof s.text;
+       return gwCommGetLedger(nullptr, s.text, &bytes);
+     }},
+    {"ledger to too little", gwInvalidArgument, "are needed",
+     [](Scene& s) {
+       size_t bytes = 1;
+       return gwCommGetLedger(s.comm, s.text, &bytes);
+     }},
+};
+
+TEST(CapiWrongTensors, RegistrationIsRefusedWithoutEffect) { CheckWrongCalls(kRegistrations); }
+TEST(CapiWrongTensors, SubmitIsRefusedWithoutEffect) { CheckWrongCalls(kSubmits); }
+TEST(CapiWrongTensors, StepsAndStateAreRefusedWithoutEffect) { CheckWrongCalls(kSteps); }
+
+}  // namespace
+}  // namespace gradwire
