@@ -126,9 +126,27 @@ StatusOr<DecodeJob> StartDecodeAdd(const PayloadCodec& codec, ConstBytes payload
                    .elems = acc.elems};
 }
 
-Status CorruptPayload() {
+Status CpuCodec::Encode(const EncodeArgs& args) const {
+  EncodeStats unread;
+  const StatusOr<EncodeJob> job = StartEncode(*this, args, &unread);
+  if (!job.ok()) return job.status();
+  RunEncode(*job);
+  return Status::Ok();
+}
+
+Status CpuCodec::Run(const StatusOr<DecodeJob>& job) const {
+  if (!job.ok()) return job.status();
+  if (RunDecode(*job)) return Status::Ok();
   return Status(gwDataCorrupt, "a payload is not what its codec writes",
                 "check that all ranks run the same version and the same spec");
+}
+
+Status CpuCodec::Decode(ConstBytes payload, View out, float out_scale, ExecContext* context) const {
+  return Run(StartDecode(*this, payload, out, out_scale, context));
+}
+
+Status CpuCodec::DecodeAdd(ConstBytes payload, View acc, ExecContext* context) const {
+  return Run(StartDecodeAdd(*this, payload, acc, context));
 }
 
 }  // namespace gradwire

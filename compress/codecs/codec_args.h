@@ -21,8 +21,21 @@ StatusOr<DecodeJob> StartDecode(const PayloadCodec& codec, ConstBytes payload, V
 StatusOr<DecodeJob> StartDecodeAdd(const PayloadCodec& codec, ConstBytes payload, View acc,
                                    const ExecContext* context);
 
-// gwDataCorrupt: the bytes are not what an encoder makes.
-Status CorruptPayload();
+// A codec of fixed size for host memory: checks at the door, then the two kernels that a codec is
+// made of.
+class CpuCodec : public PayloadCodec {
+ public:
+  int64_t WorkspaceBytes(int64_t) const override { return 0; }
+  Status Encode(const EncodeArgs& args) const final;
+  Status Decode(ConstBytes payload, View out, float out_scale, ExecContext* context) const final;
+  Status DecodeAdd(ConstBytes payload, View acc, ExecContext* context) const final;
+
+ private:
+  virtual void RunEncode(const EncodeJob& job) const = 0;
+  // False: the bytes are not what RunEncode writes.
+  virtual bool RunDecode(const DecodeJob& job) const = 0;
+  Status Run(const StatusOr<DecodeJob>& job) const;
+};
 
 }  // namespace gradwire
 

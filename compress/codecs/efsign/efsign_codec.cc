@@ -9,7 +9,7 @@
 namespace gradwire {
 namespace {
 
-class EfsignCodec : public PayloadCodec {
+class EfsignCodec final : public CpuCodec {
  public:
   const CodecTraits& traits() const override {
     static constexpr CodecTraits kTraits = {.contractive = true, .quantum_elems = kBlockElems};
@@ -17,30 +17,10 @@ class EfsignCodec : public PayloadCodec {
   }
 
   int64_t MaxBytes(int64_t elems) const override { return EfsignBytes(elems); }
-  int64_t WorkspaceBytes(int64_t) const override { return 0; }
-
-  Status Encode(const EncodeArgs& args) const override {
-    EncodeStats unread;
-    const StatusOr<EncodeJob> job = StartEncode(*this, args, &unread);
-    if (!job.ok()) return job.status();
-    ActiveEfsignKernels().encode(*job);
-    return Status::Ok();
-  }
-
-  Status Decode(ConstBytes payload, View out, float out_scale,
-                ExecContext* context) const override {
-    return Run(StartDecode(*this, payload, out, out_scale, context));
-  }
-
-  Status DecodeAdd(ConstBytes payload, View acc, ExecContext* context) const override {
-    return Run(StartDecodeAdd(*this, payload, acc, context));
-  }
 
  private:
-  static Status Run(const StatusOr<DecodeJob>& job) {
-    if (!job.ok()) return job.status();
-    return ActiveEfsignKernels().decode(*job) ? Status::Ok() : CorruptPayload();
-  }
+  void RunEncode(const EncodeJob& job) const override { ActiveEfsignKernels().encode(job); }
+  bool RunDecode(const DecodeJob& job) const override { return ActiveEfsignKernels().decode(job); }
 };
 
 StatusOr<Codec> Make(const SpecText& spec) {

@@ -9,7 +9,7 @@
 namespace gradwire {
 namespace {
 
-class QsgdCodec : public PayloadCodec {
+class QsgdCodec final : public CpuCodec {
  public:
   explicit QsgdCodec(const QsgdShape& shape) : shape_(shape) {
     traits_.unbiased = shape.rounding == Rounding::kStochastic;
@@ -19,29 +19,11 @@ class QsgdCodec : public PayloadCodec {
 
   const CodecTraits& traits() const override { return traits_; }
   int64_t MaxBytes(int64_t elems) const override { return QsgdBytes(shape_, elems); }
-  int64_t WorkspaceBytes(int64_t) const override { return 0; }
-
-  Status Encode(const EncodeArgs& args) const override {
-    EncodeStats unread;
-    const StatusOr<EncodeJob> job = StartEncode(*this, args, &unread);
-    if (!job.ok()) return job.status();
-    ActiveQsgdKernels().encode(shape_, *job);
-    return Status::Ok();
-  }
-
-  Status Decode(ConstBytes payload, View out, float out_scale,
-                ExecContext* context) const override {
-    return Run(StartDecode(*this, payload, out, out_scale, context));
-  }
-
-  Status DecodeAdd(ConstBytes payload, View acc, ExecContext* context) const override {
-    return Run(StartDecodeAdd(*this, payload, acc, context));
-  }
 
  private:
-  Status Run(const StatusOr<DecodeJob>& job) const {
-    if (!job.ok()) return job.status();
-    return ActiveQsgdKernels().decode(shape_, *job) ? Status::Ok() : CorruptPayload();
+  void RunEncode(const EncodeJob& job) const override { ActiveQsgdKernels().encode(shape_, job); }
+  bool RunDecode(const DecodeJob& job) const override {
+    return ActiveQsgdKernels().decode(shape_, job);
   }
 
   QsgdShape shape_;
