@@ -246,7 +246,9 @@ typedef enum {
 /* Opens a step. `step` is the caller's number, equal on all ranks; it seeds the random rounding. */
 GW_API gwResult_t gwStepBegin(gwComm_t comm, uint64_t step);
 /* Gradients of this step are multiplied by `scale` (loss scaling). Between gwStepBegin and the
- * first submit; finite, > 0. */
+ * first submit; finite, > 0. Residuals
+ * are kept in units of the power of two not above it, so that a change of scale by powers of two is
+ * exact. */
 GW_API gwResult_t gwStepSetLossScale(gwComm_t comm, float scale);
 /* All ranks agree on how the step ended; residuals are committed or kept. `outcome` NULL: returns
  * at once, and the caller gives up retry. With an outcome update the weights only after
