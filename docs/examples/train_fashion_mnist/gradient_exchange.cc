@@ -63,6 +63,16 @@ std::string Communicator::TextOf(gwResult_t (*get_text)(gwComm_t, char*, size_t*
 GradientExchange::GradientExchange(Communicator* comm, std::string spec)
     : comm_(comm), spec_(std::move(spec)) {}
 
+// After an error gradients may still be under way, and their memory is about to go.
+GradientExchange::~GradientExchange() {
+  if (requests_.empty()) return;
+  gwCommAbort(comm_->get());
+  for (gwRequest_t request : requests_) {
+    gwRequestWait(request, /*timeout_ns=*/-1);
+    gwRequestFree(request);
+  }
+}
+
 void GradientExchange::Register(const std::string& name, std::span<float> gradient) {
   gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
   config.spec = spec_.c_str();
@@ -89,13 +99,14 @@ void GradientExchange::Submit(int layer) {
 }
 
 void GradientExchange::Wait() {
-  for (gwRequest_t request : requests_) {
+  while (!requests_.empty()) {
+    gwRequest_t request = requests_.front();
     const gwResult_t result = Blocking([&] { return gwRequestWait(request, /*timeout_ns=*/-1); });
+    comm_->Check(gwRequestFree(request), "gwRequestFree");
+    requests_.pop_front();
     // Aborted: gwStepEnd tells, and the step is run again.
     if (result != gwAborted) comm_->Check(result, "gwRequestWait");
-    comm_->Check(gwRequestFree(request), "gwRequestFree");
   }
-  requests_.clear();
 }
 
 gwStepOutcome_t GradientExchange::End() {

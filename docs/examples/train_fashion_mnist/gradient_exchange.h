@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -60,6 +61,9 @@ class GradientExchange {
  public:
   // `comm` outlives this object. spec: "none", "qsgd(bits=4)", ...
   GradientExchange(Communicator* comm, std::string spec);
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+  ~GradientExchange();
 
   // Adds the next layer: `gradient` stays where it is and is averaged in place.
   void Register(const std::string& name, std::span<float> gradient);
@@ -84,7 +88,7 @@ class GradientExchange {
   Communicator* comm_;  // outlives us, see the constructor
   std::string spec_;
   std::vector<Tensor> tensors_;
-  std::vector<gwRequest_t> requests_;
+  std::deque<gwRequest_t> requests_;  // under way, oldest first
   double blocked_seconds_ = 0;
 };
 

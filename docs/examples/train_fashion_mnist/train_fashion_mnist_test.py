@@ -89,6 +89,10 @@ class TrainTest(unittest.TestCase):
             sent[spec] = sum(c["transport_bytes"] for c in counters)
         self.assertLess(sent["qsgd(bits=8)"], 0.35 * sent["none"])
 
+    def test_wrong_spec_is_an_error_with_a_hint(self):
+        with self.assertRaisesRegex(AssertionError, "gwTensorRegister: .*qsgd"):
+            self.train("--spec=qsdg(bits=8)")
+
     def test_stops_together_when_time_is_up(self):
         run = self.train("--max-seconds=1e-9", ranks=3)
         self.assertEqual(run["steps"], 20)
