@@ -73,11 +73,13 @@ void WriteStuckJob(const std::string& dir) {
     recorder->Record({.kind = RecordKind::kVote, .time_ns = 10, .value = 7});
     recorder->Record({.kind = RecordKind::kResult, .time_ns = 20, .step = 5});
     for (uint32_t op = 0; op < (rank == 2 ? 1u : 2u); ++op) {
-      RecorderEvent event = {.kind = RecordKind::kSubmit, .time_ns = 100 * (op + 1), .turn = 1};
-      event.op_seq = op;
-      event.text = "all-reduce";
-      event.tensor = "w\xff" + std::to_string(op);
-      recorder->Record(event);
+      const std::string tensor = "w\xff" + std::to_string(op);
+      recorder->Record({.kind = RecordKind::kSubmit,
+                        .time_ns = 100 * (op + 1),
+                        .turn = 1,
+                        .op_seq = op,
+                        .text = "all-reduce",
+                        .tensor = tensor});
     }
   }
 }

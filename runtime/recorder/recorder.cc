@@ -70,14 +70,12 @@ StatusOr<std::byte*> MapFile(int64_t bytes, const std::string& dir, const std::s
 
 void CopyText(std::string_view text, std::string_view tensor, char* out) {
   const size_t room = kRecorderTextBytes;
-  const size_t first = std::min(text.size(), room);
-  std::memcpy(out, text.data(), first);
+  const size_t first = text.copy(out, room);
   if (text.size() > room) out[room - 1] = kCut;
   if (tensor.empty() || first + 2 > room) return;
   out[first] = ' ';
-  const size_t rest = room - first - 1;
-  const size_t taken = std::min(tensor.size(), rest);
-  std::memcpy(out + first + 1, tensor.data() + tensor.size() - taken, taken);
+  const size_t taken = std::min(tensor.size(), room - first - 1);
+  tensor.copy(out + first + 1, taken, tensor.size() - taken);
   // Names differ in their last parts: "...layers.31.attention.weight".
   if (taken < tensor.size()) out[first + 1] = kCut;
 }

@@ -52,7 +52,8 @@ Status CheckHeader(const RecorderHeader& header) {
 
 bool IsEntry(const RecorderEntry& entry, uint64_t slot, uint32_t capacity) {
   return entry.seq != 0 && (entry.seq - 1) % capacity == slot &&
-         static_cast<int>(entry.kind) < kRecordKinds &&
+         static_cast<int>(entry.kind) < kRecordKinds && entry.status >= 0 &&
+         entry.status <= kMaxRecordedStatus &&
          entry.crc == Crc32c(&entry, offsetof(RecorderEntry, crc));
 }
 

@@ -328,15 +328,20 @@ TEST_F(DamagedFile, CutFilesGiveWhatIsThere) {
   }
 }
 
-TEST_F(DamagedFile, UnknownKindIsDamage) {
+TEST_F(DamagedFile, UnknownKindOrStatusIsDamage) {
   RecorderEntry entry;
   std::memcpy(&entry, Slot(6), sizeof entry);
   entry.kind = static_cast<RecordKind>(kRecordKinds);
   entry.crc = Crc32c(&entry, 124);
   std::memcpy(Slot(6), &entry, sizeof entry);
+  std::memcpy(&entry, Slot(7), sizeof entry);
+  entry.status = -1;
+  entry.crc = Crc32c(&entry, 124);
+  std::memcpy(Slot(7), &entry, sizeof entry);
   const auto log = Parse(file_);
   ASSERT_TRUE(log.ok());
-  EXPECT_EQ(log->damaged, 1);
+  EXPECT_EQ(log->damaged, 2);
+  EXPECT_EQ(log->entries.size(), 6u);
 }
 
 TEST_F(DamagedFile, FileThatIsNotThere) {

@@ -9,6 +9,7 @@
 
 #include "base/crc.h"
 #include "runtime/recorder/diagnosis.h"
+#include "runtime/recorder/entry_text.h"
 #include "runtime/recorder/recorder.h"
 #include "runtime/recorder/recorder_log.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -41,6 +42,7 @@ void CheckLog(const RecorderLog& log, int64_t file_bytes) {
   for (const RecorderEntry& e : log.entries) {
     FUZZ_CHECK(e.seq > previous);
     FUZZ_CHECK(!Name(e.kind).empty() && TextOf(e.text).size() <= kRecorderTextBytes);
+    FUZZ_CHECK(!DescribeEntry(e).empty());
     FUZZ_CHECK(log.WallNs(e.time_ns) - log.WallNs(e.time_ns) == 0);
     previous = e.seq;
   }
