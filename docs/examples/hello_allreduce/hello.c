@@ -12,10 +12,10 @@
 
 static gwComm_t comm;
 
-/* Every call returns a code; gwGetLastError has the story in one line. */
+/* Every call returns a code; gwGetLastError has the story in one line, the code included. */
 static void check(gwResult_t result, const char* what) {
   if (result == gwSuccess) return;
-  fprintf(stderr, "%s: %s: %s\n", what, gwGetErrorString(result), gwGetLastError(comm));
+  fprintf(stderr, "%s: %s\n", what, gwGetLastError(comm));
   exit(1);
 }
 
@@ -41,7 +41,7 @@ static double average(const char* spec, uint64_t step, float* gradient, int rank
   check(gwRequestFree(request), "free");
   check(gwStepEnd(comm, &outcome), "end"); /* update the weights after gwStepCommitted */
   /* [/step] */
-  if (outcome != gwStepCommitted) check(gwInternalError, "the step was not committed");
+  if (outcome != gwStepCommitted) check(gwAborted, "the step was not committed");
   check(gwTensorDeregister(tensor), "deregister");
 
   for (i = 0; i < ELEMS; ++i) {

@@ -17,8 +17,9 @@ Communicator::Communicator(const std::string& settings) {
 
 void Communicator::Check(gwResult_t result, const char* what) const {
   if (result == gwSuccess) return;
-  throw std::runtime_error(std::string(what) + ": " + gwGetErrorString(result) + ": " +
-                           gwGetLastError(get()));
+  const std::string story = gwGetLastError(get());
+  throw std::runtime_error(std::string(what) + ": " +
+                           (story.empty() ? gwGetErrorString(result) : story));
 }
 
 void Communicator::Broadcast(std::span<float> values) {
