@@ -38,8 +38,8 @@ struct Trial {
 
 std::string SettingsOf(const Trial& trial) {
   std::string settings = "abort_timeout_ms=500; recorder_dir=" + trial.dir;
-  if (trial.fault == Fault::kStopped) settings += "; heartbeat_ms=200; heartbeat_timeout_ms=2000";
-  if (trial.fault == Fault::kHangs) settings += "; op_timeout_ms=1000";
+  if (trial.fault == Fault::kStopped) settings += "; heartbeat_ms=200; heartbeat_timeout_ms=4000";
+  if (trial.fault == Fault::kHangs) settings += "; op_timeout_ms=3000";
   return settings;
 }
 
