@@ -27,10 +27,6 @@ Status Usage(std::string message, std::string hint) {
 
 std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
 
-Scheme SchemeOf(const TensorState& tensor) {
-  return tensor.codec.spec == "none" ? Scheme::kLinear : Scheme::kTwoShot;
-}
-
 }  // namespace
 
 bool Request::done() const {
@@ -244,20 +240,8 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit(tensors));
   step_has_submits_ |= step_open_;
-  // Tensors of one scheme and type travel together; the split is a function of the table alone.
-  std::vector<std::vector<SubmittedTensor>> groups;
-  for (const SubmittedTensor& submitted : tensors) {
-    auto same = [&](const std::vector<SubmittedTensor>& group) {
-      const TensorState& first = *group[0].tensor;
-      return SchemeOf(first) == SchemeOf(*submitted.tensor) &&
-             first.dtype == submitted.tensor->dtype;
-    };
-    auto it = std::find_if(groups.begin(), groups.end(), same);
-    if (it == groups.end()) it = groups.insert(groups.end(), std::vector<SubmittedTensor>());
-    it->push_back(submitted);
-  }
   auto request = std::make_unique<Request>();
-  for (std::vector<SubmittedTensor>& group : groups) {
+  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors)) {
     request->operations.push_back(MakeTensorOperation(std::move(group), op));
   }
   for (const auto& operation : request->operations) engine_->Submit(operation);

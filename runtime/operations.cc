@@ -12,6 +12,25 @@
 
 namespace gradwire {
 
+Scheme SchemeOf(const TensorState& tensor) {
+  return tensor.codec.spec == "none" ? Scheme::kLinear : Scheme::kTwoShot;
+}
+
+std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors) {
+  std::vector<std::vector<SubmittedTensor>> groups;
+  for (const SubmittedTensor& submitted : tensors) {
+    auto same = [&](const std::vector<SubmittedTensor>& group) {
+      const TensorState& first = *group[0].tensor;
+      return SchemeOf(first) == SchemeOf(*submitted.tensor) &&
+             first.dtype == submitted.tensor->dtype;
+    };
+    auto it = std::find_if(groups.begin(), groups.end(), same);
+    if (it == groups.end()) it = groups.insert(groups.end(), std::vector<SubmittedTensor>());
+    it->push_back(submitted);
+  }
+  return groups;
+}
+
 OpText RawOperation::Text() const {
   return {{"operation", std::string(Name(op_.collective))},
           {"count", std::to_string(op_.count)},

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,11 @@ struct SubmittedTensor {
 };
 
 enum class Scheme : uint8_t { kLinear, kTwoShot };
+Scheme SchemeOf(const TensorState& tensor);
+
+// Tensors of one scheme and type travel together, in the order in which they were submitted; the
+// split is a function of the table alone.
+std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors);
 
 // A group of tensors of one scheme and type. Reads the live residuals and stages the next ones;
 // whether they are kept is the vote's decision. Tensors, schedule and memory outlive the operation.
