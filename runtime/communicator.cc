@@ -49,7 +49,7 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
                                        .world_size = p.world_size,
                                        .job = p.job,
                                        .window = p.agreed.window,
-                                       .slice_bytes = p.agreed.slice_elems * kMaxElementBytes,
+                                       .slice_bytes = SliceBytes(p.agreed.slice_elems),
                                        .op_timeout_ns = p.op_timeout_ns,
                                        .abort_timeout_ns = p.abort_timeout_ns,
                                        .nonfinite = p.agreed.nonfinite,

@@ -309,6 +309,8 @@ std::string EngineCore::TextOf(uint32_t op_seq) const { return EncodeOpText(OpTe
 bool EngineCore::HandleDriverErrors() {
   bool moved = false;
   if (std::optional<ProtocolError> error = driver_.TakeProtocolError()) {
+    // After this rank's vote others may be in the next turn, and a damaged frame one of theirs.
+    if (voted_ && error->next_turn) damaged_ = error->status;
     RevokeTurn(std::move(error->status), error->key.op_seq, true);
     moved = true;
   }
@@ -565,9 +567,10 @@ bool EngineCore::MaybeEndTurn() {
         .status = result.reason.code(),
         .value = static_cast<int32_t>(result.outcome),
         .text = result.reason.detail().message});
-  bool unwitnessed = false;
+  std::optional<uint64_t> unwitnessed;
   if (!ends_.empty() && ends_.front().turn == turn_) {
-    unwitnessed = ends_.front().no_wait && result.outcome != StepOutcome::kCommit;
+    const TurnEnd& end = ends_.front();
+    if (end.no_wait && result.outcome != StepOutcome::kCommit) unwitnessed = end.step;
     ends_.pop_front();
   }
   result.reason = FromMyPointOfView(std::move(result.reason), OpTextOf(revoked_op_));
@@ -590,7 +593,8 @@ bool EngineCore::MaybeEndTurn() {
   last_move_ns_ = clock_->NowNs();
   SetProgress();
   listener_->OnTurnEnd(result);
-  if (unwitnessed) GiveUp(result.step);
+  if (unwitnessed) GiveUp(*unwitnessed);
+  if (damaged_) RevokeTurn(*std::exchange(damaged_, std::nullopt), kNoOpSeq, true);
   for (const ControlMessage& message : std::exchange(later_, {})) OnControl(message);
   return true;
 }

@@ -153,6 +153,7 @@ class EngineCore final : private ControlSink {
   bool voted_ = false;
   std::optional<Status> revoked_;
   uint32_t revoked_op_ = kNoOpSeq;
+  std::optional<Status> damaged_;  // a frame that may have been of the next turn
   std::optional<TurnResult> result_;
   std::vector<ControlMessage>
       later_;  // of the next turn: their senders have heard this turn's result already

@@ -96,6 +96,10 @@ Status TensorOperation::Prepare() {
     }
     parts_.push_back(PartOf(submitted));
   }
+  // One carrier for the group: its type must not differ between the tensors.
+  const bool residual = std::any_of(parts_.begin(), parts_.end(),
+                                    [](const TensorPart& part) { return part.has_residual; });
+  for (TensorPart& part : parts_) part.has_residual = residual;
   raw_ = AsRaw();
   if (!raw_) slices_ = CutIntoSlices(parts_, options_.slice_elems);
   if (slices_.empty())
@@ -182,6 +186,7 @@ void TensorOperation::OnComplete() {
 void TensorOperation::SettleResidual(TensorState* tensor) {
   if (options_.context.world_size == 1) return;
   tensor->staged = options_.in_step;
+  tensor->travelled = !tensor->feedback();  // by the codec of this operation
   if (!tensor->residual.allocated()) return;
   if (!options_.in_step) {
     if (!tensor->feedback()) tensor->residual.SetLiveZero();

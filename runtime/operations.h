@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_RUNTIME_OPERATIONS_H_
 #define GRADWIRE_RUNTIME_OPERATIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -45,6 +46,11 @@ struct SubmittedTensor {
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
 };
+
+// No message of a slice is longer.
+inline int64_t SliceBytes(int64_t slice_elems) {
+  return std::max(slice_elems, kMaxCutElems) * kMaxElementBytes;
+}
 
 enum class Scheme : uint8_t { kLinear, kTwoShot };
 Scheme SchemeOf(const TensorState& tensor);

@@ -182,7 +182,7 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
     tensor->committed_step = step;
     if (!tensor->residual.allocated()) continue;
     tensor->residual.Commit();
-    if (!tensor->feedback()) tensor->residual.Release();  // it has travelled
+    if (tensor->travelled) tensor->residual.Release();
   }
 }
 

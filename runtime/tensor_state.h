@@ -55,6 +55,7 @@ struct TensorState {
   std::atomic<bool> in_flight{false};  // an operation is under way
   bool submitted = false;              // in the open step
   bool staged = false;                 // complete in the open step, awaiting the vote
+  bool travelled = false;              // what is staged is nothing: the residual was sent on
   uint64_t committed_step = 0;
   uint32_t free_ops = 0;  // operations outside steps, for their dithers
   // Ledger.

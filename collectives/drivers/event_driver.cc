@@ -86,6 +86,7 @@ void EventDriver::BeginTurn(uint16_t turn) {
   turn_ = turn;
   completed_below_ = 0;
   submitted_.reset();
+  cancelled_ = false;
   std::erase_if(kept_, [&](const Kept& kept) {
     if (kept.header.turn == turn) return false;
     peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
@@ -94,6 +95,7 @@ void EventDriver::BeginTurn(uint16_t turn) {
 }
 
 void EventDriver::CancelAll(const Status& status) {
+  cancelled_ = true;
   const std::vector<int> active = active_;
   for (int slot : active) {
     Run& run = *slots_[slot];
@@ -161,9 +163,13 @@ void EventDriver::Consume(Run& run, int32_t step_index, int64_t offset, ConstByt
   }
 }
 
-void EventDriver::Fail(int peer, const RunKey& key, Status status) {
-  if (error_) return;
-  error_ = ProtocolError{std::move(status).WithRank(options_.rank).WithPeer(peer), peer, key};
+void EventDriver::Fail(int peer, const RunKey& key, Status status, bool next_turn) {
+  if (error_) {
+    error_->next_turn |= next_turn;
+    return;
+  }
+  error_ =
+      ProtocolError{std::move(status).WithRank(options_.rank).WithPeer(peer), peer, key, next_turn};
 }
 
 void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) {
@@ -173,13 +179,14 @@ void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fra
   switch (CheckFrame(header, fragment, expected, &why)) {
     case FrameVerdict::kValid: break;
     case FrameVerdict::kStale: ++counters_.stale_frames; return;
-    case FrameVerdict::kCorrupt: return Fail(peer, KeyOf(header), std::move(why));
+    case FrameVerdict::kCorrupt: return Fail(peer, KeyOf(header), std::move(why), true);
   }
   if (header.src != peer) {
     return Fail(
         peer, KeyOf(header),
         Status(gwDataCorrupt,
-               fmt::format("a frame from rank {} claims to come from rank {}", peer, header.src)));
+               fmt::format("a frame from rank {} claims to come from rank {}", peer, header.src)),
+        true);
   }
   counters_.received_bytes += fragment.size + static_cast<int64_t>(sizeof(FrameHeader));
   Accept(peer, header, fragment);
@@ -188,7 +195,7 @@ void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fra
 void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragment) {
   const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(header.turn - turn_));
   const RunKey key = KeyOf(header);
-  if (ahead < 0) {
+  if (ahead < 0 || (ahead == 0 && cancelled_)) {
     ++counters_.stale_frames;
     return;
   }

@@ -63,6 +63,7 @@ struct ProtocolError {
   Status status;
   int peer = -1;
   RunKey key;
+  bool next_turn = false;  // what was lost may belong to the next turn as well
 };
 
 class EventDriver : public Sink {
@@ -91,8 +92,8 @@ class EventDriver : public Sink {
   std::optional<ProtocolError> TakeProtocolError();
   std::optional<std::pair<int, Status>> TakeLostPeer();
 
-  // Ends all runs with `status` and drops what was copied aside for this turn. Sources of sends not
-  // yet complete must stay alive until Quiet().
+  // Ends all runs with `status` and drops what was copied aside for this turn and what still comes
+  // for it. Sources of sends not yet complete must stay alive until Quiet().
   void CancelAll(const Status& status);
   // No send is outstanding at the transport.
   bool Quiet() const { return outstanding_sends_ == 0; }
@@ -183,7 +184,7 @@ class EventDriver : public Sink {
   bool ComputeOnce();
   void Collect(int slot);
   void Withdraw(int slot);
-  void Fail(int peer, const RunKey& key, Status status);
+  void Fail(int peer, const RunKey& key, Status status, bool next_turn = false);
   FrameHeader HeaderFor(const Run& run, int32_t message) const;
 
   Transport* const transport_;
@@ -203,6 +204,7 @@ class EventDriver : public Sink {
   int64_t outstanding_sends_ = 0;
   uint32_t completed_below_ = 0;
   std::optional<uint32_t> submitted_;  // of this turn, once that is final
+  bool cancelled_ = false;             // this turn
   uint16_t turn_ = 0;
 };
 

@@ -16,14 +16,13 @@ std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
   int64_t room = 0;  // elements left in the last slice
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t elems = parts[i].grad.elems;
-    const int64_t wanted = CutElemsOf(parts[i]);
-    const int64_t cut = wanted <= slice_elems ? wanted : kCutElems;
+    const int64_t cut = CutElemsOf(parts[i]);
     for (int64_t first = 0; first < elems;) {
       const int64_t left = elems - first;
       const int64_t take = left <= room ? left : room / cut * cut;
       if (take == 0) {
         slices.emplace_back();
-        room = slice_elems;
+        room = std::max(slice_elems, cut);
         continue;
       }
       slices.back().push_back({.part = static_cast<int>(i), .first = first, .elems = take});

@@ -47,6 +47,8 @@ struct Piece {
 inline constexpr int64_t kCutElems = kBlockElems;
 // That common multiple for one tensor, so that its blocks lie where they lie without any cut.
 int64_t CutElemsOf(const TensorPart& part);
+// No codec's is larger.
+inline constexpr int64_t kMaxCutElems = 4096;
 // Work between two polls: 256 KiB of float32.
 inline constexpr int64_t kPieceElems = 64 * 1024;
 

@@ -67,10 +67,24 @@ TEST(CutIntoSlices, CutsBetweenTheCodecsBlocks) {
   }
 }
 
-TEST(CutIntoSlices, ASliceShorterThanABlockStillMakesProgress) {
+TEST(CutIntoSlices, ABlockIsNeverCut) {
   const StatusOr<Codec> codec = MakeCodec("qsgd(bits=4,block=4096)");
   ASSERT_TRUE(codec.ok());
-  CheckSlices(PartsOf({5000, 300}, &*codec), 512, kCutElems);
+  const auto slices = CutIntoSlices(PartsOf({9000, 300}, &*codec), 512);
+  ASSERT_EQ(slices.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(slices[i][0].first, static_cast<int64_t>(i) * 4096);
+  ASSERT_EQ(slices[2].size(), 2u) << "the rest of the slice is used";
+}
+
+TEST(CutElemsOf, IsWithinItsBoundForEveryCodec) {
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      const StatusOr<Codec> codec = MakeCodec(spec);
+      ASSERT_TRUE(codec.ok());
+      if (codec->payload == nullptr) continue;
+      EXPECT_LE(CutElemsOf({.codec = codec->payload.get()}), kMaxCutElems) << spec;
+    }
+  }
 }
 
 TEST(CutIntoSlices, NothingGivesNoSlice) {
