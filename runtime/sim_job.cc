@@ -1,0 +1,192 @@
+#include "runtime/sim_job.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "transports/faulty/faulty_transport.h"
+#include "transports/loopback/loopback_transport.h"
+
+namespace gradwire {
+namespace {
+
+constexpr uint64_t kJob = 4711;
+constexpr LivenessOptions kLiveness = {.period_ns = 5 * kNsPerMs, .bound_ns = 100 * kNsPerMs};
+// Rounds without effect until time passes: the faulty transport counts polls.
+constexpr int kIdleRounds = 40;
+
+template <typename T>
+T Must(StatusOr<T> value) {
+  if (!value.ok()) std::abort();
+  return std::move(*value);
+}
+
+}  // namespace
+
+JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport> transport,
+                 ControlChannel* control, const Clock* clock)
+    : options_(options),
+      rank_(rank),
+      schedules_(rank, options.world_size),
+      transport_(std::move(transport)) {
+  const EngineCore::Options core = {.rank = rank,
+                                    .world_size = options.world_size,
+                                    .job = kJob,
+                                    .window = options.window,
+                                    .slice_bytes = SliceBytes(options.slice_elems),
+                                    .op_timeout_ns = options.op_timeout_ns,
+                                    .abort_timeout_ns = 50 * kNsPerMs,
+                                    .nonfinite = options.nonfinite};
+  EngineListener* listener = this;
+  core_ = std::make_unique<EngineCore>(core, transport_.get(), control, clock, listener);
+}
+
+void JobRank::OnTurnEnd(const TurnResult& result) {
+  tensors_.EndStep(result.step, result.outcome == StepOutcome::kCommit);
+  for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
+  results_.push_back(result);
+  if (on_turn_end) on_turn_end(result);
+}
+
+TensorState* JobRank::Register(const std::string& name, int64_t elems, DType dtype,
+                               const std::string& spec) {
+  auto tensor = std::make_unique<TensorState>();
+  tensor->name = name;
+  tensor->shape = {elems};
+  tensor->elems = elems;
+  tensor->dtype = dtype;
+  SetSpec(tensor.get(), spec);
+  return Must(tensors_.Add(std::move(tensor)));
+}
+
+void JobRank::SetSpec(TensorState* tensor, const std::string& spec) {
+  tensor->codec = Must(MakeCodec(spec));
+}
+
+std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn) {
+  op.rank = rank_;
+  op.world_size = options_.world_size;
+  auto operation =
+      std::make_shared<RawOperation>(op, options_.slice_elems, &row, schedules_.Get(row, op.root));
+  operation->name = std::string(Name(op.collective));
+  operation->turn = turn;
+  core_->Submit(operation);
+  return operation;
+}
+
+Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
+                                  const StepContext& step) {
+  Operations operations;
+  for (const std::vector<SubmittedTensor>& group : SplitGroup(tensors)) {
+    const Scheme scheme = SchemeOf(*group[0].tensor);
+    const bool encoded = scheme == Scheme::kTwoShot;
+    const AlgorithmRow& row =
+        ChooseAlgorithm(Collective::kAllReduce, options_.world_size, 1 << 20, encoded);
+    const float average =
+        op == ReduceOp::kAvg ? 1.0f / static_cast<float>(options_.world_size) : 1.0f;
+    const TensorOperation::Options o = {
+        .scheme = scheme,
+        .op = op,
+        .context = {.rank = rank_,
+                    .world_size = options_.world_size,
+                    .in_scale = 1.0f / step.loss_scale,
+                    .out_scale = step.loss_scale * average,
+                    .seed = options_.seed,
+                    .step = static_cast<uint32_t>(step.number),
+                    .clock = &SteadyClock(),
+                    .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
+        .slice_elems = options_.slice_elems,
+        .algorithm = &row,
+        .schedule = schedules_.Get(row, 0),
+        .loss_scale = step.loss_scale,
+        .step = std::to_string(step.number),
+        .transaction = options_.transaction,
+        .in_step = step.open};
+    auto operation = std::make_shared<TensorOperation>(group, o);
+    operation->name = "all-reduce of tensors";
+    operation->turn = step.turn;
+    core_->Submit(operation);
+    operations.push_back(std::move(operation));
+  }
+  return operations;
+}
+
+void JobRank::EndStep(const StepContext& step, bool no_wait) {
+  core_->EndTurn({.turn = step.turn,
+                  .step = step.number,
+                  .table_digest = tensors_.Digest(),
+                  .no_wait = no_wait});
+}
+
+SimJob::SimJob(const JobOptions& options) : options_(options) {
+  SimOptions network = options.network;
+  network.world_size = options.world_size;
+  network_ = Must(SimNetwork::Make(network));
+  control_ = std::make_unique<SimControl>(SimControlOptions{.world_size = options.world_size,
+                                                            .job = kJob,
+                                                            .liveness = kLiveness,
+                                                            .seed = network.seed},
+                                          &network_->clock());
+  std::shared_ptr<LoopbackHub> hub;
+  if (options.loopback) {
+    hub = Must(MakeLoopbackHub({.world_size = options.world_size,
+                                .fragment_bytes = network.fragment_bytes,
+                                .slots = network.slots}));
+  }
+  std::vector<std::string> addresses;
+  for (int r = 0; r < options.world_size; ++r) {
+    std::unique_ptr<Transport> end =
+        Must(options.loopback ? MakeLoopbackEnd(hub, r) : network_->MakeEnd(r));
+    if (options.faults) {
+      FaultPlan plan = *options.faults;
+      plan.seed = plan.seed * 64 + r;
+      end = MakeFaulty(std::move(end), plan);
+    }
+    addresses.push_back(end->address());
+    ranks_.push_back(std::make_unique<JobRank>(options, r, std::move(end), control_->channel(r),
+                                               &network_->clock()));
+  }
+  for (auto& rank : ranks_) {
+    if (!rank->transport().Connect(addresses).ok()) std::abort();
+  }
+}
+
+void SimJob::Kill(int rank) {
+  control_->Kill(rank);
+  ranks_[rank]->Die();
+}
+
+void SimJob::PassTime(int64_t next_ns) {
+  next_ns = std::min(next_ns, control_->NextNs());
+  const std::optional<int64_t> event_ns = network_->NextEventNs();
+  if (event_ns && *event_ns <= next_ns) {
+    network_->AdvanceToNextEvent();
+  } else if (next_ns > now_ns()) {
+    network_->clock().Set(next_ns);
+  }
+}
+
+bool SimJob::RunUntil(const std::function<bool()>& done, int64_t bound_ns) {
+  return RunUntil(done, bound_ns, Callers());
+}
+
+bool SimJob::RunUntil(const std::function<bool()>& done, int64_t bound_ns, const Callers& callers) {
+  int64_t stuck_rounds = 0;
+  for (int idle = 0; !done();) {
+    bool busy = false;
+    for (int rank : network_->RankOrder()) {
+      if (!alive(rank)) continue;
+      busy |= callers.work(rank);
+      if (alive(rank)) busy |= ranks_[rank]->Poll();
+    }
+    idle = busy ? 0 : idle + 1;
+    if (busy || (options_.faults && idle < kIdleRounds)) continue;
+    const int64_t before_ns = now_ns();
+    PassTime(callers.next_ns());
+    stuck_rounds = now_ns() > before_ns ? 0 : stuck_rounds + 1;
+    if (now_ns() > bound_ns || stuck_rounds > 10'000) return false;
+  }
+  return true;
+}
+
+}  // namespace gradwire

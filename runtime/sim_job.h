@@ -1,0 +1,126 @@
+// A whole job in one thread: an EngineCore a rank with its tensors, over the simulated network or
+// loopback, in virtual time. For tests; what a communicator does for one rank is in JobRank.
+#ifndef GRADWIRE_RUNTIME_SIM_JOB_H_
+#define GRADWIRE_RUNTIME_SIM_JOB_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/engine_core.h"
+#include "runtime/operations.h"
+#include "runtime/schedule_cache.h"
+#include "runtime/tensor_state.h"
+#include "transports/control/sim_control.h"
+#include "transports/faulty/fault_plan.h"
+#include "transports/sim/sim_network.h"
+
+namespace gradwire {
+
+struct JobOptions {
+  int world_size = 2;
+  int64_t slice_elems = 1024;
+  int window = 4;
+  uint32_t seed = 1;  // of dithers
+  bool transaction = true;
+  NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
+  int64_t op_timeout_ns = 0;
+  SimOptions network;  // world_size is filled in
+  // Not the simulated network but loopback; its polls are what time is to the faults.
+  bool loopback = false;
+  std::optional<FaultPlan> faults;  // around loopback; each rank gets a seed of its own
+};
+
+// How a step looks to whoever submits.
+struct StepContext {
+  uint64_t number = 0;
+  uint16_t turn = 0;
+  float loss_scale = 1.0f;
+  bool open = true;  // false: outside steps
+};
+
+using Operations = std::vector<std::shared_ptr<Operation>>;
+
+class JobRank final : private EngineListener {
+ public:
+  JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport> transport,
+          ControlChannel* control, const Clock* clock);
+
+  TensorState* Register(const std::string& name, int64_t elems, DType dtype,
+                        const std::string& spec);
+  static void SetSpec(TensorState* tensor, const std::string& spec);
+
+  std::shared_ptr<Operation> SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn);
+  // One operation a scheme and type.
+  Operations SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
+                           const StepContext& step);
+  void EndStep(const StepContext& step, bool no_wait = false);
+
+  bool Poll() { return core_->Poll(); }
+  EngineCore& core() { return *core_; }
+  TensorTable& tensors() { return tensors_; }
+  Transport& transport() { return *transport_; }
+  // Frees what a dead rank held.
+  void Die() { core_.reset(), transport_.reset(); }
+
+  // Of ended turns, in order: turn t is at t.
+  const std::vector<TurnResult>& results() const { return results_; }
+  uint16_t turn() const { return static_cast<uint16_t>(results_.size()); }
+  const Status& fatal() const { return fatal_; }
+  // Called when a turn has ended and its outcome is in effect.
+  std::function<void(const TurnResult&)> on_turn_end;
+
+ private:
+  void OnOperationDone(Operation&) override {}
+  void OnTurnEnd(const TurnResult& result) override;
+  void OnFatal(const Status& status) override { fatal_ = status; }
+
+  const JobOptions options_;
+  const int rank_;
+  ScheduleCache schedules_;
+  TensorTable tensors_;
+  std::vector<TurnResult> results_;
+  Status fatal_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<EngineCore> core_;  // last: uses everything above
+};
+
+class SimJob {
+ public:
+  explicit SimJob(const JobOptions& options);
+
+  int size() const { return options_.world_size; }
+  JobRank& operator[](int rank) { return *ranks_[rank]; }
+  bool alive(int rank) const { return control_->alive(rank); }
+  int64_t now_ns() const { return clock().NowNs(); }
+  SimNetwork& network() { return *network_; }
+  void Kill(int rank);
+
+  // Lets everybody work, and time pass when nobody can, until `done`. `work` is called before each
+  // poll of a live rank and does what its caller does; true: it did something. `next_ns`: when
+  // `work` has something to do at the latest. False: not done at `bound_ns`.
+  struct Callers {
+    std::function<bool(int rank)> work = [](int) { return false; };
+    std::function<int64_t()> next_ns = [] { return INT64_MAX; };
+  };
+  bool RunUntil(const std::function<bool()>& done, int64_t bound_ns, const Callers& callers);
+  bool RunUntil(const std::function<bool()>& done, int64_t bound_ns);
+
+ private:
+  const ManualClock& clock() const { return network_->clock(); }
+  std::unique_ptr<Transport> MakeTransport(int rank);
+  void PassTime(int64_t next_ns);
+
+  const JobOptions options_;
+  std::shared_ptr<SimNetwork> network_;  // where loopback is used only its clock and its dice
+  std::unique_ptr<SimControl> control_;
+  std::vector<std::unique_ptr<JobRank>> ranks_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_SIM_JOB_H_
