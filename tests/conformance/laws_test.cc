@@ -1,0 +1,288 @@
+// The laws of the aggregate, over the whole engine: nothing is lost between steps, residuals stay
+// bounded, errors grow with the number of ranks as they should.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "runtime/sim_job.h"
+#include "tests/lib/test_seed.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kBoundNs = 600 * kNsPerSecond;
+
+double Normal(RandomStream* random) {
+  return std::sqrt(-2 * std::log(1 - random->Unit())) * std::cos(2 * M_PI * random->Unit());
+}
+
+using Floats = std::vector<float>;
+
+// float32 tensors on all ranks, and steps over them.
+class Steps {
+ public:
+  Steps(const JobOptions& options, const std::vector<int64_t>& sizes, uint64_t seed)
+      : job_(options), sizes_(sizes), random_(seed), tensors_(options.world_size) {
+    for (int r = 0; r < job_.size(); ++r) {
+      for (size_t t = 0; t < sizes.size(); ++t) {
+        tensors_[r].push_back(
+            job_[r].Register("w" + std::to_string(t), sizes[t], DType::kFloat32, "none"));
+      }
+    }
+    grads_.assign(options.world_size, std::vector<Floats>(sizes.size()));
+    outs_ = grads_;
+    Draw();
+  }
+
+  int size() const { return job_.size(); }
+  void SetSpec(size_t t, const std::string& spec) {
+    for (auto& mine : tensors_) JobRank::SetSpec(mine[t], spec);
+  }
+  // Independent normal gradients.
+  void Draw() {
+    for (auto& mine : grads_) {
+      for (size_t t = 0; t < sizes_.size(); ++t) {
+        mine[t].resize(sizes_[t]);
+        for (float& g : mine[t]) g = static_cast<float>(Normal(&random_));
+      }
+    }
+  }
+  Floats& grad(int rank, size_t t) { return grads_[rank][t]; }
+  const Floats& out(int rank, size_t t) const { return outs_[rank][t]; }
+  ConstView residual(int rank, size_t t) const { return tensors_[rank][t]->residual.live(); }
+
+  // One training step with these groups of tensors.
+  void Run(const std::vector<std::vector<size_t>>& groups, ReduceOp op = ReduceOp::kSum) {
+    const uint16_t turn = job_[0].turn();
+    for (int r = 0; r < size(); ++r) {
+      const StepContext step = {.number = turn + uint64_t{1}, .turn = turn};
+      for (const std::vector<size_t>& group : groups) {
+        std::vector<SubmittedTensor> submitted;
+        for (size_t t : group) {
+          outs_[r][t].assign(sizes_[t], -7);
+          submitted.push_back({tensors_[r][t],
+                               reinterpret_cast<const std::byte*>(grads_[r][t].data()),
+                               reinterpret_cast<std::byte*>(outs_[r][t].data())});
+        }
+        job_[r].SubmitTensors(submitted, op, step);
+      }
+      job_[r].EndStep(step);
+    }
+    const auto done = [&] {
+      for (int r = 0; r < size(); ++r) {
+        if (job_[r].turn() == turn) return false;
+      }
+      return true;
+    };
+    ASSERT_TRUE(job_.RunUntil(done, kBoundNs));
+    ASSERT_EQ(job_[0].results()[turn].outcome, StepOutcome::kCommit)
+        << job_[0].results()[turn].reason.ToString();
+  }
+
+  // sum(g + e) of a tensor, in float64.
+  std::vector<double> GivenIn(size_t t) const {
+    std::vector<double> sum(sizes_[t]);
+    for (int r = 0; r < job_.size(); ++r) {
+      for (int64_t i = 0; i < sizes_[t]; ++i) sum[i] += grads_[r][t][i];
+    }
+    AddResiduals(t, &sum);
+    return sum;
+  }
+  void AddResiduals(size_t t, std::vector<double>* sum) const {
+    for (int r = 0; r < job_.size(); ++r) {
+      const ConstView e = residual(r, t);
+      for (int64_t i = 0; i < e.elems; ++i) (*sum)[i] += e.as<float>()[i];
+    }
+  }
+  double ResidualEnergy(size_t t) const {
+    double energy = 0;
+    for (int r = 0; r < job_.size(); ++r) {
+      const ConstView e = residual(r, t);
+      for (int64_t i = 0; i < e.elems; ++i) energy += std::pow(double{e.as<float>()[i]}, 2);
+    }
+    return energy;
+  }
+
+ private:
+  SimJob job_;
+  const std::vector<int64_t> sizes_;
+  RandomStream random_;
+  std::vector<std::vector<TensorState*>> tensors_;
+  std::vector<std::vector<Floats>> grads_, outs_;  // by rank and tensor
+};
+
+// All tensors in groups drawn anew.
+std::vector<std::vector<size_t>> DrawGroups(size_t tensors, RandomStream* random) {
+  std::vector<size_t> order(tensors);
+  for (size_t t = 0; t < tensors; ++t) order[t] = t;
+  std::shuffle(order.begin(), order.end(), *random);
+  std::vector<std::vector<size_t>> groups(1);
+  for (size_t t : order) {
+    if (random->Below(2) == 0 && !groups.back().empty()) groups.emplace_back();
+    groups.back().push_back(t);
+  }
+  return groups;
+}
+
+// Codecs, groups and so schemes, shards and owners change from step to step; nothing is lost.
+TEST(Laws, ConservationThroughChanges) {
+  SCOPED_TRACE(TestSeedText());
+  const char* const specs[] = {"none", "efsign", "qsgd(bits=4,feedback=on)",
+                               "qsgd(bits=2,block=768,feedback=on)", "bf16(feedback=on)"};
+  RandomStream random(TestSeed());
+  for (int n : {2, 3, 5}) {
+    Steps steps({.world_size = n}, {3000, 257, 1, 0, 900}, random());
+    for (int number = 0; number < 40; ++number) {
+      for (size_t t = 0; t < 5; ++t) {
+        if (random.Below(4) == 0) steps.SetSpec(t, specs[random.Below(std::size(specs))]);
+      }
+      steps.Draw();
+      std::vector<std::vector<double>> in;
+      for (size_t t = 0; t < 5; ++t) in.push_back(steps.GivenIn(t));
+      ASSERT_NO_FATAL_FAILURE(steps.Run(DrawGroups(5, &random)));
+      for (size_t t = 0; t < 5; ++t) {
+        const Floats& out = steps.out(0, t);
+        std::vector<double> held(out.begin(), out.end());
+        steps.AddResiduals(t, &held);
+        for (size_t i = 0; i < held.size(); ++i) {
+          ASSERT_NEAR(held[i], in[t][i], 1e-5 * n * (1 + std::abs(in[t][i])))
+              << n << " ranks, step " << number << ", tensor " << t << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+// A codec is switched off: what was kept back is sent, once, and then there is none.
+TEST(Laws, WhatWasKeptBackIsSentOnce) {
+  for (const char* next : {"none", "bf16", "qsgd(bits=8)"}) {
+    SCOPED_TRACE(next);
+    Steps steps({.world_size = 3}, {2000}, 1);
+    steps.SetSpec(0, "efsign");
+    ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+    ASSERT_GT(steps.ResidualEnergy(0), 0);
+    steps.SetSpec(0, next);
+    std::vector<double> in = steps.GivenIn(0);
+    ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+    EXPECT_TRUE(steps.residual(0, 0).empty());
+    double err2 = 0, energy = 0;
+    for (size_t i = 0; i < in.size(); ++i) {
+      err2 += std::pow(in[i] - steps.out(0, 0)[i], 2), energy += in[i] * in[i];
+    }
+    EXPECT_LT(err2, 1e-3 * energy) << "the residual is in the sum";
+    if (std::string(next) != "none") continue;
+    EXPECT_LT(err2, 1e-12 * energy);
+    in = steps.GivenIn(0);
+    ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+    for (size_t i = 0; i < in.size(); ++i) ASSERT_NEAR(steps.out(0, 0)[i], in[i], 1e-5);
+  }
+}
+
+// Tensors of 16 bits without codec, one of which still has to send what it kept back: one group.
+TEST(Laws, AGroupMaySendResidualsOfSomeOfItsTensors) {
+  SimJob job({.world_size = 2});
+  constexpr int64_t kElems = 600;
+  const std::vector<uint16_t> grad(kElems, 0x3F9D);  // bfloat16: 1.2265625
+  std::vector<std::vector<uint16_t>> outs(4, std::vector<uint16_t>(kElems));
+  std::vector<double> kept(kElems);
+  const auto step = [&](const char* spec) {
+    const uint16_t turn = job[0].turn();
+    for (int r = 0; r < 2; ++r) {
+      std::vector<SubmittedTensor> group;
+      for (int t = 0; t < 2; ++t) {
+        const std::string name = t == 0 ? "plain" : "kept";
+        TensorState* tensor = nullptr;
+        for (TensorState* known : job[r].tensors().All()) {
+          if (known->name == name) tensor = known;
+        }
+        if (tensor == nullptr) tensor = job[r].Register(name, kElems, DType::kBfloat16, "none");
+        if (t == 1) JobRank::SetSpec(tensor, spec);
+        group.push_back({tensor, reinterpret_cast<const std::byte*>(grad.data()),
+                         reinterpret_cast<std::byte*>(outs[2 * r + t].data())});
+      }
+      const StepContext context = {.number = turn + uint64_t{1}, .turn = turn};
+      job[r].SubmitTensors(group, ReduceOp::kSum, context);
+      job[r].EndStep(context);
+    }
+    ASSERT_TRUE(
+        job.RunUntil([&] { return job[0].turn() > turn && job[1].turn() > turn; }, kBoundNs));
+    ASSERT_EQ(job[0].results()[turn].outcome, StepOutcome::kCommit);
+  };
+  ASSERT_NO_FATAL_FAILURE(step("qsgd(bits=2,feedback=on)"));
+  ASSERT_NO_FATAL_FAILURE(step("none"));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(outs[2 * r], std::vector<uint16_t>(kElems, 0x401D)) << "2.453125, exact";
+    EXPECT_EQ(outs[2 * r + 1], outs[1]);
+    for (TensorState* tensor : job[r].tensors().All()) {
+      EXPECT_FALSE(tensor->residual.allocated());
+    }
+  }
+}
+
+// Error feedback does not pile up: what is kept back after many steps is what one step leaves.
+TEST(Laws, ResidualsStayBounded) {
+  constexpr int64_t kElems = 1024;
+  const std::pair<const char*, double> bounds[] = {{"qsgd(bits=4,feedback=on)", 0.5},
+                                                   {"qsgd(bits=2,feedback=on)", 10},
+                                                   {"efsign", 40},
+                                                   {"bf16(feedback=on)", 1e-4}};
+  for (const auto& [spec, bound] : bounds) {
+    SCOPED_TRACE(spec);
+    Steps steps({.world_size = 3}, {kElems}, 9);
+    steps.SetSpec(0, spec);
+    double early = 0, late = 0;
+    for (int number = 0; number < 1000; ++number) {
+      steps.Draw();
+      ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+      double& most = number < 500 ? early : late;
+      most = std::max(most, steps.ResidualEnergy(0));
+    }
+    // In units of the energy of one step's gradients.
+    EXPECT_LT(late / (3 * kElems), bound);
+    EXPECT_LT(late, 1.3 * early) << "it still grows";
+  }
+}
+
+// |out - sum|^2 / |sum|^2 of one step.
+double RelativeError2(int n, const std::string& spec) {
+  constexpr int64_t kElems = 16 * 1024;
+  Steps steps({.world_size = n, .slice_elems = kElems}, {kElems}, 100 + n);
+  steps.SetSpec(0, spec);
+  const std::vector<double> sum = steps.GivenIn(0);
+  steps.Run({{0}});
+  double err2 = 0, energy = 0;
+  for (int64_t i = 0; i < kElems; ++i) {
+    err2 += std::pow(steps.out(0, 0)[i] - sum[i], 2), energy += sum[i] * sum[i];
+  }
+  return err2 / energy;
+}
+
+// Contributions are encoded once each and the sum once, at any number of ranks.
+TEST(Laws, ErrorDoesNotGrowWithTheNumberOfRanks) {
+  const double two = RelativeError2(2, "qsgd(bits=4)");
+  const double sixteen = RelativeError2(16, "qsgd(bits=4)");
+  EXPECT_GT(two, 0);
+  EXPECT_LE(sixteen, 1.7 * two) << "at 2 ranks " << two << ", at 16 " << sixteen;
+}
+
+TEST(Laws, AverageIsTheSumTimesOneOverN) {
+  for (const char* spec : {"none", "qsgd(bits=4)", "bf16", "efsign"}) {
+    Steps steps({.world_size = 3}, {2000}, 4), again({.world_size = 3}, {2000}, 4);
+    steps.SetSpec(0, spec);
+    again.SetSpec(0, spec);
+    ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}, ReduceOp::kSum));
+    ASSERT_NO_FATAL_FAILURE(again.Run({{0}}, ReduceOp::kAvg));
+    for (size_t i = 0; i < 2000; ++i) {
+      ASSERT_EQ(again.out(2, 0)[i], steps.out(2, 0)[i] * (1.0f / 3.0f)) << spec << " at " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
