@@ -18,11 +18,11 @@ std::string ValueWithRanks(const std::string& value, const std::vector<int>& ran
 std::vector<std::pair<std::string, std::vector<int>>> GroupByValue(
     const std::vector<std::pair<int, std::string>>& values) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;
-  for (const auto& [rank, value] : values) {
-    auto it =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == value; });
-    if (it == groups.end()) it = groups.insert(groups.end(), {value, {}});
-    it->second.push_back(rank);
+  for (const auto& entry : values) {
+    auto it = std::find_if(groups.begin(), groups.end(),
+                           [&](const auto& g) { return g.first == entry.second; });
+    if (it == groups.end()) it = groups.insert(groups.end(), {entry.second, {}});
+    it->second.push_back(entry.first);
   }
   return groups;
 }

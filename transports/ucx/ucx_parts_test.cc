@@ -57,6 +57,7 @@ TEST(UcxPlanTest, OneHostIsSharedMemory) {
   EXPECT_EQ(Setting(*plan, "MM_ERROR_HANDLING"), "y");
   EXPECT_EQ(Setting(*plan, "RNDV_THRESH"), "inf");
   EXPECT_EQ(Setting(*plan, "NET_DEVICES"), "unset");
+  EXPECT_EQ(Setting(*plan, "KEEPALIVE_INTERVAL"), "inf");
   EXPECT_EQ(plan->fragment_bytes, 32 << 10);
   EXPECT_EQ(plan->fragments_in_flight, 8);
   EXPECT_LE(std::stoi(Setting(*plan, "MM_SEG_SIZE")), 65472);

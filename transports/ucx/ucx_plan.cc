@@ -129,6 +129,16 @@ Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
   return Status::Ok();
 }
 
+// UCX 1.13 crashes when it asks after an endpoint of shared memory whose peer went away before it
+// was connected, and for TCP connections the kernel tells us. So UCX is made to ask only where the
+// caller wants to know of a silent host.
+void PlanKeepalive(int64_t death_timeout_ns, UcxPlan* plan) {
+  const bool ask = plan->fabric == UcxFabric::kTcp && death_timeout_ns > 0;
+  // Silence is noticed one interval after it was looked for.
+  plan->settings.emplace_back("KEEPALIVE_INTERVAL",
+                              ask ? Milliseconds(death_timeout_ns / 2) : "inf");
+}
+
 }  // namespace
 
 UcxUserSettings ParseUcxSettings(std::string_view printed) {
@@ -157,10 +167,7 @@ StatusOr<UcxPlan> PlanUcx(const TransportOptions& options, const UcxUserSettings
   plan.settings.emplace_back("RNDV_THRESH", "inf");
   GW_RETURN_IF_ERROR(PlanFragments(options.fragment_bytes, kinds, &plan));
   if (!one_host_only) GW_RETURN_IF_ERROR(PlanDevices(options, user, interfaces, &plan));
-  if (options.death_timeout_ns > 0) {
-    // Silence is noticed one interval after it was looked for.
-    plan.settings.emplace_back("KEEPALIVE_INTERVAL", Milliseconds(options.death_timeout_ns / 2));
-  }
+  PlanKeepalive(options.death_timeout_ns, &plan);
   return plan;
 }
 
