@@ -117,7 +117,7 @@ Status Communicator::Run(RawOp op) {
     totals_.encodes_per_elem = 0;
     totals_.raw_bytes += bytes;
   }
-  if (!operation->status.ok() && !step_open_) user_turn_ = engine_turn_.load();
+  if (!operation->status.ok()) FollowTurn(operation->turn);
   return operation->status;
 }
 
@@ -204,13 +204,15 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
   const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
   const uint32_t dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
                                           : tensors[0].tensor->free_ops++ | kOutsideStep;
+  // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
+  const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(loss_scale_), -126, 126));
   TensorOperation::Options options = {
       .scheme = scheme,
       .op = op,
       .context = {.rank = parts_.rank,
                   .world_size = parts_.world_size,
-                  .in_scale = 1.0f / loss_scale_,
-                  .out_scale = loss_scale_ * average,
+                  .in_scale = 1.0f / unit,
+                  .out_scale = unit * average,
                   .seed = parts_.agreed.seed,
                   .step = dither_step,
                   .clock = clock_,
@@ -227,6 +229,7 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
   operation->name = "all-reduce of tensors";
   operation->tensor = first;
   operation->turn = user_turn_;
+  operation->in_step = step_open_;
   std::lock_guard lock(mu_);
   totals_.last_algorithm = algorithm.name;
   totals_.encodes_per_elem = encoded ? 2 : 0;
@@ -259,7 +262,7 @@ Status Communicator::Wait(Request* request, int64_t timeout_ns) {
                               .hint = "The request stays valid: wait again"});
   }
   Status status = request->status();
-  if (!status.ok() && !step_open_) user_turn_ = engine_turn_.load();
+  if (!status.ok()) FollowTurn(request->operations[0]->turn);
   return status;
 }
 
@@ -359,6 +362,14 @@ Status Communicator::WaitForTurn(uint16_t turn) {
   };
   engine_->HelpUntil(reached, Deadline::Never());
   return async_error();
+}
+
+// An operation that failed took its turn along. Its error has been told, so the next call must not
+// find the turn ended and tell it again.
+void Communicator::FollowTurn(uint16_t failed) {
+  if (step_open_) return;
+  (void)WaitForTurn(static_cast<uint16_t>(failed + 1));
+  user_turn_ = engine_turn_.load();
 }
 
 std::optional<TurnResult> Communicator::ResultOf(uint16_t turn) {

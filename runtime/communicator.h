@@ -114,6 +114,7 @@ class Communicator final : private EngineListener {
   Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;
   std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op);
   Status WaitForTurn(uint16_t turn);
+  void FollowTurn(uint16_t failed);
   std::optional<TurnResult> ResultOf(uint16_t turn);
   TurnEnd MakeTurnEnd(bool no_wait) const;
   void LeaveStep();

@@ -214,7 +214,7 @@ void EngineCore::FinishSlice(size_t index) {
 
 void EngineCore::FinishOperation(Progress* progress) {
   Operation& operation = *progress->operation;
-  nonfinite_ |= operation.stats.nonfinite > 0;
+  nonfinite_ |= operation.in_step && operation.stats.nonfinite > 0;
   done_.push_back(progress->operation);
   if (done_.size() > kKeptOperations) done_.pop_front();
   CompleteOperation(operation, Status());
@@ -499,6 +499,9 @@ void EngineCore::OnRevoke(const ControlMessage& message) {
 
 void EngineCore::OnRankLost(int rank, const Status& cause) {
   Note({.kind = RecordKind::kPeerLost, .peer = rank, .text = cause.detail().message});
+  // A rank may leave as soon as it has told the result: that came first.
+  (void)MaybeEndTurn();
+  if (!fatal_.ok()) return;
   Fatal(Status(gwPeerLost, {.message = cause.detail().message,
                             .hint = "Restart the job, or continue without that rank",
                             .rank = options_.rank,

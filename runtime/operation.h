@@ -45,9 +45,10 @@ class Operation {
   virtual void OnFailed() {}
 
   // Set by the submitter.
-  std::string name;    // "all-reduce"
-  std::string tensor;  // first registered tensor, for error texts
-  uint16_t turn = 0;   // of the step it was submitted in
+  std::string name;     // "all-reduce"
+  std::string tensor;   // first registered tensor, for error texts
+  uint16_t turn = 0;    // of the step it was submitted in
+  bool in_step = true;  // else its values are no concern of the vote's
   // Set by the engine at submission.
   uint32_t op_seq = 0;
   uint64_t signature = 0;

@@ -230,6 +230,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     return Status(gwMismatch, "the state holds another number of tensors than are registered",
                   "Register the same tensors before loading");
   }
+  std::string previous;
   for (SavedTensor& entry : saved) {
     const ConstBytes name = in.GetBytes(in.Get<uint64_t>());
     const auto dtype = in.Get<int32_t>();
@@ -239,6 +240,10 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     entry.residual = in.GetBytes(in.Get<uint64_t>());
     if (!in.ok()) return Corrupt("it ends early");
     const std::string text(reinterpret_cast<const char*>(name.data), name.size);
+    // A name twice would leave another tensor out.
+    if (&entry != &saved.front() && text <= previous)
+      return Corrupt("its tensors are out of order");
+    previous = text;
     auto it = tensors_.find(text);
     if (it == tensors_.end() || it->second->elems != elems ||
         it->second->dtype != static_cast<DType>(dtype)) {

@@ -125,14 +125,18 @@ TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Statu
     result.reason = std::move(s);
     return result;
   }
-  auto bad = std::find_if(votes.begin(), votes.end(),
-                          [](const Vote& v) { return v.fields.nonfinite != 0; });
-  if (bad == votes.end() || policy == NonFinitePolicy::kPropagate) return result;
+  std::vector<int> seen_by;
+  for (size_t r = 0; r < votes.size(); ++r) {
+    if (votes[r].fields.nonfinite != 0) seen_by.push_back(static_cast<int>(r));
+  }
+  if (seen_by.empty() || policy == NonFinitePolicy::kPropagate) return result;
   result.outcome = policy == NonFinitePolicy::kSkip ? StepOutcome::kSkip : StepOutcome::kAbort;
   result.reason =
-      Status(gwNonFinite, {.message = "a gradient holds a NaN or an infinity",
-                           .hint = "Lower the loss scale, or look at the input of this step",
-                           .peer = static_cast<int>(bad - votes.begin())});
+      Status(gwNonFinite,
+             {.message = fmt::format("gradients or their sum hold a NaN or an infinity; seen by "
+                                     "rank {}",
+                                     fmt::join(seen_by, ", ")),
+              .hint = "Lower the loss scale, or look at the input of this step"});
   return result;
 }
 

@@ -83,7 +83,9 @@ TEST(DecideTurn, NonFiniteFollowsThePolicy) {
   const TurnResult skip = Decide(votes, Status(), NonFinitePolicy::kSkip);
   EXPECT_EQ(skip.outcome, StepOutcome::kSkip);
   EXPECT_EQ(skip.reason.code(), gwNonFinite);
-  EXPECT_EQ(skip.reason.detail().peer, 1);
+  // Who sees it need not be who brought it: nobody is blamed.
+  EXPECT_EQ(skip.reason.detail().peer, -1);
+  EXPECT_NE(skip.reason.detail().message.find("rank 1"), std::string::npos);
   EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kError).outcome, StepOutcome::kAbort);
   // A disagreement comes first: its values may be the cause.
   votes[2].fields.step = 9;

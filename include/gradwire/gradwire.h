@@ -7,8 +7,10 @@
  * Conventions that hold for every function:
  *   counts      are elements, never bytes; 64 bits wide.
  *   ranks       all ranks of a communicator call the same collectives in the same order; what must
- * be equal on all ranks (count, type, operation, root, tensor, specification) is checked by a
- *               signature on the wire, and a difference is gwMismatch on all of them, not a hang.
+ *               be equal on all ranks (count, type, operation, root, tensor, specification) is
+ *               checked by a signature on the wire, and a difference is gwMismatch on all of them,
+ *               not a hang. Outside a step a rank that was through already hears of it in its next
+ *               call, and one that is slower may hear of it in an earlier one.
  *   threads     one thread at a time per communicator. Two at once are detected: gwInvalidUsage, no
  *               effect. From any thread: gwCommAbort, gwCommGetAsyncError, gwCommCount,
  *               gwCommUserRank, gwGetLastError, gwRequestFree.
