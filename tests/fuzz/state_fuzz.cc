@@ -1,0 +1,93 @@
+// TensorTable::Load on any bytes: [how, state]. With how & 1 the checksum is made right first. What
+// is refused changes nothing; what is accepted is what Save writes.
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/crc.h"
+#include "compress/registry.h"
+#include "runtime/tensor_state.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace gradwire::fuzz {
+namespace {
+
+constexpr int kRank = 1, kWorldSize = 3;
+
+void Add(TensorTable* table, const char* name, int64_t elems, const char* spec) {
+  auto tensor = std::make_unique<TensorState>();
+  tensor->name = name;
+  tensor->shape = {elems};
+  tensor->elems = elems;
+  const StatusOr<Codec> codec = MakeCodec(spec);
+  FUZZ_CHECK(codec.ok());
+  tensor->codec = *codec;
+  FUZZ_CHECK(table->Add(std::move(tensor)).ok());
+}
+
+// Three tensors, two of them alike and one of these with a residual.
+void Fill(TensorTable* table) {
+  Add(table, "bias", 0, "none");
+  Add(table, "keep", 5, "qsgd(bits=4,feedback=on)");
+  Add(table, "kept", 5, "qsgd(bits=4,feedback=on)");
+  for (TensorState* tensor : table->All()) {
+    if (tensor->name != "kept") continue;
+    FUZZ_CHECK(tensor->residual.Allocate(tensor->elems, true).ok());
+    tensor->committed_step = 7;
+  }
+}
+
+void Seal(std::string* state) {
+  if (state->size() < sizeof(uint32_t)) return;
+  const size_t end = state->size() - sizeof(uint32_t);
+  const uint32_t crc = Crc32c(state->data(), static_cast<int64_t>(end));
+  std::memcpy(state->data() + end, &crc, sizeof crc);
+}
+
+Input SeedOf(uint8_t how, const std::string& state) {
+  Input input(1 + state.size());
+  input[0] = how;
+  std::memcpy(input.data() + 1, state.data(), state.size());
+  return input;
+}
+
+}  // namespace
+
+std::vector<Input> Seeds() {
+  TensorTable empty, full;
+  Fill(&full);
+  std::string twice = full.Save(kRank, kWorldSize);
+  twice.replace(twice.find("keep"), 4, "kept");
+  std::vector<Input> seeds = {SeedOf(1, twice)};
+  for (const uint8_t how : {0, 1}) {
+    seeds.push_back(SeedOf(how, empty.Save(kRank, kWorldSize)));
+    seeds.push_back(SeedOf(how, full.Save(kRank, kWorldSize)));
+    seeds.push_back(SeedOf(how, full.Save(kRank + 1, kWorldSize)));
+  }
+  return seeds;
+}
+
+}  // namespace gradwire::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace gradwire;
+  if (size == 0) return 0;
+  std::string state(reinterpret_cast<const char*>(data + 1), size - 1);
+  if ((data[0] & 1) != 0) fuzz::Seal(&state);
+  TensorTable table;
+  fuzz::Fill(&table);
+  const std::string before = table.Save(fuzz::kRank, fuzz::kWorldSize);
+  const Status loaded = table.Load(
+      {reinterpret_cast<const std::byte*>(state.data()), static_cast<int64_t>(state.size())},
+      fuzz::kRank, fuzz::kWorldSize, true);
+  const std::string after = table.Save(fuzz::kRank, fuzz::kWorldSize);
+  if (loaded.ok()) {
+    FUZZ_CHECK(after == state);
+  } else {
+    FUZZ_CHECK(loaded.code() == gwDataCorrupt || loaded.code() == gwMismatch);
+    FUZZ_CHECK(after == before);
+  }
+  return 0;
+}

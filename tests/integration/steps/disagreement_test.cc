@@ -1,0 +1,265 @@
+// Ranks that disagree: all of them hear the same field and both values, soon, and go on.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/steps/trainer.h"
+#include "tests/lib/capi_ranks.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr auto kBound = std::chrono::seconds(1);
+
+class Stopwatch {
+ public:
+  std::chrono::steady_clock::duration elapsed() const {
+    return std::chrono::steady_clock::now() - start_;
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// What all ranks do alike but one.
+struct Disagreement {
+  const char* field;  // that the error names, with both values
+  const char *common, *odd;
+  gwResult_t (*call)(gwComm_t comm, bool is_odd);
+};
+
+thread_local float mine[4096], theirs[4096];
+
+constexpr Disagreement kPlain[] = {
+    {"count", "1000", "999",
+     [](gwComm_t comm, bool is_odd) {
+       return gwAllReduce(mine, theirs, is_odd ? 999 : 1000, gwFloat32, gwSum, comm, nullptr);
+     }},
+    {"count", "0", "7",
+     [](gwComm_t comm, bool is_odd) {
+       return gwAllReduce(mine, theirs, is_odd ? 7 : 0, gwFloat32, gwSum, comm, nullptr);
+     }},
+    {"datatype", "float", "int32",
+     [](gwComm_t comm, bool is_odd) {
+       return gwAllReduce(mine, theirs, 100, is_odd ? gwInt32 : gwFloat32, gwSum, comm, nullptr);
+     }},
+    {"op", "sum", "max",
+     [](gwComm_t comm, bool is_odd) {
+       return gwReduceScatter(mine, theirs, 100, gwFloat32, is_odd ? gwMax : gwSum, comm, nullptr);
+     }},
+    {"root", "1", "2",
+     [](gwComm_t comm, bool is_odd) {
+       return gwBroadcast(mine, theirs, 100, gwFloat32, is_odd ? 2 : 1, comm, nullptr);
+     }},
+    {"root", "0", "1",
+     [](gwComm_t comm, bool is_odd) {
+       return gwReduce(mine, theirs, 4000, gwFloat32, gwSum, is_odd ? 1 : 0, comm, nullptr);
+     }},
+    {"operation", "all-gather", "all-to-all",
+     [](gwComm_t comm, bool is_odd) {
+       return is_odd ? gwAllToAll(mine, theirs, 100, gwFloat32, comm, nullptr)
+                     : gwAllGather(mine, theirs, 100, gwFloat32, comm, nullptr);
+     }},
+    {"operation", "barrier", "all-reduce",
+     [](gwComm_t comm, bool is_odd) {
+       return is_odd ? gwAllReduce(mine, theirs, 1, gwFloat32, gwSum, comm, nullptr)
+                     : gwBarrier(comm, nullptr);
+     }},
+};
+
+void ExpectNamed(const std::string& text, const char* field, const char* common, const char* odd) {
+  EXPECT_NE(text.find(std::string(field) + ": "), std::string::npos) << text;
+  EXPECT_NE(text.find(common), std::string::npos) << text;
+  EXPECT_NE(text.find(odd), std::string::npos) << text;
+}
+
+class OddRank : public testing::TestWithParam<int> {};
+
+TEST_P(OddRank, OfAPlainCallIsToldToAll) {
+  // Nobody is in the next call while another may still be in this one, which would then fail with
+  // it.
+  std::barrier together(kRanks);
+  RunRanks(kRanks, "slice_elems=256", [&](int rank, gwComm_t comm) {
+    for (const Disagreement& d : kPlain) {
+      SCOPED_TRACE(testing::Message() << d.field << ", rank " << rank);
+      const Stopwatch watch;
+      gwResult_t result = d.call(comm, rank == GetParam());
+      // Who had all it needed when the others found out hears of it in its next call.
+      if (result == gwSuccess) result = gwBarrier(comm, nullptr);
+      EXPECT_EQ(result, gwMismatch) << gwGetLastError(comm);
+      EXPECT_LT(watch.elapsed(), kBound);
+      ExpectNamed(gwGetLastError(comm), d.field, d.common, d.odd);
+      EXPECT_TRUE(AllReduceWorks(rank, kRanks, comm)) << gwGetLastError(comm);
+      together.arrive_and_wait();
+    }
+  });
+}
+
+// In a step, with what the odd rank does instead. Every rank ends its step and hears why.
+struct StepDisagreement {
+  const char* field;
+  const char *common, *odd;
+  void (*step)(gwComm_t comm, Trainer* trainer, bool is_odd, StepResult* result);
+};
+
+constexpr StepDisagreement kInSteps[] = {
+    {"spec", "bits=4", "bits=6",
+     [](gwComm_t, Trainer* trainer, bool is_odd, StepResult* result) {
+       const gwTensor_t tensor = trainer->handles()[2];
+       if (is_odd) {
+         EXPECT_EQ(gwTensorSetSpec(tensor, "qsgd(bits=6,feedback=on)"), gwSuccess);
+       }
+       *result = trainer->Step(5);
+       EXPECT_EQ(gwTensorSetSpec(tensor, "qsgd(bits=4,feedback=on)"), gwSuccess);
+     }},
+    {"spec", "bf16", "fp16",
+     [](gwComm_t, Trainer* trainer, bool is_odd, StepResult* result) {
+       if (is_odd) {
+         EXPECT_EQ(gwTensorSetSpec(trainer->handles()[1], "fp16"), gwSuccess);
+       }
+       *result = trainer->Step(5);
+       EXPECT_EQ(gwTensorSetSpec(trainer->handles()[1], "bf16"), gwSuccess);
+     }},
+    {"step", "5", "6",
+     [](gwComm_t, Trainer* trainer, bool is_odd, StepResult* result) {
+       *result = trainer->Step(is_odd ? 6 : 5);
+     }},
+    {"loss scale", "1", "2048",
+     [](gwComm_t, Trainer* trainer, bool is_odd, StepResult* result) {
+       trainer->loss_scale = is_odd ? 2048.0f : 1.0f;
+       *result = trainer->Step(5);
+       trainer->loss_scale = 1.0f;
+     }},
+    {"operations in step", "1", "0",
+     [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
+       EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
+       if (!is_odd) (void)gwAllReduce(mine, theirs, 9, gwFloat32, gwSum, comm, nullptr);
+       result->code = gwStepEnd(comm, &result->outcome);
+     }},
+    {"operations in step", "1", "2",
+     [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
+       EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
+       for (int i = 0; i < (is_odd ? 2 : 1); ++i) {
+         (void)gwAllReduce(mine, theirs, 9, gwFloat32, gwSum, comm, nullptr);
+       }
+       result->code = gwStepEnd(comm, &result->outcome);
+     }},
+    {"step", "5", "50",
+     [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
+       EXPECT_EQ(gwStepBegin(comm, is_odd ? 50 : 5), gwSuccess);
+       result->code = gwStepEnd(comm, &result->outcome);
+     }},
+    {"registered tensors", "", "",
+     [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
+       const int64_t shape[] = {3};
+       gwTensor_t more = nullptr;
+       if (is_odd) {
+         EXPECT_EQ(gwTensorRegister(comm, "more", shape, 1, gwFloat32, nullptr, &more), gwSuccess);
+       }
+       EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
+       result->code = gwStepEnd(comm, &result->outcome);
+       if (is_odd) {
+         EXPECT_EQ(gwTensorDeregister(more), gwSuccess);
+       }
+     }},
+    {"tensors", "exact", "cast",
+     [](gwComm_t comm, Trainer* trainer, bool is_odd, StepResult* result) {
+       EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
+       gwRequest_t request = nullptr;
+       const gwTensor_t tensor = trainer->handles()[is_odd ? 1 : 0];
+       EXPECT_EQ(gwAllReduceTensor(tensor, mine, theirs, gwSum, nullptr, &request), gwSuccess);
+       EXPECT_NE(gwRequestWait(request, -1), gwSuccess);
+       EXPECT_EQ(gwRequestFree(request), gwSuccess);
+       result->code = gwStepEnd(comm, &result->outcome);
+     }},
+};
+
+TEST_P(OddRank, OfAStepIsToldToAll) {
+  RunRanks(kRanks, "slice_elems=256", [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    uint64_t next = 100;
+    ASSERT_EQ(trainer.Step(next++).outcome, gwStepCommitted);
+    for (const StepDisagreement& d : kInSteps) {
+      SCOPED_TRACE(testing::Message() << d.field << ", rank " << rank);
+      const std::string before = SavedState(comm);
+      const Stopwatch watch;
+      StepResult result;
+      d.step(comm, &trainer, rank == GetParam(), &result);
+      EXPECT_LT(watch.elapsed(), kBound);
+      EXPECT_EQ(result.outcome, gwStepAborted);
+      ExpectNamed(gwGetLastError(comm), d.field, d.common, d.odd);
+      EXPECT_EQ(SavedState(comm), before);
+      const StepResult good = trainer.Step(next++);
+      ASSERT_EQ(good.outcome, gwStepCommitted) << good.text;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OddRank, testing::Range(0, kRanks));
+
+struct SettingDisagreement {
+  const char *name, *common, *odd;
+};
+
+class OddSetting : public testing::TestWithParam<SettingDisagreement> {};
+
+TEST_P(OddSetting, IsToldToAllAtTheStart) {
+  const SettingDisagreement& d = GetParam();
+  for (int odd = 0; odd < kRanks; ++odd) {
+    std::vector<std::string> settings(kRanks, std::string(d.name) + "=" + d.common);
+    settings[odd] = std::string(d.name) + "=" + d.odd;
+    const Stopwatch watch;
+    RunRanksWith(settings, [&](int rank, gwResult_t started, gwComm_t) {
+      SCOPED_TRACE(testing::Message() << d.name << ", rank " << rank << ", odd " << odd);
+      EXPECT_EQ(started, gwMismatch) << gwGetLastError(nullptr);
+      ExpectNamed(gwGetLastError(nullptr), d.name, d.common, d.odd);
+    });
+    EXPECT_LT(watch.elapsed(), kBound);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, OddSetting,
+                         testing::Values(SettingDisagreement{"window", "4", "5"},
+                                         SettingDisagreement{"spec", "none", "bf16"},
+                                         SettingDisagreement{"seed", "0", "17"},
+                                         SettingDisagreement{"slice_elems", "512", "256"},
+                                         SettingDisagreement{"nonfinite", "propagate", "skip"},
+                                         SettingDisagreement{"transaction", "on", "off"},
+                                         SettingDisagreement{"algorithm", "auto", "ring"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(OddWorldSize, IsToldToAllAtTheStart) {
+  for (int odd = 1; odd < kRanks; ++odd) {
+    gwUniqueId id;
+    ASSERT_EQ(gwGetUniqueId(&id), gwSuccess);
+    const Stopwatch watch;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        gwComm_t comm = nullptr;
+        const int ranks = rank == odd ? kRanks + 1 : kRanks;
+        SCOPED_TRACE(testing::Message() << "rank " << rank << ", odd " << odd);
+        gwConfig_t config = GW_CONFIG_INITIALIZER;
+        config.settings = "transport=loopback";
+        EXPECT_EQ(gwCommInitRankConfig(&comm, ranks, id, rank, &config), gwMismatch)
+            << gwGetLastError(nullptr);
+        const std::string text = gwGetLastError(nullptr);
+        EXPECT_NE(text.find("world size"), std::string::npos) << text;
+        EXPECT_NE(text.find('3'), std::string::npos) << text;
+        EXPECT_NE(text.find('4'), std::string::npos) << text;
+        EXPECT_EQ(gwCommDestroy(comm), gwSuccess);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LT(watch.elapsed(), kBound);
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

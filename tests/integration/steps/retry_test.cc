@@ -1,0 +1,85 @@
+// Damaged frames abort a step on all ranks, and the same step run again gives the bits of a run
+// that never failed.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/integration/steps/trainer.h"
+#include "tests/lib/capi_ranks.h"
+#include "tests/lib/test_seed.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kSteps = 8;
+
+struct TrainedJob {
+  std::vector<std::vector<StepResult>> steps;  // by rank
+  std::vector<std::vector<std::string>> states;
+  int aborts = 0;
+};
+
+TrainedJob Train(int world_size, const std::string& settings) {
+  TrainedJob run = {.steps = std::vector<std::vector<StepResult>>(world_size),
+                    .states = std::vector<std::vector<std::string>>(world_size)};
+  std::vector<int> aborts(world_size);
+  RunRanks(world_size, "slice_elems=256; " + settings, [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      run.steps[rank].push_back(trainer.StepUntilCommitted(step, &aborts[rank]));
+      ASSERT_EQ(run.steps[rank].back().outcome, gwStepCommitted);
+      run.states[rank].push_back(SavedState(comm));
+    }
+  });
+  for (int rank = 1; rank < world_size; ++rank) EXPECT_EQ(aborts[rank], aborts[0]);
+  run.aborts = aborts[0];
+  return run;
+}
+
+void ExpectSame(const TrainedJob& good, const TrainedJob& bad) {
+  for (size_t rank = 0; rank < good.steps.size(); ++rank) {
+    ASSERT_EQ(good.steps[rank].size(), bad.steps[rank].size());
+    for (size_t step = 0; step < good.steps[rank].size(); ++step) {
+      EXPECT_TRUE(SameBits(good.steps[rank][step].out, bad.steps[rank][step].out))
+          << "rank " << rank << ", step " << step;
+      EXPECT_EQ(good.states[rank][step], bad.states[rank][step])
+          << "rank " << rank << ", step " << step;
+    }
+  }
+}
+
+TEST(Retry, OfAStepWithDamagedFramesGivesTheSameBits) {
+  SCOPED_TRACE(TestSeedText());
+  int aborts = 0;
+  for (const int world_size : {2, 3, 4}) {
+    const TrainedJob good = Train(world_size, "");
+    for (uint64_t i = 0; i < 3; ++i) {
+      const std::string seed = std::to_string(TestSeed() + i);
+      SCOPED_TRACE(testing::Message() << world_size << " ranks, seed " << seed);
+      const TrainedJob bad =
+          Train(world_size, "transport=faulty(loopback,seed=" + seed +
+                                ",corrupt=0.002,delay=0.1,late_sent=0.1,full=0.1)");
+      ExpectSame(good, bad);
+      aborts += bad.aborts;
+    }
+  }
+  EXPECT_GT(aborts, 10) << "the faults did not reach the steps";
+}
+
+// Of the whole run one fragment is damaged, at whatever place it has.
+TEST(Retry, AfterOneDamagedFrameAnywhereGivesTheSameBits) {
+  const TrainedJob good = Train(3, "");
+  int aborts = 0;
+  for (int at = 0; at < 400; at += 23) {
+    SCOPED_TRACE(at);
+    const TrainedJob bad =
+        Train(3, "transport=faulty(loopback,corrupt_at=" + std::to_string(at) + ")");
+    ExpectSame(good, bad);
+    aborts += bad.aborts;
+  }
+  EXPECT_GT(aborts, 5);
+}
+
+}  // namespace
+}  // namespace gradwire

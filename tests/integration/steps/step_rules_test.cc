@@ -1,0 +1,245 @@
+// What a step allows, what a NaN does, what the loss scale does, and ending without waiting.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/integration/steps/trainer.h"
+#include "tests/lib/capi_ranks.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr const char* kSmallSlices = "slice_elems=256";
+
+TEST(StepRules, WrongCallsInAStepHaveNoEffect) {
+  RunRanks(kRanks, kSmallSlices, [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    const gwTensor_t tensor = trainer.handles()[2];
+    std::vector<float> grad(3001, 1.0f), out(3001);
+    gwRequest_t request = nullptr, second = nullptr;
+    gwStepOutcome_t outcome = gwStepAborted;
+    size_t bytes = 0;
+    ASSERT_EQ(gwStepBegin(comm, 7), gwSuccess);
+    EXPECT_EQ(gwStepBegin(comm, 8), gwInvalidUsage);
+    for (float scale : {0.0f, -1.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+      EXPECT_EQ(gwStepSetLossScale(comm, scale), gwInvalidArgument) << scale;
+    }
+    ASSERT_EQ(gwAllReduceTensor(tensor, grad.data(), out.data(), gwAvg, nullptr, &request),
+              gwSuccess);
+    EXPECT_EQ(gwStepSetLossScale(comm, 2.0f), gwInvalidUsage);
+    EXPECT_EQ(gwAllReduceTensor(tensor, grad.data(), out.data(), gwAvg, nullptr, &second),
+              gwInvalidUsage);
+    const std::string text = gwGetLastError(comm);
+    EXPECT_NE(text.find("'kept'"), std::string::npos) << text;
+    EXPECT_NE(text.find("second name"), std::string::npos) << text;
+    EXPECT_EQ(second, nullptr);
+    EXPECT_EQ(gwTensorSetSpec(tensor, "bf16"), gwInvalidUsage);
+    EXPECT_EQ(gwTensorDeregister(tensor), gwInvalidUsage);
+    EXPECT_EQ(gwStateSave(comm, nullptr, &bytes), gwInvalidUsage);
+    EXPECT_EQ(gwStateLoad(comm, &bytes, sizeof bytes), gwInvalidUsage);
+    ASSERT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+    // Complete, but the step is still open.
+    EXPECT_EQ(gwAllReduceTensor(tensor, grad.data(), out.data(), gwAvg, nullptr, &second),
+              gwInvalidUsage);
+    EXPECT_EQ(gwRequestFree(request), gwSuccess);
+    ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
+    EXPECT_EQ(outcome, gwStepCommitted);
+    for (float value : out) ASSERT_NEAR(value, 1.0f, 0.1f);
+    EXPECT_EQ(trainer.Step(8).outcome, gwStepCommitted) << gwGetLastError(comm);
+  });
+}
+
+// One bad value on one rank in each tensor in turn.
+void CheckNonFinite(const std::string& policy, float bad, gwStepOutcome_t expected) {
+  RunRanks(kRanks, "slice_elems=256; nonfinite=" + policy, [&](int rank, gwComm_t comm) {
+    const size_t tensors = SomeTensors().size();
+    Trainer trainer(comm, rank, SomeTensors());
+    ASSERT_EQ(trainer.Step(0).outcome, gwStepCommitted);
+    for (size_t t = 0; t < tensors; ++t) {
+      SCOPED_TRACE(SomeTensors()[t].name + ", " + policy);
+      const std::string before = SavedState(comm);
+      if (rank == 1) {
+        trainer.change = [t, bad](uint64_t, std::vector<std::vector<float>>* grads) {
+          (*grads)[t][(*grads)[t].size() / 2] = bad;
+        };
+      }
+      const StepResult step = trainer.Step(2 * t + 1);
+      ASSERT_EQ(step.code, gwSuccess) << step.text;
+      EXPECT_EQ(step.outcome, expected) << step.text;
+      if (expected == gwStepCommitted) {
+        EXPECT_FALSE(AllFinite({step.out[t]}));
+      } else {
+        EXPECT_NE(step.text.find("NaN"), std::string::npos) << step.text;
+        EXPECT_NE(step.text.find("1"), std::string::npos) << step.text;
+        EXPECT_EQ(SavedState(comm), before);
+      }
+      // A residual that had taken it in would show up now.
+      trainer.change = nullptr;
+      const StepResult next = trainer.Step(2 * t + 2);
+      EXPECT_EQ(next.outcome, gwStepCommitted) << next.text;
+      EXPECT_TRUE(AllFinite(next.out));
+    }
+  });
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+TEST(NonFinite, PropagatesByDefault) {
+  CheckNonFinite("propagate", kNan, gwStepCommitted);
+  CheckNonFinite("propagate", -kInf, gwStepCommitted);
+}
+TEST(NonFinite, SkipsTheStepOnAllRanks) {
+  CheckNonFinite("skip", kNan, gwStepSkipped);
+  CheckNonFinite("skip", kInf, gwStepSkipped);
+}
+TEST(NonFinite, IsAnErrorOnAllRanks) {
+  CheckNonFinite("error", kNan, gwStepAborted);
+  CheckNonFinite("error", kInf, gwStepAborted);
+}
+
+TEST(NonFinite, OutsideAStepSaysNothingAboutTheNextStep) {
+  RunRanks(kRanks, "nonfinite=skip", [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    trainer.change = [](uint64_t, std::vector<std::vector<float>>* grads) {
+      for (auto& grad : *grads) grad[0] = kNan;
+    };
+    EXPECT_EQ(trainer.OutsideSteps(0).code, gwSuccess);
+    trainer.change = nullptr;
+    const StepResult step = trainer.Step(1);
+    EXPECT_EQ(step.outcome, gwStepCommitted) << step.text;
+    EXPECT_TRUE(AllFinite(step.out));
+  });
+}
+
+std::vector<std::string> StatesAfter(float scale, bool wait, int steps,
+                                     std::vector<StepResult>* results) {
+  std::vector<std::string> states(kRanks);
+  RunRanks(kRanks, kSmallSlices, [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    trainer.loss_scale = scale;
+    trainer.wait_for_outcome = wait;
+    for (int step = 0; step < steps; ++step) {
+      StepResult result = trainer.Step(static_cast<uint64_t>(step));
+      ASSERT_EQ(result.code, gwSuccess) << result.text;
+      ASSERT_EQ(result.outcome, gwStepCommitted) << result.text;
+      if (rank == 0) results->push_back(std::move(result));
+    }
+    states[rank] = SavedState(comm);
+  });
+  return states;
+}
+
+TEST(StepEnd, WithoutWaitingGivesTheSameBits) {
+  std::vector<StepResult> waited, not_waited;
+  EXPECT_EQ(StatesAfter(1, true, 6, &waited), StatesAfter(1, false, 6, &not_waited));
+  ASSERT_EQ(waited.size(), not_waited.size());
+  for (size_t i = 0; i < waited.size(); ++i) {
+    EXPECT_TRUE(SameBits(waited[i].out, not_waited[i].out)) << "step " << i;
+  }
+}
+
+TEST(StepEnd, WithoutWaitingIsRefusedUnderSkip) {
+  RunRanks(2, "nonfinite=skip", [](int rank, gwComm_t comm) {
+    ASSERT_EQ(gwStepBegin(comm, 0), gwSuccess);
+    EXPECT_EQ(gwStepEnd(comm, nullptr), gwInvalidUsage);
+    gwStepOutcome_t outcome = gwStepAborted;
+    EXPECT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
+    EXPECT_EQ(outcome, gwStepCommitted);
+    EXPECT_TRUE(AllReduceWorks(rank, 2, comm));
+  });
+}
+
+// The caller may have updated already, so there is no going back.
+TEST(StepEnd, AnAbortThatNobodyWaitsForEndsTheCommunicator) {
+  RunRanks(kRanks, "nonfinite=error", [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    trainer.wait_for_outcome = false;
+    trainer.change = [rank](uint64_t, std::vector<std::vector<float>>* grads) {
+      if (rank == 2) (*grads)[2][5] = kNan;
+    };
+    EXPECT_EQ(trainer.Step(0).code, gwSuccess);
+    gwResult_t result = gwSuccess;
+    for (uint64_t step = 1; step < 4 && result == gwSuccess; ++step) {
+      result = trainer.Step(step).code;
+    }
+    EXPECT_EQ(result, gwRevoked) << gwGetLastError(comm);
+    gwResult_t error = gwSuccess;
+    EXPECT_EQ(gwCommGetAsyncError(comm, &error), gwSuccess);
+    EXPECT_EQ(error, gwRevoked);
+  });
+}
+
+TEST(LossScale, OfAPowerOfTwoChangesNothingButTheUnits) {
+  constexpr float kScale = 1024;
+  std::vector<StepResult> plain, scaled;
+  EXPECT_EQ(StatesAfter(1, true, 5, &plain), StatesAfter(kScale, true, 5, &scaled));
+  ASSERT_EQ(plain.size(), scaled.size());
+  for (size_t i = 0; i < plain.size(); ++i) {
+    for (auto& array : plain[i].out) {
+      for (float& value : array) value *= kScale;
+    }
+    EXPECT_TRUE(SameBits(plain[i].out, scaled[i].out)) << "step " << i;
+  }
+}
+
+TEST(LossScale, MayBeAnyPositiveNumber) {
+  RunRanks(2, "", [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    uint64_t step = 0;
+    for (float scale : {1000.0f, 0.1f, 1e-30f, 1e-44f, 1e30f, 3e38f}) {
+      trainer.loss_scale = scale;
+      trainer.change = [](uint64_t, std::vector<std::vector<float>>* grads) {
+        for (auto& grad : *grads) {
+          for (float& value : grad) value = 0;
+        }
+      };
+      const StepResult result = trainer.Step(step++);
+      EXPECT_EQ(result.outcome, gwStepCommitted) << scale << ": " << result.text;
+      EXPECT_TRUE(AllFinite(result.out)) << scale;
+    }
+  });
+}
+
+// By powers of two, from any: what compression kept back comes later, in the later step's unit.
+TEST(LossScale, MayChangeFromStepToStep) {
+  RunRanks(kRanks, kSmallSlices, [](int rank, gwComm_t comm) {
+    const TrainedTensor tensor = {"w", "qsgd(bits=4,feedback=on)", 2000};
+    Trainer trainer(comm, rank, {tensor});
+    std::vector<double> total(tensor.elems);
+    const float scales[] = {1.5f, 1536.0f, 0.375f, 98304.0f, 0.01171875f};
+    for (uint64_t step = 0; step < 40; ++step) {
+      trainer.loss_scale = scales[step % 5];
+      const StepResult result = trainer.Step(step);
+      ASSERT_EQ(result.outcome, gwStepCommitted) << result.text;
+      for (int64_t i = 0; i < tensor.elems; ++i) {
+        total[i] += static_cast<double>(result.out[0][i]) / trainer.loss_scale;
+      }
+    }
+    // What is missing after 40 steps is one step's residual.
+    std::vector<float> exact(tensor.elems);
+    std::vector<double> sum(tensor.elems);
+    trainer.loss_scale = 1;
+    for (uint64_t step = 0; step < 40; ++step) {
+      const std::vector<float> grad = trainer.Gradients(step)[0];
+      ASSERT_EQ(
+          gwAllReduce(grad.data(), exact.data(), exact.size(), gwFloat32, gwSum, comm, nullptr),
+          gwSuccess);
+      for (int64_t i = 0; i < tensor.elems; ++i) sum[i] += exact[i];
+    }
+    double error2 = 0, energy = 0;
+    for (int64_t i = 0; i < tensor.elems; ++i) {
+      error2 += (total[i] - sum[i]) * (total[i] - sum[i]);
+      energy += sum[i] * sum[i];
+    }
+    EXPECT_LT(std::sqrt(error2 / energy), 0.08);
+  });
+}
+
+}  // namespace
+}  // namespace gradwire
