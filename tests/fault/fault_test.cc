@@ -1,0 +1,72 @@
+// Ranks that are killed, stopped or aborted at random moments: nobody hangs, and every survivor is
+// told who it was.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <string>
+
+#include "base/hash.h"
+#include "tests/fault/fault_trial.h"
+#include "tests/lib/test_seed.h"
+
+namespace gradwire {
+namespace {
+
+// UCX puts its segments where only this test's do, so that what is left can be told.
+class FaultTrials : public testing::Test {
+ protected:
+  FaultTrials() {
+    char name[] = "/dev/shm/gradwire_fault_XXXXXX";
+    if (mkdtemp(name) != nullptr) shared_ = name;
+    setenv("UCX_POSIX_DIR", name, 1);
+  }
+  ~FaultTrials() override { std::filesystem::remove_all(shared_); }
+
+  void Run(Fault fault, Phase phase, int trials) {
+    SCOPED_TRACE(TestSeedText());
+    int64_t worst_error_ns = 0, worst_return_ns = 0;
+    int told = 0;
+    for (int i = 0; i < trials; ++i) {
+      const uint64_t seed =
+          Hasher().Add(TestSeed()).Add(phase).Add(fault).Add(static_cast<uint64_t>(i)).digest();
+      const Trial trial = RandomTrial(seed, fault, phase);
+      const TrialResult result = RunTrial(trial);
+      EXPECT_TRUE(result.complaint.empty()) << trial.Describe() << ": " << result.complaint;
+      ASSERT_FALSE(result.hung);
+      told += result.told;
+      worst_error_ns = std::max(worst_error_ns, result.worst_error_ns);
+      worst_return_ns = std::max(worst_return_ns, result.worst_return_ns);
+    }
+    std::printf("%d x %s in %s: %d survivors told, worst after %.1f ms; worst return %.0f ms\n",
+                trials, Name(fault), Name(phase), told, static_cast<double>(worst_error_ns) / 1e6,
+                static_cast<double>(worst_return_ns) / 1e6);
+    if (phase != Phase::kFinalize) {
+      EXPECT_GT(told, 0);
+    }
+    // UCX makes a file, fills it and only then takes its name away: who is killed in these
+    // milliseconds leaves it behind (docs/reliability.md).
+    const auto left = std::distance(std::filesystem::directory_iterator(shared_),
+                                    std::filesystem::directory_iterator());
+    EXPECT_LE(left, phase == Phase::kInit ? trials : 0) << "in " << shared_;
+  }
+
+  std::string shared_;
+};
+
+TEST_F(FaultTrials, KilledWhileStarting) { Run(Fault::kKill, Phase::kInit, 12); }
+TEST_F(FaultTrials, KilledInCollectives) { Run(Fault::kKill, Phase::kCollectives, 40); }
+TEST_F(FaultTrials, KilledInSteps) { Run(Fault::kKill, Phase::kSteps, 33); }
+TEST_F(FaultTrials, KilledWhileLeaving) { Run(Fault::kKill, Phase::kFinalize, 15); }
+TEST_F(FaultTrials, StoppedInCollectives) { Run(Fault::kStop, Phase::kCollectives, 3); }
+TEST_F(FaultTrials, StoppedInSteps) { Run(Fault::kStop, Phase::kSteps, 3); }
+TEST_F(FaultTrials, AbortedInCollectives) { Run(Fault::kAbort, Phase::kCollectives, 10); }
+TEST_F(FaultTrials, AbortedInSteps) { Run(Fault::kAbort, Phase::kSteps, 10); }
+TEST_F(FaultTrials, AbortedWhileLeaving) { Run(Fault::kAbort, Phase::kFinalize, 5); }
+
+}  // namespace
+}  // namespace gradwire

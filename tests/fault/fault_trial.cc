@@ -1,0 +1,197 @@
+#include "tests/fault/fault_trial.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <optional>
+#include <regex>
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/fault/rank_processes.h"
+#include "tests/fault/rank_program.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kStartBoundNs = 20'000 * kMs;
+constexpr int64_t kHardBoundNs = 12'000 * kMs;  // after the fault
+// heartbeat_timeout_ms of such trials, and what a busy machine adds.
+constexpr int64_t kStopBoundNs = 2'000 * kMs;
+
+// "rank 2", "peer 2", "ranks 1, 2".
+bool NamesRank(const std::string& text, int rank) {
+  return std::regex_search(text, std::regex(fmt::format(R"((rank|peer)s? (\d+, )*{}\b)", rank)));
+}
+
+struct Survivor {
+  bool has_error = false, is_done = false, is_void = false;
+  std::string last;
+};
+
+// Collects reports and judges them.
+class Watch {
+ public:
+  Watch(const Trial& trial, RankProcesses* ranks)
+      : trial_(trial), ranks_(ranks), survivors_(trial.world_size) {}
+
+  // All ranks are in the phase; then the delay.
+  bool AwaitPhase() {
+    const int64_t deadline_ns = NowNs() + kStartBoundNs;
+    for (int ready = 0; ready < trial_.world_size;) {
+      const std::optional<Report> report = ranks_->Next(deadline_ns);
+      if (!report) return Complain("not all ranks reached the phase");
+      if (report->kind == ReportKind::kError) {
+        return Complain(
+            fmt::format("rank {} failed before the fault: {}", report->rank, report->text));
+      }
+      ready += report->kind == ReportKind::kReady ? 1 : 0;
+      if (report->kind != ReportKind::kReady) Take(*report);
+    }
+    const int64_t fault_ns = NowNs() + trial_.delay_ns;
+    while (const std::optional<Report> report = ranks_->Next(fault_ns)) Take(*report);
+    return true;
+  }
+
+  void Strike() {
+    fault_ns_ = NowNs();
+    switch (trial_.fault) {
+      case Fault::kKill: return ranks_->Signal(trial_.victim, SIGKILL);
+      case Fault::kStop: return ranks_->Signal(trial_.victim, SIGSTOP);
+      case Fault::kAbort: return ranks_->Go(trial_.victim);
+    }
+  }
+
+  TrialResult AwaitEnd() {
+    const int64_t deadline_ns = fault_ns_ + kHardBoundNs;
+    while (!ranks_->all_gone() && NowNs() < deadline_ns) {
+      if (const std::optional<Report> report = ranks_->Next(deadline_ns)) Take(*report);
+      if (trial_.fault == Fault::kStop && SurvivorsThrough())
+        ranks_->Signal(trial_.victim, SIGKILL);
+    }
+    result_.hung = !ranks_->all_gone();
+    if (result_.hung) Complain("hung");
+    for (int rank = 0; rank < trial_.world_size; ++rank) JudgeEnd(rank);
+    return result_;
+  }
+
+  bool Complain(const std::string& what) {
+    result_.complaint += fmt::format("{}\n", what);
+    for (int rank = 0; rank < trial_.world_size; ++rank) {
+      const Survivor& s = survivors_[rank];
+      result_.complaint +=
+          fmt::format("  rank {}{}: {}\n", rank, rank == trial_.victim ? " (victim)" : "",
+                      s.last.empty() ? "no word" : s.last);
+    }
+    return false;
+  }
+  const TrialResult& result() const { return result_; }
+
+ private:
+  bool SurvivorsThrough() const {
+    for (int rank = 0; rank < trial_.world_size; ++rank) {
+      if (rank != trial_.victim && !survivors_[rank].is_done) return false;
+    }
+    return true;
+  }
+
+  void Take(const Report& report) {
+    Survivor& survivor = survivors_[report.rank];
+    switch (report.kind) {
+      case ReportKind::kReady: return;
+      case ReportKind::kDone: survivor.is_done = true; return;
+      case ReportKind::kVoid: survivor.is_void = true; return;
+      case ReportKind::kFailed:
+        (void)Complain(fmt::format("rank {}: {}", report.rank, report.text));
+        return;
+      case ReportKind::kTimed: return TakeTime(report);
+      case ReportKind::kError: return TakeError(report);
+    }
+  }
+
+  void TakeTime(const Report& report) {
+    result_.worst_return_ns = std::max(result_.worst_return_ns, report.code * kMs);
+    if (report.code * kMs > kReturnBoundNs)
+      Complain(fmt::format("rank {}: {} took {} ms", report.rank, report.text, report.code));
+  }
+
+  void TakeError(const Report& report) {
+    Survivor& survivor = survivors_[report.rank];
+    survivor.has_error = true;
+    survivor.last = report.text;
+    if (report.rank == trial_.victim) return;
+    const int64_t took_ns = report.time_ns - fault_ns_;
+    result_.worst_error_ns = std::max(result_.worst_error_ns, took_ns);
+    const int64_t bound_ns = trial_.fault == Fault::kStop ? kStopBoundNs : kErrorBoundNs;
+    if (took_ns > bound_ns)
+      Complain(fmt::format("rank {} was told after {} ms", report.rank, took_ns / kMs));
+    if (NamesRank(report.text, trial_.victim)) {
+      ++result_.told;
+    } else {
+      Complain(fmt::format("rank {} does not name rank {}", report.rank, trial_.victim));
+    }
+  }
+
+  void JudgeEnd(int rank) {
+    const Survivor& s = survivors_[rank];
+    // Who had left before the fault heard nothing of it, and need not.
+    const bool may_succeed = trial_.phase == Phase::kFinalize && s.is_done;
+    if (rank == trial_.victim || s.has_error || s.is_void || may_succeed) return;
+    Complain(fmt::format("rank {} got no error", rank));
+  }
+
+  const Trial& trial_;
+  RankProcesses* const ranks_;
+  std::vector<Survivor> survivors_;
+  TrialResult result_;
+  int64_t fault_ns_ = 0;
+};
+
+}  // namespace
+
+const char* Name(Phase phase) {
+  switch (phase) {
+    case Phase::kInit: return "init";
+    case Phase::kCollectives: return "collectives";
+    case Phase::kSteps: return "steps";
+    case Phase::kFinalize: return "finalize";
+  }
+  return "";
+}
+
+const char* Name(Fault fault) {
+  switch (fault) {
+    case Fault::kKill: return "kill";
+    case Fault::kStop: return "stop";
+    case Fault::kAbort: return "abort";
+  }
+  return "";
+}
+
+std::string Trial::Describe() const {
+  return fmt::format("{} rank {} of {} in {} after {} us", Name(fault), victim, world_size,
+                     Name(phase), delay_ns / 1000);
+}
+
+Trial RandomTrial(uint64_t seed, Fault fault, Phase phase) {
+  RandomStream random(seed);
+  Trial trial = {.fault = fault, .phase = phase};
+  trial.world_size = 2 + static_cast<int>(random.Below(3));
+  trial.victim = static_cast<int>(random.Below(trial.world_size));
+  // As long as the phase takes, or some operations.
+  const bool short_phase = phase == Phase::kFinalize;
+  trial.delay_ns = static_cast<int64_t>(random.Below(short_phase ? 4'000'000 : 40'000'000));
+  return trial;
+}
+
+TrialResult RunTrial(const Trial& trial) {
+  RankProcesses ranks(trial.world_size, [&](RankSide& side) { RankProgram(trial, &side).Run(); });
+  Watch watch(trial, &ranks);
+  if (!watch.AwaitPhase()) return watch.result();
+  watch.Strike();
+  return watch.AwaitEnd();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,49 @@
+// One trial: a job in some phase, something happens to one rank, and the others must hear of it.
+#ifndef GRADWIRE_TESTS_FAULT_FAULT_TRIAL_H_
+#define GRADWIRE_TESTS_FAULT_FAULT_TRIAL_H_
+
+#include <cstdint>
+#include <string>
+
+namespace gradwire {
+
+enum class Phase : uint8_t { kInit, kCollectives, kSteps, kFinalize };
+inline constexpr int kPhases = 4;
+const char* Name(Phase phase);
+
+enum class Fault : uint8_t {
+  kKill,   // SIGKILL
+  kStop,   // SIGSTOP
+  kAbort,  // gwCommAbort from a thread that is in no call
+};
+const char* Name(Fault fault);
+
+struct Trial {
+  Fault fault = Fault::kKill;
+  Phase phase = Phase::kCollectives;
+  int world_size = 2;
+  int victim = 0;
+  int64_t delay_ns = 0;  // from the moment all ranks are in the phase
+  std::string Describe() const;
+};
+
+// A trial that is a function of the seed.
+Trial RandomTrial(uint64_t seed, Fault fault, Phase phase);
+
+struct TrialResult {
+  std::string complaint;        // empty: as it should be
+  bool hung = false;            // a rank was still there at the hard deadline
+  int told = 0;                 // survivors with an error that names the victim
+  int64_t worst_error_ns = 0;   // from the fault to a survivor's error
+  int64_t worst_return_ns = 0;  // of gwCommAbort and gwCommDestroy
+};
+
+// Everything a survivor's error must be within.
+inline constexpr int64_t kErrorBoundNs = 3'000'000'000;
+inline constexpr int64_t kReturnBoundNs = 5'000'000'000;
+
+TrialResult RunTrial(const Trial& trial);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TESTS_FAULT_FAULT_TRIAL_H_

@@ -1,0 +1,134 @@
+#include "tests/fault/rank_processes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace gradwire {
+namespace {
+
+static_assert(sizeof(Report) <= PIPE_BUF, "reports must not be torn");
+
+void MakePipe(std::array<int, 2>* ends) {
+  if (pipe2(ends->data(), O_CLOEXEC) == 0) return;
+  std::perror("pipe2");
+  std::abort();
+}
+
+void Close(int* fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+}  // namespace
+
+int64_t NowNs() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+bool RankSide::ExchangeId(gwUniqueId* id) {
+  if (rank != 0) return read(id_read_fd, id, sizeof *id) == static_cast<ssize_t>(sizeof *id);
+  if (gwGetUniqueId(id) != gwSuccess) return false;
+  for (int fd : id_write_fds) {
+    // A dead reader is not this rank's concern.
+    if (write(fd, id, sizeof *id) < 0) continue;
+  }
+  return true;
+}
+
+bool RankSide::AwaitGo() const {
+  char byte = 0;
+  return read(go_fd, &byte, 1) == 1;
+}
+
+void RankSide::Tell(ReportKind kind, int code, const std::string& text) const {
+  Report report = {.rank = rank, .kind = kind, .code = code, .time_ns = NowNs()};
+  std::strncpy(report.text, text.c_str(), sizeof report.text - 1);
+  if (write(report_fd, &report, sizeof report) != static_cast<ssize_t>(sizeof report)) _exit(99);
+}
+
+RankProcesses::RankProcesses(int world_size, const std::function<void(RankSide&)>& main)
+    : world_size_(world_size), pids_(world_size, -1), ids_(world_size), gos_(world_size) {
+  signal(SIGPIPE, SIG_IGN);
+  std::fflush(nullptr);
+  MakePipe(&reports_);
+  for (auto& ends : ids_) MakePipe(&ends);
+  for (auto& ends : gos_) MakePipe(&ends);
+  for (int rank = 0; rank < world_size; ++rank) {
+    pids_[rank] = fork();
+    if (pids_[rank] == 0) RunChild(rank, main);
+  }
+  Close(&reports_[1]);
+  for (auto& ends : ids_) {
+    Close(&ends[0]);
+    Close(&ends[1]);
+  }
+  for (auto& ends : gos_) Close(&ends[0]);
+}
+
+RankProcesses::~RankProcesses() {
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (pids_[rank] <= 0) continue;
+    kill(pids_[rank], SIGKILL);
+    (void)waitpid(pids_[rank], nullptr, 0);
+  }
+  Close(&reports_[0]);
+  for (auto& ends : gos_) Close(&ends[1]);
+}
+
+void RankProcesses::RunChild(int rank, const std::function<void(RankSide&)>& main) {
+  RankSide side;
+  side.rank = rank;
+  side.world_size = world_size_;
+  side.report_fd = reports_[1];
+  side.go_fd = gos_[rank][0];
+  side.id_read_fd = ids_[rank][0];
+  Close(&reports_[0]);
+  // Ends that stay open elsewhere would hide a death.
+  for (int r = 0; r < world_size_; ++r) {
+    Close(&gos_[r][1]);
+    if (r != rank) Close(&gos_[r][0]);
+    if (r != rank || rank == 0) Close(&ids_[r][0]);
+    if (rank == 0 && r != 0) {
+      side.id_write_fds.push_back(ids_[r][1]);
+    } else {
+      Close(&ids_[r][1]);
+    }
+  }
+  main(side);
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+std::optional<Report> RankProcesses::Next(int64_t deadline_ns) {
+  pollfd reader = {.fd = reports_[0], .events = POLLIN, .revents = 0};
+  const int64_t left_ns = std::max<int64_t>(deadline_ns - NowNs(), 0);
+  const timespec left = {.tv_sec = left_ns / 1'000'000'000, .tv_nsec = left_ns % 1'000'000'000};
+  if (ppoll(&reader, 1, &left, nullptr) <= 0) return std::nullopt;
+  Report report;
+  if (read(reports_[0], &report, sizeof report) != static_cast<ssize_t>(sizeof report)) {
+    all_gone_ = true;
+    return std::nullopt;
+  }
+  return report;
+}
+
+void RankProcesses::Signal(int rank, int signal) { kill(pids_[rank], signal); }
+
+void RankProcesses::Go(int rank) {
+  // The rank may be dead already.
+  if (write(gos_[rank][1], "g", 1) < 0) return;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,82 @@
+// Ranks as processes that a test may kill, stop and watch. The test's process has no threads and
+// does not use gradwire itself: its children are forked from it.
+#ifndef GRADWIRE_TESTS_FAULT_RANK_PROCESSES_H_
+#define GRADWIRE_TESTS_FAULT_RANK_PROCESSES_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gradwire/gradwire.h"
+
+namespace gradwire {
+
+// Monotonic, the same clock in all processes.
+int64_t NowNs();
+
+enum class ReportKind : int32_t {
+  kReady,   // the phase begins in which something may happen to a rank
+  kError,   // `code` and `text` are what a call returned
+  kTimed,   // `code` milliseconds were spent in the call that `text` names
+  kDone,    // this rank is through
+  kVoid,    // this rank could not take part: rank 0 died before it gave the id away
+  kFailed,  // a check of the rank's own failed
+};
+
+struct Report {
+  int32_t rank = 0;
+  ReportKind kind = ReportKind::kDone;
+  int32_t code = 0;
+  int64_t time_ns = 0;
+  char text[900] = {};  // with the rest less than what a pipe takes at once
+};
+
+// A rank's end of the harness.
+class RankSide {
+ public:
+  int rank = 0, world_size = 0;
+  int go_fd = -1;  // the test's Go arrives here
+  int id_read_fd = -1, report_fd = -1;
+  std::vector<int> id_write_fds;  // rank 0's, to the others
+
+  // Rank 0 makes the unique id, the others get it. False: there is none to be had.
+  bool ExchangeId(gwUniqueId* id);
+  // Until the test says Go. False: the test is gone.
+  bool AwaitGo() const;
+  void Tell(ReportKind kind, int code, const std::string& text) const;
+};
+
+class RankProcesses {
+ public:
+  // Forks world_size processes that run `main` and exit.
+  RankProcesses(int world_size, const std::function<void(RankSide&)>& main);
+  // Kills what is left.
+  ~RankProcesses();
+  RankProcesses(const RankProcesses&) = delete;
+  RankProcesses& operator=(const RankProcesses&) = delete;
+
+  // The next report of any rank; nothing at the deadline, or at the end of all ranks.
+  std::optional<Report> Next(int64_t deadline_ns);
+  // True once no process can report any more.
+  bool all_gone() const { return all_gone_; }
+  void Signal(int rank, int signal);
+  void Go(int rank);
+
+ private:
+  [[noreturn]] void RunChild(int rank, const std::function<void(RankSide&)>& main);
+
+  const int world_size_;
+  std::vector<pid_t> pids_;
+  std::vector<std::array<int, 2>> ids_, gos_;  // pipes by rank
+  std::array<int, 2> reports_ = {-1, -1};
+  bool all_gone_ = false;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TESTS_FAULT_RANK_PROCESSES_H_

@@ -1,0 +1,116 @@
+#include "tests/fault/rank_program.h"
+
+#include <thread>
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kForever = INT64_MAX;
+constexpr int64_t kRoundsBeforeFinalize = 3;
+
+std::string SettingsOf(const Trial& trial) {
+  std::string settings =
+      "transport=ucx; debug=none; init_timeout_ms=1000; abort_timeout_ms=1500; slice_elems=8192";
+  if (trial.fault == Fault::kStop) settings += "; heartbeat_ms=100; heartbeat_timeout_ms=500";
+  return settings;
+}
+
+}  // namespace
+
+gwResult_t RankProgram::Start() {
+  gwUniqueId id;
+  if (!side_->ExchangeId(&id)) return gwInProgress;
+  const std::string settings = SettingsOf(trial_);
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = settings.c_str();
+  return gwCommInitRankConfig(&comm_, side_->world_size, id, side_->rank, &config);
+}
+
+gwResult_t RankProgram::Register() {
+  const char* const specs[] = {"none", "qsgd(bits=4)", "bf16"};
+  for (size_t i = 0; i < 3; ++i) {
+    gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+    config.spec = specs[i];
+    const auto elems = static_cast<int64_t>(data_.size());
+    const std::string name = "w" + std::to_string(i);
+    const gwResult_t result = gwTensorRegister(comm_, name.c_str(), &elems, 1, gwFloat32, &config,
+                                               &tensors_.emplace_back(nullptr));
+    if (result != gwSuccess) return result;
+  }
+  return gwSuccess;
+}
+
+gwResult_t RankProgram::Collectives(int64_t round) {
+  const size_t counts[] = {1, 50'000, 700};
+  const size_t count = counts[round % 3];
+  const int root = static_cast<int>(round % side_->world_size);
+  gwResult_t result =
+      gwAllReduce(data_.data(), out_.data(), count, gwFloat32, gwSum, comm_, nullptr);
+  if (result == gwSuccess)
+    result = gwBroadcast(out_.data(), out_.data(), count, gwFloat32, root, comm_, nullptr);
+  return result == gwSuccess ? gwBarrier(comm_, nullptr) : result;
+}
+
+gwResult_t RankProgram::Step(uint64_t step) {
+  gwResult_t result = gwStepBegin(comm_, step);
+  for (size_t i = 0; i < tensors_.size() && result == gwSuccess; ++i) {
+    gwRequest_t request = nullptr;
+    result = gwAllReduceTensor(tensors_[i], data_.data(), out_.data(), gwAvg, nullptr, &request);
+    if (result == gwSuccess) result = gwRequestWait(request, -1);
+    if (gwRequestFree(request) != gwSuccess) side_->Tell(ReportKind::kFailed, 0, "free");
+  }
+  if (result != gwSuccess) return result;
+  gwStepOutcome_t outcome = gwStepAborted;
+  return gwStepEnd(comm_, &outcome);
+}
+
+gwResult_t RankProgram::Work(int64_t round) {
+  return trial_.phase == Phase::kSteps ? Step(static_cast<uint64_t>(round)) : Collectives(round);
+}
+
+gwResult_t RankProgram::WorkUntilError() {
+  const int64_t rounds = trial_.phase == Phase::kFinalize ? kRoundsBeforeFinalize : kForever;
+  for (int64_t round = 1; round <= rounds; ++round) {
+    if (const gwResult_t result = Work(round); result != gwSuccess) return result;
+  }
+  return gwCommFinalize(comm_);
+}
+
+void RankProgram::Leave() {
+  const int64_t begin_ns = NowNs();
+  const gwResult_t destroyed = gwCommDestroy(comm_);
+  if (destroyed != gwSuccess) side_->Tell(ReportKind::kFailed, destroyed, "gwCommDestroy");
+  side_->Tell(ReportKind::kTimed, static_cast<int>((NowNs() - begin_ns) / 1'000'000),
+              "gwCommDestroy");
+}
+
+void RankProgram::Run() {
+  if (trial_.phase == Phase::kInit) side_->Tell(ReportKind::kReady, 0, "");
+  gwResult_t result = Start();
+  if (result == gwInProgress) return side_->Tell(ReportKind::kVoid, 0, "");
+  if (result != gwSuccess) {
+    side_->Tell(ReportKind::kError, result, gwGetLastError(nullptr));
+    return side_->Tell(ReportKind::kDone, 0, "");
+  }
+  result = Register();
+  if (result == gwSuccess) result = Work(0);
+  if (trial_.phase != Phase::kInit) side_->Tell(ReportKind::kReady, 0, "");
+  std::thread aborter;
+  if (trial_.fault == Fault::kAbort && side_->rank == trial_.victim) {
+    aborter = std::thread([this] {
+      if (!side_->AwaitGo()) return;
+      const int64_t begin_ns = NowNs();
+      const gwResult_t aborted = gwCommAbort(comm_);
+      if (aborted != gwSuccess) side_->Tell(ReportKind::kFailed, aborted, "gwCommAbort");
+      side_->Tell(ReportKind::kTimed, static_cast<int>((NowNs() - begin_ns) / 1'000'000),
+                  "gwCommAbort");
+    });
+  }
+  if (result == gwSuccess) result = WorkUntilError();
+  if (result != gwSuccess) side_->Tell(ReportKind::kError, result, gwGetLastError(comm_));
+  if (aborter.joinable()) aborter.join();
+  Leave();
+  side_->Tell(ReportKind::kDone, 0, "");
+}
+
+}  // namespace gradwire

@@ -1,0 +1,29 @@
+// The campaigns of the long test: each runs trials until its number or its time is reached.
+#ifndef GRADWIRE_TESTS_SOAK_CAMPAIGN_H_
+#define GRADWIRE_TESTS_SOAK_CAMPAIGN_H_
+
+#include <cstdint>
+#include <string>
+
+namespace gradwire {
+
+struct CampaignOptions {
+  int64_t trials = 0;
+  int64_t seconds = 0;  // at most; 0: no limit
+  uint64_t seed = 1;
+};
+
+struct CampaignResult {
+  int64_t trials = 0, failures = 0, hangs = 0;
+  std::string details;  // beside the numbers, for the summary's line
+};
+
+// Ranks killed, stopped or aborted in random phases.
+CampaignResult RunKills(const CampaignOptions& options);
+
+// Random settings, tensors and operations, on a transport that delays; all results compared.
+CampaignResult RunConfigurations(const CampaignOptions& options);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TESTS_SOAK_CAMPAIGN_H_

@@ -1,0 +1,42 @@
+// The long test: ranks that die and configurations drawn at random, for as long as one likes.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tests/soak/campaign.h"
+
+namespace gradwire {
+namespace {
+
+int Summarise(const char* name, const CampaignOptions& options, const CampaignResult& result) {
+  std::printf("%s: %lld trials, %lld failures, %lld hangs; %s; seed %llu\n", name,
+              static_cast<long long>(result.trials), static_cast<long long>(result.failures),
+              static_cast<long long>(result.hangs), result.details.c_str(),
+              static_cast<unsigned long long>(options.seed));
+  std::fflush(stdout);
+  return result.failures == 0 && result.hangs == 0 ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Kills ranks and tries random configurations; one line for each campaign."};
+  CampaignOptions options;
+  int64_t kills = 1000, configurations = 200;
+  app.add_option("--kills", kills, "trials in which a rank is killed, stopped or aborted");
+  app.add_option("--configurations", configurations, "jobs of random settings and operations");
+  app.add_option("--seconds", options.seconds, "at most, for each campaign; 0: no limit");
+  app.add_option("--seed", options.seed, "the same seed draws the same trials");
+  CLI11_PARSE(app, argc, argv);
+  int status = 0;
+  options.trials = kills;
+  if (kills > 0) status |= Summarise("kills", options, RunKills(options));
+  options.trials = configurations;
+  if (configurations > 0)
+    status |= Summarise("configurations", options, RunConfigurations(options));
+  return status;
+}
+
+}  // namespace
+}  // namespace gradwire
+
+int main(int argc, char** argv) { return gradwire::Main(argc, argv); }
