@@ -355,14 +355,18 @@ void EngineCore::Fatal(const Status& status) {
   if (!waiting.empty()) fatal_ = std::move(fatal_).WithOp(waiting);
 }
 
-// Nobody waited for the outcome, so the caller may have updated from a step that was aborted. All
-// ranks ended the step this way and all come here.
+// Nobody waited for the outcome, so the caller may have updated from a step that was aborted. The
+// others are told: for some of them the turn may have ended before they began the step.
 void EngineCore::GiveUp(uint64_t step) {
-  Fatal(Status(
+  Status why(
       gwRevoked,
       {.message = fmt::format("step {} was aborted after it was ended without waiting", step),
-       .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry",
-       .rank = options_.rank}));
+       .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry"});
+  (void)control_->Broadcast(
+      {.turn = turn_,
+       .fields = RevokeFields{.culprit = kAllRanks, .scope = RevokeScope::kEpoch},
+       .body = EncodeStatus(why)});
+  Fatal(std::move(why).WithRank(options_.rank));
 }
 
 void EngineCore::Abort(const Status& status) { Fatal(status); }
@@ -467,6 +471,9 @@ void EngineCore::OnControl(const ControlMessage& message) {
     return;
   }
   if (!fatal_.ok()) return;
+  const auto* revoke = message.get<RevokeFields>();
+  if (revoke != nullptr && revoke->scope == RevokeScope::kEpoch && revoke->culprit == kAllRanks)
+    return Fatal(DecodeStatus(message.body).WithRank(options_.rank));
   if (message.turn == turn_) return HandleControl(message);
   // A rank that has heard the result of this turn may be in the next one already; an older turn's
   // words are void.
