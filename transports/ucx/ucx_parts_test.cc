@@ -60,7 +60,7 @@ TEST(UcxPlanTest, OneHostIsSharedMemory) {
   EXPECT_EQ(Setting(*plan, "KEEPALIVE_INTERVAL"), "inf");
   EXPECT_EQ(plan->fragment_bytes, 32 << 10);
   EXPECT_EQ(plan->fragments_in_flight, 8);
-  EXPECT_LE(std::stoi(Setting(*plan, "MM_SEG_SIZE")), 65472);
+  EXPECT_EQ(std::stoi(Setting(*plan, "MM_FIFO_ELEM_SIZE")) % 64, 0);
 }
 
 TEST(UcxPlanTest, ManyHostsAreTcpWithoutLoopbackAndBridges) {
@@ -113,7 +113,7 @@ TEST(UcxPlanTest, FragmentSizeIsChecked) {
   }
   const auto largest = PlanUcx({.fragment_bytes = 65280}, {}, kInterfaces);
   ASSERT_TRUE(largest.ok());
-  EXPECT_LE(std::stoi(Setting(*largest, "MM_SEG_SIZE")), 65472);
+  EXPECT_LE(std::stoi(Setting(*largest, "MM_FIFO_ELEM_SIZE")), 65472);
 }
 
 TEST(UcxAddressTest, RoundTripAndHostileBytes) {
@@ -152,7 +152,7 @@ struct Packed {
   }
   // The frame, taken in pieces of `piece` bytes.
   std::vector<std::byte> Frame(size_t piece) {
-    std::vector<std::byte> frame(slot.frame_bytes);
+    std::vector<std::byte> frame(slot.frame_bytes());
     for (size_t at = 0; at < frame.size();) {
       const size_t n = slot.Pack(at, frame.data() + at, std::min(piece, frame.size() - at));
       EXPECT_GT(n, 0u);
@@ -170,34 +170,53 @@ ConstBytes View(const std::vector<std::byte>& v) {
 }
 
 TEST(UcxWireTest, FramesComeApartAsTheyWerePut) {
-  for (const UcxLayout& layout : {kUcxSegmentLayout, kUcxStreamLayout}) {
+  for (const UcxLayout& layout : {kUcxQueueLayout, kUcxStreamLayout, kUcxSegmentLayout}) {
     for (const int64_t bytes : {0, 1, 63, 64, 65, 4096, 64512}) {
       Packed packed(bytes);
       const FrameHeader header = {.op_seq = 77, .fragment_bytes = static_cast<uint32_t>(bytes)};
       FillSlot(layout, 5, header, View(packed.source), &packed.slot);
-      EXPECT_LE(packed.slot.frame_bytes + 13,
+      EXPECT_LE(packed.slot.frame_bytes() + 28 + layout.ucx_bytes,
                 static_cast<size_t>(bytes + kUcxSegmentOverheadBytes));
       const std::vector<std::byte> whole = packed.Frame(SIZE_MAX);
       EXPECT_EQ(whole, packed.Frame(1)) << bytes;
       EXPECT_EQ(whole, packed.Frame(61)) << bytes;
       UcxFrame frame;
-      ASSERT_EQ(ParseUcxFrame(View(whole), 6, &frame), UcxFrameVerdict::kFrame) << bytes;
+      ASSERT_EQ(ParseUcxFrame(View(whole), {}, 6, &frame), UcxFrameVerdict::kFrame) << bytes;
       EXPECT_EQ(frame.src, 5);
       EXPECT_EQ(std::memcmp(&frame.header, &header, sizeof header), 0);
       ASSERT_EQ(frame.payload.size, bytes);
-      if (bytes > 0) EXPECT_EQ(std::memcmp(frame.payload.data, packed.source.data(), bytes), 0);
-      EXPECT_EQ(ParseUcxFrame(View(whole), 5, &frame), UcxFrameVerdict::kMalformed);
+      EXPECT_TRUE(std::equal(packed.source.begin(), packed.source.end(), frame.payload.data));
+      EXPECT_EQ(ParseUcxFrame(View(whole), {}, 5, &frame), UcxFrameVerdict::kMalformed);
     }
   }
 }
 
-TEST(UcxWireTest, StreamFramesKeepPayloadsAligned) {
-  for (const int64_t bytes : {0, 1, 64, 4097}) {
-    Packed packed(bytes);
-    FillSlot(kUcxStreamLayout, 0, {}, View(packed.source), &packed.slot);
-    EXPECT_EQ((packed.slot.frame_bytes + kUcxStreamLayout.stream_headers) % 64, 0u);
-    EXPECT_EQ((packed.slot.head_bytes + kUcxStreamLayout.stream_headers) % 64, 0u);
+TEST(UcxWireTest, PayloadBesideTheHeadIsTakenWhole) {
+  Packed packed(4096);
+  UcxHead head;
+  FillHead(kUcxStreamLayout, 3, {.op_seq = 5}, 4096, &head);
+  const ConstBytes message = {head.bytes, static_cast<int64_t>(head.size)};
+  UcxFrame frame;
+  ASSERT_EQ(ParseUcxFrame(message, View(packed.source), 4, &frame), UcxFrameVerdict::kFrame);
+  EXPECT_EQ(frame.src, 3);
+  EXPECT_EQ(frame.header.op_seq, 5u);
+  EXPECT_EQ(frame.payload.data, packed.source.data());
+  EXPECT_EQ(frame.payload.size, 4096);
+  for (const int64_t wrong : {1, 4095, 4097}) {
+    EXPECT_EQ(ParseUcxFrame(message, {packed.source.data(), wrong}, 4, &frame),
+              UcxFrameVerdict::kMalformed);
   }
+  EXPECT_EQ(ParseUcxFrame(message, {}, 4, &frame), UcxFrameVerdict::kMalformed);
+}
+
+TEST(UcxWireTest, PayloadsAreAlignedInTheReceiversMemory) {
+  UcxHead head;
+  FillHead(kUcxQueueLayout, 0, {}, 64, &head);
+  EXPECT_EQ((28 + kUcxQueueLayout.ucx_bytes + head.size) % 64, 0u);
+  FillHead(kUcxStreamLayout, 0, {}, 64, &head);
+  EXPECT_EQ((kUcxStreamLayout.ucx_bytes + head.size) % 64, 0u);
+  FillHead(kUcxSegmentLayout, 0, {}, 64, &head);
+  EXPECT_EQ((kUcxSegmentLayout.ucx_bytes + head.size) % 64, 0u);
 }
 
 TEST(UcxWireTest, CutOffFrameReadsNoSourceAndIsDropped) {
@@ -207,7 +226,7 @@ TEST(UcxWireTest, CutOffFrameReadsNoSourceAndIsDropped) {
   packed.source.clear();
   packed.source.shrink_to_fit();
   UcxFrame frame;
-  EXPECT_EQ(ParseUcxFrame(View(packed.Frame(100)), 2, &frame), UcxFrameVerdict::kCancelled);
+  EXPECT_EQ(ParseUcxFrame(View(packed.Frame(100)), {}, 2, &frame), UcxFrameVerdict::kCancelled);
 }
 
 TEST(UcxWireTest, HostileMessagesStayInside) {
@@ -217,7 +236,7 @@ TEST(UcxWireTest, HostileMessagesStayInside) {
   UcxFrame frame;
   for (size_t n = 0; n < whole.size(); ++n) {
     const std::vector<std::byte> part(whole.begin(), whole.begin() + n);
-    EXPECT_EQ(ParseUcxFrame(View(part), 2, &frame), UcxFrameVerdict::kMalformed) << n;
+    EXPECT_EQ(ParseUcxFrame(View(part), {}, 2, &frame), UcxFrameVerdict::kMalformed) << n;
   }
   for (const UcxPrefix& prefix :
        {UcxPrefix{.payload_bytes = 65, .src = 1, .payload_at = 120},
@@ -226,7 +245,7 @@ TEST(UcxWireTest, HostileMessagesStayInside) {
         UcxPrefix{.payload_bytes = 0, .src = 1, .payload_at = 65535}}) {
     std::vector<std::byte> bad = whole;
     std::memcpy(bad.data(), &prefix, sizeof prefix);
-    EXPECT_EQ(ParseUcxFrame(View(bad), 2, &frame), UcxFrameVerdict::kMalformed);
+    EXPECT_EQ(ParseUcxFrame(View(bad), {}, 2, &frame), UcxFrameVerdict::kMalformed);
   }
 }
 

@@ -14,17 +14,18 @@
 namespace gradwire {
 namespace {
 
-// Shared memory: a segment per fragment, read where it lies; at 66 KiB UCX 1.13 hangs, 32 KiB is as
-// fast as the largest. TCP: the largest that fits the receive segment's default of 64 KiB.
+// Shared memory: an element of the queue per fragment, read where it lies; its length has 16 bits,
+// and 32 KiB is as fast as the largest. TCP: the largest that fits the receive segment's default of
+// 64 KiB.
 constexpr int32_t kSharedFragmentBytes = 32 << 10;
 constexpr int32_t kTcpFragmentBytes = 63 << 10;
 constexpr int32_t kLargestFragmentBytes = 65280;
 // Fits the default segment (8256 bytes) of whatever else there is.
 constexpr int32_t kOtherFragmentBytes = 7936;
 
-// UCX takes 512 receive segments at once (17 MB a rank, and a container's /dev/shm has 64 MB in
-// all). Its receive queue has 64 places.
-constexpr int kReceiveSegments = 96;
+// A rank's receive queue of shared memory has so many elements, and UCX's own messages a segment
+// for each. UCX would take 512 of those, and a container's /dev/shm has 64 MB in all.
+constexpr int kQueueElements = 64;
 
 constexpr std::array<std::string_view, 6> kSharedNames = {"posix", "sysv", "sm",
                                                           "shm",   "mm",   "xpmem"};
@@ -115,16 +116,22 @@ Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
                                        : kTcpFragmentBytes;
   plan->fragment_bytes = asked > 0 ? asked : usual;
   plan->fragments_in_flight = plan->fabric == UcxFabric::kTcp ? 4 : 8;
-  // A fragment that needs two segments would be put together in memory that UCX allocates for it.
-  const int32_t segment = plan->fragment_bytes + kUcxSegmentOverheadBytes;
+  // Room for a whole fragment where UCX sends without a request ("short"): see UcxSender.
   if (kinds.shared) {
-    plan->settings.emplace_back("MM_SEG_SIZE", fmt::format("{}", std::max(segment, 8256)));
-    plan->settings.emplace_back("MM_RX_BUFS_GROW", fmt::format("{}", kReceiveSegments));
+    const int32_t element = plan->fragment_bytes + kUcxSegmentOverheadBytes;
+    plan->settings.emplace_back("MM_FIFO_ELEM_SIZE", fmt::format("{}", element));
+    plan->settings.emplace_back("MM_RX_BUFS_GROW", fmt::format("{}", kQueueElements));
+    if (plan->fabric == UcxFabric::kOther) {
+      plan->settings.emplace_back("MM_SEG_SIZE", fmt::format("{}", std::max(element, 8256)));
+    }
     // Else no shared memory where endpoints report dead peers: UCX goes over TCP without a word.
     plan->settings.emplace_back("MM_ERROR_HANDLING", "y");
   }
   if (kinds.tcp) {
     plan->settings.emplace_back("TX_SEG_SIZE", fmt::format("{}", 64 << 10));
+    // Else a silent host holds up a send for minutes, and UCX 1.13 ends the process by an assertion
+    // when it finds, while it connects, that the peer has gone.
+    plan->settings.emplace_back("CONN_NB", "y");
   }
   return Status::Ok();
 }
@@ -165,6 +172,7 @@ StatusOr<UcxPlan> PlanUcx(const TransportOptions& options, const UcxUserSettings
   if (!users_choice) plan.settings.emplace_back("TLS", plan.tls);
   // Rendezvous collapses on a shaped link, and its receiver cannot consume in place.
   plan.settings.emplace_back("RNDV_THRESH", "inf");
+  plan.settings.emplace_back("ZCOPY_THRESH", "inf");
   GW_RETURN_IF_ERROR(PlanFragments(options.fragment_bytes, kinds, &plan));
   if (!one_host_only) GW_RETURN_IF_ERROR(PlanDevices(options, user, interfaces, &plan));
   PlanKeepalive(options.death_timeout_ns, &plan);

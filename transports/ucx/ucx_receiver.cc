@@ -33,18 +33,17 @@ ucs_status_t UcxReceiver::OnMessage(void* self, const void* header, size_t heade
   UcxReceiver* receiver = static_cast<UcxReceiver*>(self);
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
     receiver->Drop("asks for a rendezvous", bytes);  // nobody of ours does
-  } else if (header_bytes > 0) {
-    receiver->Deliver({static_cast<const std::byte*>(header), static_cast<int64_t>(header_bytes)});
   } else {
-    receiver->Deliver({static_cast<const std::byte*>(data), static_cast<int64_t>(bytes)});
+    receiver->Deliver({static_cast<const std::byte*>(data), static_cast<int64_t>(bytes)},
+                      {static_cast<const std::byte*>(header), static_cast<int64_t>(header_bytes)});
   }
   return UCS_OK;  // UCX may have its segment back
 }
 
-void UcxReceiver::Deliver(ConstBytes message) {
+void UcxReceiver::Deliver(ConstBytes message, ConstBytes tail) {
   if (sink_ == nullptr) return;
   UcxFrame frame;
-  switch (ParseUcxFrame(message, static_cast<int>(heard_.size()), &frame)) {
+  switch (ParseUcxFrame(message, tail, static_cast<int>(heard_.size()), &frame)) {
     case UcxFrameVerdict::kCancelled: return;
     case UcxFrameVerdict::kMalformed: return Drop("is no frame", message.size);
     case UcxFrameVerdict::kFrame: break;
@@ -56,7 +55,7 @@ void UcxReceiver::Deliver(ConstBytes message) {
   sink_->OnFragment(frame.src, frame.header, Aligned(frame.payload));
 }
 
-// In a stream something of UCX's own can shift what follows, until its buffer runs empty.
+// In a stream an odd length shifts what follows, until UCX's buffer runs empty.
 ConstBytes UcxReceiver::Aligned(ConstBytes payload) {
   if (reinterpret_cast<uintptr_t>(payload.data) % kPayloadAlign == 0) return payload;
   std::memcpy(scratch_.data(), payload.data, payload.size);

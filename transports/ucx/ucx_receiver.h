@@ -36,7 +36,7 @@ class UcxReceiver {
  private:
   static ucs_status_t OnMessage(void* receiver, const void* header, size_t header_bytes, void* data,
                                 size_t bytes, const ucp_am_recv_param_t* param);
-  void Deliver(ConstBytes message);
+  void Deliver(ConstBytes message, ConstBytes tail);
   ConstBytes Aligned(ConstBytes payload);
   void Drop(const char* why, int64_t bytes);
 

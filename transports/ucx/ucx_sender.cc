@@ -3,29 +3,46 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 
 namespace gradwire {
 namespace {
 
-// Bounds what a peer that has stopped receiving can make us hold.
+// Bounds what a peer that has stopped receiving can make UCX hold.
 constexpr int kSlotsPerPeer = 64;
+
+// A connection over TCP takes the peer's progress, so its first frames may be refused for a while.
+// After this it must be that UCX has no room for them ever.
+constexpr int64_t kFirstRefusalNs = 2 * kNsPerSecond;
 
 constexpr int64_t kFlushBoundNs = kNsPerSecond;
 constexpr int64_t kCloseBoundNs = kNsPerSecond / 2;
 
+const UcxLayout& LayoutOf(UcxFabric fabric) {
+  switch (fabric) {
+    case UcxFabric::kShared: return kUcxQueueLayout;
+    case UcxFabric::kTcp: return kUcxStreamLayout;
+    case UcxFabric::kOther: break;
+  }
+  return kUcxSegmentLayout;
+}
+
 }  // namespace
 
-UcxSender::UcxSender(UcxWorker& worker, int rank, int world_size)
+UcxSender::UcxSender(UcxWorker& worker, const Clock& clock, int rank, int world_size)
     : worker_(worker),
+      clock_(clock),
       rank_(rank),
-      layout_(worker.plan.fabric == UcxFabric::kTcp ? kUcxStreamLayout : kUcxSegmentLayout),
+      layout_(LayoutOf(worker.plan.fabric)),
       peers_(world_size) {
   for (int i = 0; i < world_size; ++i) {
     peers_[i].sender = this;
     peers_[i].rank = i;
+    peers_[i].queued = worker.plan.fabric == UcxFabric::kOther;
   }
 }
 
@@ -37,13 +54,13 @@ Status UcxSender::Start() {
   StatusOr<ucp_datatype_t> type = MakeSlotDatatype(api());
   if (!type.ok()) return type.status();
   slot_type_ = *type;
-  bare_param_.op_attr_mask =
-      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  bare_param_.cb.send = OnComplete;
-  bare_param_.flags = UCP_AM_SEND_FLAG_EAGER;
-  fragment_param_ = bare_param_;
-  fragment_param_.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-  fragment_param_.datatype = slot_type_;
+  short_param_.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+  short_param_.flags = UCP_AM_SEND_FLAG_EAGER;
+  queued_param_.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                               UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
+  queued_param_.cb.send = OnComplete;
+  queued_param_.flags = UCP_AM_SEND_FLAG_EAGER;
+  queued_param_.datatype = slot_type_;
   return Status::Ok();
 }
 
@@ -63,7 +80,6 @@ Status UcxSender::Open(int rank) {
   const ucs_status_t status = api().ucp_ep_create(worker_.worker, &params, &peer.endpoint);
   if (status == UCS_OK) {
     peer.address = {};
-    Greet(&peer);
     return Status::Ok();
   }
   peer.endpoint = nullptr;
@@ -75,68 +91,92 @@ Status UcxSender::Open(int rank) {
           "interface on both; containers need one PID namespace for shared memory");
 }
 
-// UCX connects the two ends with the first message that is not inline, and until the other end has
-// answered everything else waits. So one that nobody gets goes first.
-void UcxSender::Greet(UcxPeer* peer) {
-  static constexpr std::byte kNothing[64] = {};
-  UcxSlot* slot = slots_.Take();
-  FillSlot(layout_, rank_, {}, {kNothing, sizeof kNothing}, slot);
-  slot->CutOff();
-  slot->peer = peer;
-  HandOver(peer, slot);
-}
-
 void UcxSender::Watch(int rank) {
-  if (Status opened = Open(rank); !opened.ok()) Lose(&peers_[rank], std::move(opened));
+  Status opened = Open(rank);
+  if (opened.ok()) return;
+  // It was reachable when the addresses were made, so it is the peer that has gone.
+  Lose(&peers_[rank], Status(gwPeerLost, opened.detail().message, opened.detail().hint));
 }
 
 SendOutcome UcxSender::TrySend(int rank, const FrameHeader& header, ConstBytes fragment,
                                SendToken token) {
   UcxPeer& peer = peers_[rank];
+  if (peer.endpoint == nullptr && !peer.lost) Watch(rank);
   if (peer.lost) return SendOutcome::kLost;
-  if (peer.held >= kSlotsPerPeer) return SendOutcome::kFull;
-  if (peer.endpoint == nullptr) Watch(rank);
-  if (peer.lost) return SendOutcome::kLost;
-  UcxSlot* slot = slots_.Take();
-  FillSlot(layout_, rank_, header, fragment, slot);
-  slot->token = token;
-  slot->peer = &peer;
-  const SendOutcome outcome = HandOver(&peer, slot);
-  if (outcome != SendOutcome::kAccepted) return outcome;
-  framing_bytes_ += layout_.stream_headers +
-                    static_cast<int64_t>(slot->frame_bytes - fragment.size - sizeof(FrameHeader));
-  if (!slot->in_use) {
-    sent_.push_back(token);
-    return outcome;
+  SendOutcome outcome;
+  if (peer.queued) {
+    if (peer.held >= kSlotsPerPeer) return SendOutcome::kFull;
+    UcxSlot* slot = slots_.Take();
+    FillSlot(layout_, rank_, header, fragment, slot);
+    slot->token = token;
+    slot->peer = &peer;
+    outcome = SendQueued(&peer, slot);
+    if (outcome == SendOutcome::kAccepted) Expect(slot);
+  } else {
+    UcxHead head;
+    FillHead(layout_, rank_, header, fragment.size, &head);
+    outcome = SendShort(&peer, head, fragment);
+    if (outcome == SendOutcome::kAccepted) sent_.push_back(token);
   }
-  slot->reported = false;
-  if (peer.lost) CutOff(slot);  // in the middle of this send
+  if (outcome != SendOutcome::kAccepted) return outcome;
+  peer.used = true;
+  const bool bare = fragment.empty();
+  framing_bytes_ += layout_.ucx_bytes + (bare ? layout_.bare_payload_at : layout_.payload_at) -
+                    static_cast<int64_t>(sizeof header);
   return outcome;
 }
 
+// The payload goes as UCX's "user header", which follows the message proper: only so do both parts
+// go short, without being put together first.
+SendOutcome UcxSender::SendShort(UcxPeer* peer, const UcxHead& head, ConstBytes fragment) {
+  const ucs_status_ptr_t sent =
+      api().ucp_am_send_nbx(peer->endpoint, kUcxMessageId, fragment.data, fragment.size, head.bytes,
+                            head.size, &short_param_);
+  if (sent == nullptr) return SendOutcome::kAccepted;
+  return Refused(peer, UCS_PTR_STATUS(sent));
+}
+
 // The slot is released unless UCX keeps it.
-SendOutcome UcxSender::HandOver(UcxPeer* peer, UcxSlot* slot) {
-  ucs_status_ptr_t request;
-  if (slot->payload_bytes == 0) {
-    // A bare header goes as UCX's "user header", which shared memory sends inline.
-    bare_param_.user_data = slot;
-    request = api().ucp_am_send_nbx(peer->endpoint, kUcxMessageId, slot->head, slot->head_bytes,
-                                    nullptr, 0, &bare_param_);
+SendOutcome UcxSender::SendQueued(UcxPeer* peer, UcxSlot* slot) {
+  queued_param_.user_data = slot;
+  const ucs_status_ptr_t request =
+      api().ucp_am_send_nbx(peer->endpoint, kUcxMessageId, nullptr, 0, slot, 1, &queued_param_);
+  if (UCS_PTR_IS_ERR(request)) {
+    slots_.Release(slot);
+    return Refused(peer, UCS_PTR_STATUS(request));
+  }
+  ++peer->held;
+  if (request == nullptr) OnComplete(nullptr, UCS_OK, slot);
+  return SendOutcome::kAccepted;
+}
+
+// The token of a slot that was just accepted: UCX may be done with it, or the peer lost by now.
+void UcxSender::Expect(UcxSlot* slot) {
+  if (!slot->in_use) {
+    sent_.push_back(slot->token);
+  } else if (slot->peer->lost) {
+    sent_.push_back(slot->token);
+    slot->CutOff();
   } else {
-    fragment_param_.user_data = slot;
-    request =
-        api().ucp_am_send_nbx(peer->endpoint, kUcxMessageId, nullptr, 0, slot, 1, &fragment_param_);
+    slot->reported = false;
   }
-  if (request != nullptr && !UCS_PTR_IS_ERR(request)) {
-    ++peer->held;
-    return SendOutcome::kAccepted;
+}
+
+SendOutcome UcxSender::Refused(UcxPeer* peer, ucs_status_t status) {
+  if (status != UCS_ERR_NO_RESOURCE) {
+    Lose(peer, UcxError(api(), gwPeerLost, fmt::format("a send to rank {}", peer->rank), status));
+    return SendOutcome::kLost;
   }
-  slots_.Release(slot);
-  if (request == nullptr) return SendOutcome::kAccepted;
-  const ucs_status_t status = UCS_PTR_STATUS(request);
-  if (status == UCS_ERR_NO_RESOURCE) return SendOutcome::kFull;
-  Lose(peer, UcxError(api(), gwPeerLost, fmt::format("a send to rank {}", peer->rank), status));
-  return SendOutcome::kLost;
+  refused_ = true;
+  if (peer->used || peer->queued) return SendOutcome::kFull;
+  const int64_t now_ns = clock_.NowNs();
+  if (peer->refused_since_ns == 0) peer->refused_since_ns = now_ns;
+  if (now_ns - peer->refused_since_ns > kFirstRefusalNs) {
+    GW_LOG(kWarn, kNet, "ucx: rank {} does not answer, or fragments of {} bytes do not go at once",
+           peer->rank, worker_.plan.fragment_bytes);
+    peer->queued = true;
+  }
+  return SendOutcome::kFull;
 }
 
 void UcxSender::OnComplete(void* request, ucs_status_t /*status*/, void* slot_data) {
@@ -146,7 +186,7 @@ void UcxSender::OnComplete(void* request, ucs_status_t /*status*/, void* slot_da
   --slot->peer->held;
   sender->ReportSent(slot);
   sender->slots_.Release(slot);
-  sender->api().ucp_request_free(request);
+  if (request != nullptr) sender->api().ucp_request_free(request);
 }
 
 void UcxSender::ReportSent(UcxSlot* slot) {
@@ -163,7 +203,7 @@ void UcxSender::Cancel(uint32_t op_seq) {
   for (UcxSlot& slot : slots_.slots()) {
     FrameHeader header;
     if (!slot.in_use || slot.reported || slot.packing) continue;
-    std::memcpy(&header, slot.head + slot.head_bytes - sizeof header, sizeof header);
+    std::memcpy(&header, slot.head.bytes + slot.head.size - sizeof header, sizeof header);
     // Messages between two ranks have a numbering of their own.
     if (header.op_seq != op_seq || (header.flags & kFramePointToPoint) != 0) continue;
     CutOff(&slot);
@@ -181,14 +221,14 @@ void UcxSender::Lose(UcxPeer* peer, Status cause) {
   if (peer->lost) return;
   peer->lost = true;
   for (UcxSlot& slot : slots_.slots()) {
-    if (!slot.in_use || slot.peer != peer) continue;
-    CutOff(&slot);
+    if (slot.in_use && slot.peer == peer) CutOff(&slot);
   }
   lost_.emplace_back(peer->rank, std::move(cause).WithPeer(peer->rank));
   if (peer->endpoint != nullptr) to_close_.push_back(peer);
 }
 
-void UcxSender::CloseLost() {
+void UcxSender::AfterProgress() {
+  refused_ = false;
   for (UcxPeer* peer : to_close_) Close(peer);
   to_close_.clear();
 }
@@ -201,18 +241,12 @@ void UcxSender::Close(UcxPeer* peer) {
   param.cb.send = OnClosed;
   param.user_data = this;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  Count(api().ucp_ep_close_nbx(std::exchange(peer->endpoint, nullptr), &param));
+  CountClosing(api().ucp_ep_close_nbx(std::exchange(peer->endpoint, nullptr), &param));
 }
 
-void UcxSender::Count(ucs_status_ptr_t request) {
-  if (request == nullptr) return;
-  if (!UCS_PTR_IS_ERR(request)) {
-    ++closing_;
-    return;
-  }
-  // Of an endpoint that has failed meanwhile; it is gone all the same.
-  GW_LOG(kInfo, kNet, "ucx: closing an endpoint: {}",
-         api().ucs_status_string(UCS_PTR_STATUS(request)));
+// An error is that of an endpoint which has failed meanwhile; it is gone all the same.
+void UcxSender::CountClosing(ucs_status_ptr_t request) {
+  if (request != nullptr && !UCS_PTR_IS_ERR(request)) ++closing_;
 }
 
 void UcxSender::OnClosed(void* request, ucs_status_t /*status*/, void* sender_data) {
@@ -230,29 +264,66 @@ int UcxSender::Report(Sink* sink) {
   return reports;
 }
 
-void UcxSender::Shutdown(const Clock& clock) {
-  CloseLost();
+void UcxSender::Shutdown() {
+  AfterProgress();
+  ProgressUntil(kFlushBoundNs, [this] {
+    bool flushed = closing_ == 0;
+    for (UcxPeer& peer : peers_) flushed = Flushed(&peer) && flushed;
+    return flushed;
+  });
+  AfterProgress();
+  for (UcxPeer& peer : peers_) {
+    if (peer.endpoint != nullptr) Close(&peer);
+  }
+  ProgressUntil(kCloseBoundNs, [this] { return closing_ == 0; });
+}
+
+// Whether what was accepted is out of UCX's hands; to be asked until it is.
+bool UcxSender::Flushed(UcxPeer* peer) {
+  if (peer->endpoint == nullptr || peer->lost) return true;
+  if (peer->held > 0) return false;
+  if (!std::exchange(peer->used, false)) return true;
+  switch (worker_.plan.fabric) {
+    case UcxFabric::kShared: return true;  // it is in the peer's queue
+    case UcxFabric::kTcp:
+      // UCX's flush would wait for the peer's UCX to answer, and the peer may be busy elsewhere or
+      // on its way out. A connection has one outgoing segment, so once UCX takes another frame, all
+      // before it is with the kernel.
+      peer->used = SendNothing(peer) == SendOutcome::kFull;
+      return !peer->used && peer->held == 0;
+    case UcxFabric::kOther: break;
+  }
+  Flush(peer);
+  return false;
+}
+
+void UcxSender::Flush(UcxPeer* peer) {
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = OnClosed;
   param.user_data = this;
-  for (UcxPeer& peer : peers_) {
-    if (peer.endpoint != nullptr) Count(api().ucp_ep_flush_nbx(peer.endpoint, &param));
-  }
-  AwaitClosing(clock, kFlushBoundNs);
-  CloseLost();
-  for (UcxPeer& peer : peers_) {
-    if (peer.endpoint != nullptr) Close(&peer);
-  }
-  AwaitClosing(clock, kCloseBoundNs);
+  CountClosing(api().ucp_ep_flush_nbx(peer->endpoint, &param));
 }
 
-void UcxSender::AwaitClosing(const Clock& clock, int64_t bound_ns) {
-  const Deadline deadline = Deadline::After(clock, bound_ns);
-  while (closing_ > 0 && !deadline.Expired(clock)) {
+// A frame that its receiver drops.
+SendOutcome UcxSender::SendNothing(UcxPeer* peer) {
+  static constexpr std::byte kNothing[64] = {};
+  UcxSlot* slot = slots_.Take();
+  FillSlot(layout_, rank_, {}, {kNothing, sizeof kNothing}, slot);
+  slot->CutOff();
+  slot->peer = peer;
+  if (peer->queued) return SendQueued(peer, slot);
+  const SendOutcome outcome = SendShort(peer, slot->head, {kNothing, sizeof kNothing});
+  slots_.Release(slot);
+  return outcome;
+}
+
+template <typename Done>
+void UcxSender::ProgressUntil(int64_t bound_ns, Done done) {
+  const Deadline deadline = Deadline::After(clock_, bound_ns);
+  while (!done() && !deadline.Expired(clock_)) {
     if (api().ucp_worker_progress(worker_.worker) == 0) sched_yield();
   }
-  if (closing_ > 0) GW_LOG(kInfo, kNet, "ucx: {} peers did not take what was sent", closing_);
 }
 
 }  // namespace gradwire

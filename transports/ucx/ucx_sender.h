@@ -1,5 +1,11 @@
 // The sending half of the UCX transport: endpoints, fragments that UCX has not let go of, lost
 // peers.
+//
+// Over shared memory or TCP alone a frame is sent "short": UCX copies it into the peer's queue or
+// hands it to the kernel before the call returns, or refuses it. So nothing of ours waits inside
+// UCX, there is nothing to cancel, and UCX connects no "remote endpoint": that takes the peer's
+// progress, and in UCX 1.13 an assertion ends the process when a peer dies meanwhile. Other fabrics
+// have too little room for that; there UCX queues a request with a slot of ours behind it.
 #ifndef GRADWIRE_TRANSPORTS_UCX_UCX_SENDER_H_
 #define GRADWIRE_TRANSPORTS_UCX_UCX_SENDER_H_
 
@@ -24,15 +30,18 @@ struct UcxPeer {
   int rank = -1;
   ucp_ep_h endpoint = nullptr;  // null: none yet, or closed
   int held = 0;                 // slots that UCX has not let go of
+  bool used = false;            // frames of ours were sent there
+  bool queued = false;          // UCX queues what it cannot send at once
   bool lost = false;
-  std::string address;  // UCX's; until the endpoint exists
+  int64_t refused_since_ns = 0;  // while nothing was ever accepted; 0: nothing was refused
+  std::string address;           // UCX's; until the endpoint exists
 };
 
 // Threads: those of Transport. Reports wait here until Report; nothing calls a Sink but Report.
 class UcxSender {
  public:
-  // `worker` outlives this. `rank` is this rank's.
-  UcxSender(UcxWorker& worker, int rank, int world_size);
+  // `worker` and `clock` outlive this. `rank` is this rank's.
+  UcxSender(UcxWorker& worker, const Clock& clock, int rank, int world_size);
   UcxSender(const UcxSender&) = delete;
   UcxSender& operator=(const UcxSender&) = delete;
   ~UcxSender();
@@ -50,21 +59,21 @@ class UcxSender {
   // As of Transport.
   SendOutcome TrySend(int rank, const FrameHeader& header, ConstBytes fragment, SendToken token);
   void Cancel(uint32_t op_seq);
-
-  // Gives lost peers' endpoints back to UCX. After each ucp_worker_progress; outside of it because
-  // an endpoint cannot be closed from within its own error.
-  void CloseLost();
-
-  // As of Transport.
   int64_t framing_bytes() const { return framing_bytes_; }
 
+  // After each ucp_worker_progress: gives lost peers' endpoints back to UCX. Outside of it because
+  // an endpoint cannot be closed from within its own error.
+  void AfterProgress();
+
   bool HasReports() const { return !sent_.empty() || !lost_.empty(); }
+  // A send was refused since the last AfterProgress; UCX may not tell when there is room again.
+  bool refused() const { return refused_; }
   // OnSent and OnPeerLost for what happened since the last call; returns how many.
   int Report(Sink* sink);
 
   // Delivers what was accepted, for at most a second, then closes everything, for at most half a
   // second. Nothing but the destructor may follow.
-  void Shutdown(const Clock& clock);
+  void Shutdown();
 
  private:
   // UCX's callbacks; all of them run inside a call of ours on this thread.
@@ -73,28 +82,36 @@ class UcxSender {
   static void OnEndpointError(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
   const UcxApi& api() const { return *worker_.api; }
-  void Greet(UcxPeer* peer);
-  SendOutcome HandOver(UcxPeer* peer, UcxSlot* slot);
+  SendOutcome SendShort(UcxPeer* peer, const UcxHead& head, ConstBytes fragment);
+  SendOutcome SendQueued(UcxPeer* peer, UcxSlot* slot);
+  SendOutcome Refused(UcxPeer* peer, ucs_status_t status);
+  void Expect(UcxSlot* slot);
   void CutOff(UcxSlot* slot);
   void ReportSent(UcxSlot* slot);
   void Lose(UcxPeer* peer, Status cause);
+  SendOutcome SendNothing(UcxPeer* peer);
+  bool Flushed(UcxPeer* peer);
+  void Flush(UcxPeer* peer);
   void Close(UcxPeer* peer);
-  void Count(ucs_status_ptr_t request);
-  void AwaitClosing(const Clock& clock, int64_t bound_ns);
+  void CountClosing(ucs_status_ptr_t request);
+  template <typename Done>
+  void ProgressUntil(int64_t bound_ns, Done done);
 
   UcxWorker& worker_;
+  const Clock& clock_;
   const int rank_;
   const UcxLayout layout_;
   std::vector<UcxPeer> peers_;
   UcxSlotPool slots_;
   ucp_datatype_t slot_type_ = 0;
-  // Of every send; only user_data changes.
-  ucp_request_param_t fragment_param_ = {}, bare_param_ = {};
+  ucp_request_param_t short_param_ = {};   // of every short send
+  ucp_request_param_t queued_param_ = {};  // of every other; only user_data changes
+  bool refused_ = false;
+  int64_t framing_bytes_ = 0;
   std::vector<SendToken> sent_;               // to be reported
   std::vector<std::pair<int, Status>> lost_;  // to be reported
   std::vector<UcxPeer*> to_close_;
-  int64_t framing_bytes_ = 0;
-  int closing_ = 0;  // flushes and closes under way
+  int closing_ = 0;  // closes and flushes under way
 };
 
 }  // namespace gradwire

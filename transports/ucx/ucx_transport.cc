@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "base/clock.h"
@@ -23,6 +24,9 @@ namespace {
 // post its next fragments soon.
 constexpr int kRounds = 4;
 
+// Of a sleep that nothing may end: about the time a peer needs to empty its queue.
+constexpr int64_t kBlindWaitNs = 100 * kNsPerUs;
+
 class UcxTransport final : public Transport {
  public:
   UcxTransport(std::unique_ptr<UcxWorker> worker, const TransportOptions& options)
@@ -30,7 +34,7 @@ class UcxTransport final : public Transport {
         rank_(options.rank),
         world_size_(options.world_size),
         receiver_(*worker_, SteadyClock(), options.world_size),
-        sender_(*worker_, options.rank, options.world_size) {
+        sender_(*worker_, SteadyClock(), options.rank, options.world_size) {
     caps_ = {.max_fragment_bytes = worker_->plan.fragment_bytes,
              .fragments_in_flight = worker_->plan.fragments_in_flight,
              .detects_peer_death = worker_->plan.fabric == UcxFabric::kTcp,
@@ -40,7 +44,7 @@ class UcxTransport final : public Transport {
 
   ~UcxTransport() override {
     receiver_.SetSink(nullptr);
-    sender_.Shutdown(SteadyClock());
+    sender_.Shutdown();
     worker_->Close();
     if (wake_fd_ >= 0) close(wake_fd_);
   }
@@ -91,7 +95,7 @@ class UcxTransport final : public Transport {
     }
     receiver_.SetSink(nullptr);
     WatchNewPeers();
-    sender_.CloseLost();
+    sender_.AfterProgress();
     return fragments + sender_.Report(sink);
   }
 
@@ -101,7 +105,10 @@ class UcxTransport final : public Transport {
     if (armed == UCS_ERR_BUSY) return Status::Ok();  // something came in between
     if (armed != UCS_OK) return UcxError(*worker_->api, gwSystemError, "arming its events", armed);
     pollfd fds[] = {{worker_->event_fd, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
-    const int64_t ns = std::max<int64_t>(timeout_ns, 0);
+    // Shared memory does not tell when a full queue has room again.
+    const bool blind = sender_.refused() && worker_->plan.fabric == UcxFabric::kShared;
+    const int64_t ns = std::clamp<int64_t>(
+        timeout_ns, 0, blind ? kBlindWaitNs : std::numeric_limits<int64_t>::max());
     const timespec timeout = {static_cast<time_t>(ns / kNsPerSecond),
                               static_cast<long>(ns % kNsPerSecond)};
     if (ppoll(fds, 2, &timeout, nullptr) < 0 && errno != EINTR) {

@@ -69,6 +69,7 @@ struct Node {
     StatusOr<std::unique_ptr<Transport>> made = MakeUcxTransport(options);
     if (!made.ok()) {
       r.Gather("");
+      r.Barrier();
       error = made.status().ToString();
       return;
     }
@@ -76,6 +77,7 @@ struct Node {
     const std::vector<std::string> addresses = r.Gather(transport->address());
     const Status connected = transport->Connect(addresses);
     if (!connected.ok()) error = connected.ToString();
+    r.Barrier();  // nobody goes before all are connected
   }
 
   // Whether `done` came true within `seconds`; moves things meanwhile.
@@ -88,7 +90,17 @@ struct Node {
     return true;
   }
 
-  SendOutcome Send(int peer, ConstBytes fragment, FrameHeader header = {}) {
+  // Until it is taken.
+  bool Send(int peer, ConstBytes fragment, const FrameHeader& header = {}) {
+    SendOutcome outcome;
+    const auto taken = [&] {
+      outcome = Offer(peer, fragment, header);
+      return outcome != SendOutcome::kFull;
+    };
+    return Until(taken) && outcome == SendOutcome::kAccepted;
+  }
+
+  SendOutcome Offer(int peer, ConstBytes fragment, FrameHeader header = {}) {
     header.src = static_cast<uint16_t>(rank.rank());
     header.fragment_bytes = static_cast<uint32_t>(fragment.size);
     header.fragment_crc = Crc32c(fragment.data, fragment.size);
@@ -163,8 +175,8 @@ std::string Flood(ForkedRank& rank, const std::string& tls, int64_t total) {
         Fill(&sources[at], static_cast<uint32_t>(sent[peer] + at));
         const int64_t bytes = std::min(most, total - sent[peer]);
         token_of[at] = node.next_token;
-        const SendOutcome out = node.Send(peer, View(sources[at], bytes),
-                                          {.offset = static_cast<uint32_t>(sent[peer])});
+        const SendOutcome out = node.Offer(peer, View(sources[at], bytes),
+                                           {.offset = static_cast<uint32_t>(sent[peer])});
         if (out == SendOutcome::kAccepted) sent[peer] += bytes;
       }
     }
@@ -225,6 +237,77 @@ TEST_P(UcxTransportTest, FirstWordsAreTheLastOnes) {
   EXPECT_EQ(Failures(RunForked(2, body)), "");
 }
 
+// It connected and went, or was killed, before anything was said.
+std::string OutliveASilentPeer(ForkedRank& rank, const std::string& tls, bool killed) {
+  Node node(rank, tls);
+  if (!node.error.empty()) return node.error;
+  const std::vector<std::byte> data(4096);
+  if (rank.rank() == 1) {
+    if (killed) raise(SIGKILL);
+    return "";
+  }
+  const bool must_notice = node.transport->caps().detects_peer_death;
+  const int64_t start = SteadyClock().NowNs();
+  const auto over = [&] {
+    node.Offer(1, View(data, 4096));
+    return must_notice ? !node.heard.lost.empty() : SteadyClock().NowNs() - start > 100 * kNsPerMs;
+  };
+  return node.Until(over, 10) ? node.Verdict() : "the loss was not noticed";
+}
+
+TEST_P(UcxTransportTest, SilentPeerMayGo) {
+  const auto body = [](ForkedRank& rank) { return OutliveASilentPeer(rank, Tls(), false); };
+  EXPECT_EQ(Failures(RunForked(2, body)), "");
+}
+
+TEST_P(UcxTransportTest, SilentPeerMayBeKilled) {
+  const auto body = [](ForkedRank& rank) { return OutliveASilentPeer(rank, Tls(), true); };
+  EXPECT_EQ(Failures(RunForked(2, body), 1), "");
+}
+
+// Rank 1 is killed before rank 0 connects to it, or else between its own connecting to rank 0 and
+// rank 0's answer, when UCX uses one connection for both ways.
+std::string ConnectToAGonePeer(ForkedRank& rank, const std::string& tls, bool it_connected) {
+  setenv("UCX_TLS", tls.c_str(), 1);
+  auto made = MakeUcxTransport({.rank = rank.rank(), .world_size = 2});
+  if (!made.ok()) return made.status().ToString();
+  Transport& end = **made;
+  const std::vector<std::string> addresses = rank.Gather(end.address());
+  Recorder heard;
+  const auto progress = [&](int64_t ns) {
+    const Deadline deadline = Deadline::After(SteadyClock(), ns);
+    while (heard.lost.empty() && !deadline.Expired(SteadyClock())) end.Progress(&heard);
+  };
+  if (rank.rank() == 1) {
+    const std::byte data[64] = {};
+    if (it_connected && !end.Connect(addresses).ok()) return "rank 1 cannot connect";
+    if (it_connected) end.TrySend(0, {}, {data, 64}, 1);
+    rank.Barrier();
+    rank.Barrier();
+    raise(SIGKILL);
+  }
+  rank.Barrier();
+  progress(50 * kNsPerMs);
+  rank.Barrier();
+  rank.Barrier();  // it is buried
+  const Status connected = end.Connect(addresses);
+  if (!connected.ok()) return connected.code() == gwTransportUnavailable ? "" : "another code";
+  const std::byte data[64] = {};
+  if (end.TrySend(1, {}, {data, 64}, 1) == SendOutcome::kAccepted) heard.outstanding.insert(1);
+  progress(200 * kNsPerMs);
+  return heard.wrong;
+}
+
+TEST_P(UcxTransportTest, PeerMayBeGoneBeforeConnect) {
+  const auto body = [](ForkedRank& rank) { return ConnectToAGonePeer(rank, Tls(), false); };
+  EXPECT_EQ(Failures(RunForked(2, body), 1), "");
+}
+
+TEST_P(UcxTransportTest, PeerMayGoInTheMiddleOfConnecting) {
+  const auto body = [](ForkedRank& rank) { return ConnectToAGonePeer(rank, Tls(), true); };
+  EXPECT_EQ(Failures(RunForked(2, body), 1), "");
+}
+
 TEST_P(UcxTransportTest, QueueOfAPairIsBoundedAndCancelFreesIt) {
   const auto body = [](ForkedRank& rank) -> std::string {
     Node node(rank, Tls());
@@ -238,7 +321,7 @@ TEST_P(UcxTransportTest, QueueOfAPairIsBoundedAndCancelFreesIt) {
       SendOutcome out = SendOutcome::kAccepted;
       uint32_t messages = 0;
       const auto full = [&] {
-        out = node.Send(1, View(data, most), {.op_seq = 1, .message = ++messages});
+        out = node.Offer(1, View(data, most), {.op_seq = 1, .message = ++messages});
         return out == SendOutcome::kFull;
       };
       if (!node.Until(full)) return "the queue has no end";
@@ -249,7 +332,7 @@ TEST_P(UcxTransportTest, QueueOfAPairIsBoundedAndCancelFreesIt) {
     }
     rank.Barrier();
     const FrameHeader next = {.op_seq = 2};
-    const auto sent = [&] { return node.Send(1, View(data, most), next) != SendOutcome::kFull; };
+    const auto sent = [&] { return node.Offer(1, View(data, most), next) != SendOutcome::kFull; };
     if (rank.rank() == 0 && !node.Until(sent)) return "the queue stays full";
     const auto heard = [&] { return node.heard.last.op_seq == 2; };
     if (rank.rank() == 1 && !node.Until(heard)) return "what came after a cancel is lost";
@@ -321,7 +404,7 @@ std::string OutliveRankOne(ForkedRank& rank, const std::string& tls) {
   uint32_t messages = 0;
   const int64_t start = SteadyClock().NowNs();
   const auto over = [&] {
-    lost = lost || node.Send(1, View(data, most), {.op_seq = 9, .message = ++messages}) ==
+    lost = lost || node.Offer(1, View(data, most), {.op_seq = 9, .message = ++messages}) ==
                        SendOutcome::kLost;
     if (must_notice) return lost && !node.heard.lost.empty();
     return SteadyClock().NowNs() - start > kNsPerSecond;
@@ -405,9 +488,11 @@ TEST_P(UcxTransportTest, ThreadsMayTakeTurns) {
   EXPECT_EQ(Failures(RunForked(2, body)), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, UcxTransportTest, testing::Values("posix,self", "tcp,self"),
+INSTANTIATE_TEST_SUITE_P(Fabrics, UcxTransportTest,
+                         testing::Values("posix,self", "tcp,self", "posix,tcp,self"),
                          [](const auto& info) {
-                           return std::string(info.param, std::strchr(info.param, ','));
+                           const std::string tls = info.param;
+                           return tls == "posix,tcp,self" ? "both" : tls.substr(0, tls.find(','));
                          });
 
 // The error of rank 0 where each rank has its own UCX_TLS.

@@ -10,7 +10,7 @@ namespace {
 void* StartPack(void* /*context*/, const void* buffer, size_t /*count*/) {
   return const_cast<void*>(buffer);
 }
-size_t PackedSize(void* state) { return static_cast<UcxSlot*>(state)->frame_bytes; }
+size_t PackedSize(void* state) { return static_cast<UcxSlot*>(state)->frame_bytes(); }
 size_t PackPart(void* state, size_t offset, void* dst, size_t capacity) {
   return static_cast<UcxSlot*>(state)->Pack(offset, static_cast<std::byte*>(dst), capacity);
 }
@@ -22,14 +22,14 @@ ucs_status_t Unpack(void* /*state*/, size_t /*offset*/, const void* /*src*/, siz
   return UCS_ERR_UNSUPPORTED;
 }
 
-// Copies what lies in [offset, offset + capacity) of `part`, which begins at `at` of the frame.
-// Returns how far the frame is written then, from `done` on.
+// The part of a frame that UCX asks for.
 struct Window {
   size_t offset;
   std::byte* dst;
   size_t capacity;
   size_t done = 0;
 
+  // Adds what is wanted of `part`, which begins at `at` of the frame; null: zeros.
   void Add(size_t at, const std::byte* part, size_t bytes) {
     const size_t from = offset + done;
     if (from < at || from >= at + bytes || done == capacity) return;
@@ -48,17 +48,15 @@ struct Window {
 size_t UcxSlot::Pack(size_t offset, std::byte* dst, size_t capacity) {
   packing = true;
   Window window = {offset, dst, capacity};
-  window.Add(0, head, head_bytes);
-  window.Add(head_bytes, source, payload_bytes);  // zeros once cut off
-  const size_t end = head_bytes + payload_bytes;
-  window.Add(end, nullptr, frame_bytes - end);
+  window.Add(0, head.bytes, head.size);
+  window.Add(head.size, source, payload_bytes);  // zeros once cut off
   return window.done;
 }
 
 void UcxSlot::CutOff() {
   source = nullptr;
   const UcxPrefix cancelled;
-  std::memcpy(head, &cancelled, sizeof cancelled);
+  std::memcpy(head.bytes, &cancelled, sizeof cancelled);
 }
 
 UcxSlot* UcxSlotPool::Take() {
@@ -74,22 +72,22 @@ void UcxSlotPool::Release(UcxSlot* slot) {
   free_.push_back(slot);
 }
 
-void FillSlot(const UcxLayout& layout, int src, const FrameHeader& header, ConstBytes fragment,
-              UcxSlot* slot) {
-  const uint16_t at = fragment.empty() ? layout.bare_payload_at : layout.payload_at;
-  const UcxPrefix prefix = {.payload_bytes = static_cast<uint32_t>(fragment.size),
+void FillHead(const UcxLayout& layout, int src, const FrameHeader& header, int64_t payload_bytes,
+              UcxHead* head) {
+  const uint16_t at = payload_bytes == 0 ? layout.bare_payload_at : layout.payload_at;
+  const UcxPrefix prefix = {.payload_bytes = static_cast<uint32_t>(payload_bytes),
                             .src = static_cast<uint16_t>(src),
                             .payload_at = at};
-  std::memcpy(slot->head, &prefix, sizeof prefix);
-  std::memset(slot->head + sizeof prefix, 0, at - sizeof prefix - sizeof header);
-  std::memcpy(slot->head + at - sizeof header, &header, sizeof header);
-  slot->head_bytes = at;
+  std::memcpy(head->bytes, &prefix, sizeof prefix);
+  std::memset(head->bytes + sizeof prefix, 0, at - sizeof prefix - sizeof header);
+  std::memcpy(head->bytes + at - sizeof header, &header, sizeof header);
+  head->size = at;
+}
+
+void FillSlot(const UcxLayout& layout, int src, const FrameHeader& header, ConstBytes fragment,
+              UcxSlot* slot) {
+  FillHead(layout, src, header, fragment.size, &slot->head);
   slot->payload_bytes = fragment.size;
-  slot->frame_bytes = at + fragment.size;
-  if (layout.stream_headers != 0) {
-    const size_t on_stream = slot->frame_bytes + layout.stream_headers;
-    slot->frame_bytes = (on_stream + 63) / 64 * 64 - layout.stream_headers;
-  }
   slot->source = fragment.data;
   slot->packing = false;
   slot->reported = true;
@@ -108,18 +106,22 @@ StatusOr<ucp_datatype_t> MakeSlotDatatype(const UcxApi& api) {
   return datatype;
 }
 
-UcxFrameVerdict ParseUcxFrame(ConstBytes message, int world_size, UcxFrame* frame) {
+UcxFrameVerdict ParseUcxFrame(ConstBytes message, ConstBytes tail, int world_size,
+                              UcxFrame* frame) {
   UcxPrefix prefix;
   if (message.size < static_cast<int64_t>(sizeof prefix)) return UcxFrameVerdict::kMalformed;
   std::memcpy(&prefix, message.data, sizeof prefix);
   if (prefix.payload_at == 0) return UcxFrameVerdict::kCancelled;
+  const int64_t end = int64_t{prefix.payload_at} + prefix.payload_bytes;
   const bool whole = prefix.payload_at >= sizeof prefix + sizeof(FrameHeader) &&
-                     int64_t{prefix.payload_at} + prefix.payload_bytes <= message.size;
+                     (tail.empty() ? end <= message.size
+                                   : prefix.payload_at == message.size &&
+                                         prefix.payload_bytes == static_cast<uint64_t>(tail.size));
   if (!whole || prefix.src >= world_size) return UcxFrameVerdict::kMalformed;
   frame->src = prefix.src;
   std::memcpy(&frame->header, message.data + prefix.payload_at - sizeof(FrameHeader),
               sizeof(FrameHeader));
-  frame->payload = message.Sub(prefix.payload_at, prefix.payload_bytes);
+  frame->payload = tail.empty() ? message.Sub(prefix.payload_at, prefix.payload_bytes) : tail;
   return UcxFrameVerdict::kFrame;
 }
 

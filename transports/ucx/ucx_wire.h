@@ -1,8 +1,8 @@
-// A frame as it travels in one UCX active message, and the slot that holds it until UCX has it.
+// A frame as it travels in one UCX active message, and the slot that holds it where UCX queues.
 //
 //   offset 0        UcxPrefix
 //   payload_at-64   FrameHeader
-//   payload_at      payload, then up to 63 zeros on TCP
+//   payload_at      payload
 //
 // payload_at is such that, with UCX's own headers before it, the payload starts at a multiple of 64
 // in the receiver's segment; a receiver reads it from the prefix and depends on no version of UCX.
@@ -37,22 +37,29 @@ struct UcxPrefix {
 struct UcxLayout {
   uint16_t payload_at;       // of a frame with payload
   uint16_t bare_payload_at;  // of one without
-  // TCP delivers from a stream: the next payload is aligned if each message, with UCX's headers of
-  // this size, is a multiple of 64. 0: messages have segments of their own.
-  uint16_t stream_headers;
+  uint16_t ucx_bytes;        // UCX's own headers before each message
 };
-inline constexpr UcxLayout kUcxSegmentLayout = {120, 72, 0};  // 8 bytes of UCX's before it
+// In an element of the receiver's queue; 28 bytes of the queue's own come first.
+inline constexpr UcxLayout kUcxQueueLayout = {92, 72, 8};
+// In the stream of a connection. Where a message ends the next one begins, so payloads of a
+// multiple of 64 bytes keep each other aligned.
 inline constexpr UcxLayout kUcxStreamLayout = {115, 115, 13};
+// In a segment of its own.
+inline constexpr UcxLayout kUcxSegmentLayout = {120, 72, 8};
+
+// What comes before the payload.
+struct UcxHead {
+  alignas(8) std::byte bytes[128];
+  size_t size = 0;
+};
 
 struct UcxPeer;
 
 // One accepted fragment until UCX lets go of it. The source is read in Pack and nowhere else, so it
 // is free as soon as `source` is cut off, whatever UCX still holds.
 struct UcxSlot {
-  alignas(8) std::byte head[128];  // prefix and header: the frame up to its payload
-  size_t head_bytes = 0;
+  UcxHead head;
   size_t payload_bytes = 0;
-  size_t frame_bytes = 0;
   const std::byte* source = nullptr;
   bool packing = false;  // UCX has taken a part
   bool in_use = false;   // between Take and Release
@@ -61,6 +68,7 @@ struct UcxSlot {
   uint32_t op_seq = 0;
   UcxPeer* peer = nullptr;
 
+  size_t frame_bytes() const { return head.size + payload_bytes; }
   // Writes bytes [offset, offset + capacity) of the frame, as far as it goes; returns how many.
   size_t Pack(size_t offset, std::byte* dst, size_t capacity);
   // What UCX has yet to pack will be dropped by the receiver, and the source is free.
@@ -80,7 +88,10 @@ class UcxSlotPool {
   std::vector<UcxSlot*> free_;
 };
 
-// Writes head and sizes for a fragment from rank `src`.
+// Writes what precedes a payload of so many bytes from rank `src`.
+void FillHead(const UcxLayout& layout, int src, const FrameHeader& header, int64_t payload_bytes,
+              UcxHead* head);
+// The same and the payload's place, into a slot without a token.
 void FillSlot(const UcxLayout& layout, int src, const FrameHeader& header, ConstBytes fragment,
               UcxSlot* slot);
 
@@ -92,11 +103,12 @@ enum class UcxFrameVerdict { kFrame, kCancelled, kMalformed };
 struct UcxFrame {
   int src = -1;
   FrameHeader header;
-  ConstBytes payload;  // inside the message
+  ConstBytes payload;  // inside the message or its tail
 };
 
-// Takes a message apart. Any bytes whatever give a verdict; `frame` is set for kFrame only.
-UcxFrameVerdict ParseUcxFrame(ConstBytes message, int world_size, UcxFrame* frame);
+// Takes a message apart whose payload is in `tail` or, where that is empty, in the message itself.
+// Any bytes whatever give a verdict; `frame` is set for kFrame only.
+UcxFrameVerdict ParseUcxFrame(ConstBytes message, ConstBytes tail, int world_size, UcxFrame* frame);
 
 }  // namespace gradwire
 

@@ -99,7 +99,7 @@ Status OpenWorker(UcxWorker* out) {
   if (status != UCS_OK) {
     return UcxError(api, gwTransportUnavailable,
                     fmt::format("a worker with UCX_TLS={}", out->plan.tls), status)
-        .WithHint("is /dev/shm full? 4 MB are needed for each rank");
+        .WithHint("is /dev/shm full? 3 MB are needed for each rank");
   }
   status = api.ucp_worker_get_efd(out->worker, &out->event_fd);
   if (status != UCS_OK)
