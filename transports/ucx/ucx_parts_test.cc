@@ -43,8 +43,8 @@ TEST(UcxPlanTest, SettingsAreReadFromWhatUcxPrints) {
 const std::vector<std::string> kInterfaces = {"docker0", "eth0", "eth1", "lo"};
 
 std::string Setting(const UcxPlan& plan, const std::string& name) {
-  for (const auto& [key, value] : plan.settings) {
-    if (key == name) return value;
+  for (const UcxSetting& setting : plan.settings) {
+    if (setting.name == name) return setting.value;
   }
   return "unset";
 }

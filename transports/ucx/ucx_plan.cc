@@ -101,7 +101,7 @@ Status PlanDevices(const TransportOptions& options, const UcxUserSettings& user,
     }
   }
   if (!devices.empty()) {
-    plan->settings.emplace_back("NET_DEVICES", fmt::format("{}", fmt::join(devices, ",")));
+    plan->settings.push_back({"NET_DEVICES", fmt::format("{}", fmt::join(devices, ",")), {}});
   }
   return Status::Ok();
 }
@@ -119,19 +119,19 @@ Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
   // Room for a whole fragment where UCX sends without a request ("short"): see UcxSender.
   if (kinds.shared) {
     const int32_t element = plan->fragment_bytes + kUcxSegmentOverheadBytes;
-    plan->settings.emplace_back("MM_FIFO_ELEM_SIZE", fmt::format("{}", element));
-    plan->settings.emplace_back("MM_RX_BUFS_GROW", fmt::format("{}", kQueueElements));
+    plan->settings.push_back({"MM_FIFO_ELEM_SIZE", fmt::format("{}", element), {}});
+    plan->settings.push_back({"MM_RX_BUFS_GROW", fmt::format("{}", kQueueElements), {}});
     if (plan->fabric == UcxFabric::kOther) {
-      plan->settings.emplace_back("MM_SEG_SIZE", fmt::format("{}", std::max(element, 8256)));
+      plan->settings.push_back({"MM_SEG_SIZE", fmt::format("{}", std::max(element, 8256)), {}});
     }
     // Else no shared memory where endpoints report dead peers: UCX goes over TCP without a word.
-    plan->settings.emplace_back("MM_ERROR_HANDLING", "y");
+    plan->settings.push_back({"MM_ERROR_HANDLING", "y", {}});
   }
   if (kinds.tcp) {
-    plan->settings.emplace_back("TX_SEG_SIZE", fmt::format("{}", 64 << 10));
+    plan->settings.push_back({"TCP_TX_SEG_SIZE", fmt::format("{}", 64 << 10), "TX_SEG_SIZE"});
     // Else a silent host holds up a send for minutes, and UCX 1.13 ends the process by an assertion
     // when it finds, while it connects, that the peer has gone.
-    plan->settings.emplace_back("CONN_NB", "y");
+    plan->settings.push_back({"TCP_CONN_NB", "y", "CONN_NB"});
   }
   return Status::Ok();
 }
@@ -142,8 +142,8 @@ Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
 void PlanKeepalive(int64_t death_timeout_ns, UcxPlan* plan) {
   const bool ask = plan->fabric == UcxFabric::kTcp && death_timeout_ns > 0;
   // Silence is noticed one interval after it was looked for.
-  plan->settings.emplace_back("KEEPALIVE_INTERVAL",
-                              ask ? Milliseconds(death_timeout_ns / 2) : "inf");
+  plan->settings.push_back(
+      {"KEEPALIVE_INTERVAL", ask ? Milliseconds(death_timeout_ns / 2) : "inf", {}});
 }
 
 }  // namespace
@@ -169,10 +169,12 @@ StatusOr<UcxPlan> PlanUcx(const TransportOptions& options, const UcxUserSettings
   }
   const bool tcp_only = kinds.tcp && !kinds.shared && !kinds.other;
   plan.fabric = one_host_only ? UcxFabric::kShared : tcp_only ? UcxFabric::kTcp : UcxFabric::kOther;
-  if (!users_choice) plan.settings.emplace_back("TLS", plan.tls);
+  if (!users_choice) plan.settings.push_back({"TLS", plan.tls, {}});
   // Rendezvous collapses on a shaped link, and its receiver cannot consume in place.
-  plan.settings.emplace_back("RNDV_THRESH", "inf");
-  plan.settings.emplace_back("ZCOPY_THRESH", "inf");
+  plan.settings.push_back({"RNDV_THRESH", "inf", {}});
+  plan.settings.push_back({"ZCOPY_THRESH", "inf", {}});
+  // The newer protocols, UCX's default from 1.16, send only small messages "short": see UcxSender.
+  plan.settings.push_back({"PROTO_ENABLE", "n", {}});
   GW_RETURN_IF_ERROR(PlanFragments(options.fragment_bytes, kinds, &plan));
   if (!one_host_only) GW_RETURN_IF_ERROR(PlanDevices(options, user, interfaces, &plan));
   PlanKeepalive(options.death_timeout_ns, &plan);

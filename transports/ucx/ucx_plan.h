@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -30,12 +29,17 @@ enum class UcxFabric : uint8_t {
   kOther = 3,   // a mixture, or a fabric that only the user knows
 };
 
+struct UcxSetting {
+  std::string name, value;
+  std::string old_name;  // where versions differ: both are tried, and one must be known
+};
+
 struct UcxPlan {
   UcxFabric fabric = UcxFabric::kShared;
   std::string tls;  // UCX_TLS as it takes effect
   int32_t fragment_bytes = 0;
   int32_t fragments_in_flight = 0;
-  std::vector<std::pair<std::string, std::string>> settings;  // for ucp_config_modify, in order
+  std::vector<UcxSetting> settings;  // for ucp_config_modify, in order
 };
 
 // `tls` and `net_devices` win where the user set them. gwInvalidArgument: fragment_bytes.

@@ -52,13 +52,17 @@ class Config {
   }
 
   Status Apply(const UcxPlan& plan) {
-    for (const auto& [name, value] : plan.settings) {
-      const ucs_status_t status = api_.ucp_config_modify(config_, name.c_str(), value.c_str());
-      if (status != UCS_OK) {
-        return UcxError(api_, gwTransportUnavailable, fmt::format("setting {}={}", name, value),
-                        status);
+    for (const UcxSetting& setting : plan.settings) {
+      ucs_status_t status = Modify(setting.name, setting.value);
+      if (!setting.old_name.empty()) {
+        const ucs_status_t old_status = Modify(setting.old_name, setting.value);
+        if (status != UCS_OK) status = old_status;
       }
-      GW_LOG(kInfo, kNet, "ucx: {}={}", name, value);
+      if (status != UCS_OK) {
+        return UcxError(api_, gwTransportUnavailable,
+                        fmt::format("setting {}={}", setting.name, setting.value), status);
+      }
+      GW_LOG(kInfo, kNet, "ucx: {}={}", setting.name, setting.value);
     }
     return Status::Ok();
   }
@@ -66,6 +70,10 @@ class Config {
   ucp_config_t* get() const { return config_; }
 
  private:
+  ucs_status_t Modify(const std::string& name, const std::string& value) {
+    return api_.ucp_config_modify(config_, name.c_str(), value.c_str());
+  }
+
   const UcxApi& api_;
   ucp_config_t* config_ = nullptr;
 };
