@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -108,11 +109,12 @@ View Residual::next() {
   return FloatView(slot_[transaction_ ? 1 - live_ : live_].as<float>(), elems_);
 }
 
-void Residual::SetLiveZero() { std::memset(slot_[live_].data(), 0, slot_[live_].size()); }
+// An empty tensor has no memory, which memset must not be given.
+void Residual::SetLiveZero() { std::fill_n(slot_[live_].as<float>(), elems_, 0.0f); }
 
 void Residual::StageZero() {
   const View slot = next();
-  std::memset(slot.data, 0, slot.bytes());
+  std::fill_n(slot.as<float>(), slot.elems, 0.0f);
 }
 
 void Residual::Commit() {
@@ -120,7 +122,7 @@ void Residual::Commit() {
 }
 
 void Residual::Restore(ConstView values) {
-  std::memcpy(slot_[live_].data(), values.data, values.bytes());
+  std::copy_n(values.as<float>(), values.elems, slot_[live_].as<float>());
 }
 
 bool MatchesAny(const std::string& globs, const std::string& name) {
