@@ -27,7 +27,7 @@ class FaultTrials : public testing::Test {
   }
   ~FaultTrials() override { std::filesystem::remove_all(shared_); }
 
-  void Run(Fault fault, Phase phase, int trials) {
+  void ExpectTold(Fault fault, Phase phase, int trials) {
     SCOPED_TRACE(TestSeedText());
     int64_t worst_error_ns = 0, worst_return_ns = 0;
     int told = 0;
@@ -58,15 +58,15 @@ class FaultTrials : public testing::Test {
   std::string shared_;
 };
 
-TEST_F(FaultTrials, KilledWhileStarting) { Run(Fault::kKill, Phase::kInit, 12); }
-TEST_F(FaultTrials, KilledInCollectives) { Run(Fault::kKill, Phase::kCollectives, 40); }
-TEST_F(FaultTrials, KilledInSteps) { Run(Fault::kKill, Phase::kSteps, 33); }
-TEST_F(FaultTrials, KilledWhileLeaving) { Run(Fault::kKill, Phase::kFinalize, 15); }
-TEST_F(FaultTrials, StoppedInCollectives) { Run(Fault::kStop, Phase::kCollectives, 3); }
-TEST_F(FaultTrials, StoppedInSteps) { Run(Fault::kStop, Phase::kSteps, 3); }
-TEST_F(FaultTrials, AbortedInCollectives) { Run(Fault::kAbort, Phase::kCollectives, 10); }
-TEST_F(FaultTrials, AbortedInSteps) { Run(Fault::kAbort, Phase::kSteps, 10); }
-TEST_F(FaultTrials, AbortedWhileLeaving) { Run(Fault::kAbort, Phase::kFinalize, 5); }
+TEST_F(FaultTrials, KilledWhileStarting) { ExpectTold(Fault::kKill, Phase::kInit, 12); }
+TEST_F(FaultTrials, KilledInCollectives) { ExpectTold(Fault::kKill, Phase::kCollectives, 40); }
+TEST_F(FaultTrials, KilledInSteps) { ExpectTold(Fault::kKill, Phase::kSteps, 33); }
+TEST_F(FaultTrials, KilledWhileLeaving) { ExpectTold(Fault::kKill, Phase::kFinalize, 15); }
+TEST_F(FaultTrials, StoppedInCollectives) { ExpectTold(Fault::kStop, Phase::kCollectives, 3); }
+TEST_F(FaultTrials, StoppedInSteps) { ExpectTold(Fault::kStop, Phase::kSteps, 3); }
+TEST_F(FaultTrials, AbortedInCollectives) { ExpectTold(Fault::kAbort, Phase::kCollectives, 10); }
+TEST_F(FaultTrials, AbortedInSteps) { ExpectTold(Fault::kAbort, Phase::kSteps, 10); }
+TEST_F(FaultTrials, AbortedWhileLeaving) { ExpectTold(Fault::kAbort, Phase::kFinalize, 5); }
 
 }  // namespace
 }  // namespace gradwire
