@@ -49,9 +49,11 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   if (!fatal_.ok()) return CompleteOperation(*operation, fatal_);
   const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(operation->turn - turn_));
   if (ahead < 0) {
+    // Submitted while the result was on its way: the caller hears what those before it heard.
+    const Status late(gwAborted, "the step was aborted before this operation was submitted",
+                      "End the step and run it again");
     return CompleteOperation(
-        *operation, Status(gwAborted, "the step was aborted before this operation was submitted",
-                           "End the step and run it again"));
+        *operation, last_reason_.ok() ? late : FromMyPointOfView(last_reason_, operation->Text()));
   }
   operation->op_seq = ahead == 0 ? submitted_++ : submitted_later_++;
   operation->signature = operation->Signature();
@@ -583,6 +585,7 @@ bool EngineCore::MaybeEndTurn() {
     if (end.no_wait && result.outcome != StepOutcome::kCommit) unwitnessed = end.step;
     ends_.pop_front();
   }
+  last_reason_ = result.reason;
   result.reason = FromMyPointOfView(std::move(result.reason), OpTextOf(revoked_op_));
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {
     const std::shared_ptr<Operation> operation = queue_.front().operation;

@@ -155,6 +155,7 @@ class EngineCore final : private ControlSink {
   uint32_t revoked_op_ = kNoOpSeq;
   std::optional<Status> damaged_;  // a frame that may have been of the next turn
   std::optional<TurnResult> result_;
+  Status last_reason_;  // why the turn before was aborted or skipped
   std::vector<ControlMessage>
       later_;  // of the next turn: their senders have heard this turn's result already
   std::vector<std::optional<Vote>> votes_;                // rank 0: of this turn
