@@ -77,7 +77,7 @@ Communicator::~Communicator() {
     engine_->Abort(Status(gwAborted, {.message = "the communicator was destroyed",
                                       .hint = "Wait for all requests before gwCommDestroy",
                                       .rank = parts_.rank}));
-    engine_->HelpUntil([&] { return is_fatal_.load(); },
+    engine_->HelpUntil([&](const EngineCore&) { return is_fatal_.load(); },
                        Deadline::After(*clock_, parts_.abort_timeout_ns));
   }
   parts_.wake_target->store(nullptr);
@@ -254,7 +254,7 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
 Status Communicator::Wait(Request* request, int64_t timeout_ns) {
   const Deadline deadline =
       timeout_ns < 0 ? Deadline::Never() : Deadline::After(*clock_, timeout_ns);
-  if (!engine_->HelpUntil([&] { return request->done(); }, deadline)) {
+  if (!engine_->HelpUntil([&](const EngineCore&) { return request->done(); }, deadline)) {
     return Status(gwTimeout, {.message = fmt::format("the request is not complete after {} ms",
                                                      timeout_ns / 1'000'000),
                               .op = request->operations[0]->name,
@@ -356,7 +356,7 @@ Status Communicator::EndStepNoWait() {
 
 // Until the engine has reached `turn`.
 Status Communicator::WaitForTurn(uint16_t turn) {
-  auto reached = [&] {
+  auto reached = [&](const EngineCore&) {
     return is_fatal_.load() ||
            static_cast<int16_t>(static_cast<uint16_t>(engine_turn_.load() - turn)) >= 0;
   };
@@ -426,12 +426,8 @@ Status Communicator::Finalize() {
   if (step_open_) LeaveStep();
   Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_);
   if (waited.ok()) {
-    engine_->HelpUntil(
-        [&] {
-          return is_fatal_.load() ||
-                 engine_->WithCore([](EngineCore& core) { return core.idle(); });
-        },
-        Deadline::After(*clock_, parts_.abort_timeout_ns));
+    engine_->HelpUntil([&](const EngineCore& core) { return is_fatal_.load() || core.idle(); },
+                       Deadline::After(*clock_, parts_.abort_timeout_ns));
   }
   finalized_ = true;
   const Status bye = parts_.control->GracefulBye(std::min(kByeNs, parts_.abort_timeout_ns));
@@ -443,7 +439,7 @@ void Communicator::Abort() {
                                           .rank = parts_.rank});
   parts_.control->LeaveWith(why);
   engine_->Abort(why);
-  engine_->HelpUntil([&] { return is_fatal_.load(); },
+  engine_->HelpUntil([&](const EngineCore&) { return is_fatal_.load(); },
                      Deadline::After(*clock_, parts_.abort_timeout_ns));
 }
 

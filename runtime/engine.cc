@@ -14,6 +14,8 @@ constexpr int64_t kThreadSleepNs = 50'000'000;
 constexpr int64_t kHelperSleepNs = 2'000'000;
 // Longest rest of the thread where the transport delivers without it.
 constexpr int64_t kRestNs = 5'000'000;
+// Yields for a thread that waits for the core: more than it takes to wake up.
+constexpr int kTurnsForOthers = 100;
 
 }  // namespace
 
@@ -46,7 +48,8 @@ void Engine::Push(std::function<void()> work) {
     std::lock_guard lock(inbox_mu_);
     inbox_.push_back(std::move(work));
   }
-  has_inbox_.store(true, std::memory_order_release);
+  // In one order with StopHelping: the last helper sees the work, or this sees that nobody helps.
+  has_inbox_.store(true);
   if (helpers_.load() == 0) Wake();
 }
 
@@ -69,9 +72,13 @@ void Engine::Submit(std::shared_ptr<Operation> operation) {
 
 void Engine::SubmitAndHelp(const std::shared_ptr<Operation>& operation) {
   helpers_.fetch_add(1);
-  Submit(operation);
-  HelpUntil([&] { return operation->done.load(std::memory_order_acquire); }, Deadline::Never());
-  StopHelping();
+  std::unique_lock core = LockCore();
+  TakeInboxLocked();
+  core_.Submit(operation);
+  HelpLocked(
+      &core, [&](const EngineCore&) { return operation->done.load(std::memory_order_relaxed); },
+      Deadline::Never());
+  StopHelping(std::move(core));
 }
 
 void Engine::EndTurn(const TurnEnd& end) {
@@ -83,7 +90,7 @@ void Engine::Abort(const Status& status) {
 }
 
 bool Engine::TakeInboxLocked() {
-  if (!has_inbox_.exchange(false, std::memory_order_acquire)) return false;
+  if (!has_inbox_.load(std::memory_order_relaxed) || !has_inbox_.exchange(false)) return false;
   std::vector<std::function<void()>> work;
   {
     std::lock_guard lock(inbox_mu_);
@@ -138,38 +145,47 @@ void Engine::Loop() {
       if (core_.idle()) idle_polls = idle_.spins + idle_.yields;
       Idle(&core, &idle_polls, kThreadSleepNs);
     }
-    core.unlock();
-    if (lock_waiters_.load() > 0) sched_yield();
+    LetOthersIn(&core);
   }
+}
+
+void Engine::LetOthersIn(std::unique_lock<std::mutex>* core) {
+  if (lock_waiters_.load(std::memory_order_relaxed) == 0) return;
+  core->unlock();
+  for (int i = 0; i < kTurnsForOthers && lock_waiters_.load() > 0; ++i) sched_yield();
+  core->lock();
 }
 
 // The thread takes over what is left to do. With nothing left it rests: waking it costs more than a
 // small operation.
-void Engine::StopHelping() {
+void Engine::StopHelping(std::unique_lock<std::mutex> core) {
   if (helpers_.fetch_sub(1) > 1) return;
-  bool rest = transport_->caps().accepted_is_visible;
-  if (rest) {
-    std::unique_lock core = LockCore();
-    rest = core_.idle() && !has_inbox_.load(std::memory_order_acquire);
-  }
+  const bool rest = transport_->caps().accepted_is_visible && core_.idle() && !has_inbox_.load();
+  core.unlock();
   if (!rest) CallThread();
 }
 
-bool Engine::HelpUntil(const std::function<bool()>& ready, const Deadline& deadline) {
-  if (ready()) return true;
+bool Engine::HelpUntil(const Ready& ready, const Deadline& deadline) {
   helpers_.fetch_add(1);
+  std::unique_lock core = LockCore();
+  const bool is_ready = HelpLocked(&core, ready, deadline);
+  StopHelping(std::move(core));
+  return is_ready;
+}
+
+bool Engine::HelpLocked(std::unique_lock<std::mutex>* core, const Ready& ready,
+                        const Deadline& deadline) {
   int idle_polls = 0;
-  bool is_ready = false;
-  while (!(is_ready = ready()) && !deadline.Expired(*clock_)) {
-    std::unique_lock core = LockCore();
+  while (!ready(core_)) {
+    if (deadline.Expired(*clock_)) return false;
     if (PollLocked()) {
       idle_polls = 0;
     } else {
-      Idle(&core, &idle_polls, std::min(kHelperSleepNs, deadline.RemainingNs(*clock_)));
+      Idle(core, &idle_polls, std::min(kHelperSleepNs, deadline.RemainingNs(*clock_)));
     }
+    LetOthersIn(core);
   }
-  StopHelping();
-  return is_ready;
+  return true;
 }
 
 }  // namespace gradwire

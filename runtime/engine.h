@@ -37,9 +37,10 @@ class Engine {
   // Submits and works until the operation is done: the thread is not woken.
   void SubmitAndHelp(const std::shared_ptr<Operation>& operation);
 
-  // Does the engine's work until `ready` or the deadline (by `clock`). `ready` is called without
-  // locks. True: ready.
-  bool HelpUntil(const std::function<bool()>& ready, const Deadline& deadline);
+  // Called with the core while nobody else touches it; must not call the engine.
+  using Ready = std::function<bool(const EngineCore&)>;
+  // Does the engine's work until `ready` or the deadline (by `clock`). True: ready.
+  bool HelpUntil(const Ready& ready, const Deadline& deadline);
 
   // From any thread: there is news in the control plane.
   void Wake();
@@ -57,11 +58,13 @@ class Engine {
   bool TakeInboxLocked();
   bool PollLocked();
   void Loop();
+  bool HelpLocked(std::unique_lock<std::mutex>* core, const Ready& ready, const Deadline& deadline);
   void Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns);
+  void LetOthersIn(std::unique_lock<std::mutex>* core);
   void Push(std::function<void()> work);
   void CallThread();
   void Park(int64_t ns);
-  void StopHelping();
+  void StopHelping(std::unique_lock<std::mutex> core);
 
   Transport* const transport_;
   const Clock* const clock_;

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/forks.h"
 #include "runtime/capi/handles.h"
 #include "runtime/comm_start.h"
 
@@ -22,7 +23,7 @@ gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, StartFunction sta
   if (!made.ok()) return Report(nullptr, made.status());
   auto* handle = new gwComm;
   handle->comm = std::move(*made);
-  handle->pid = getpid();
+  handle->forks = ForkGeneration();
   *comm = handle;
   return gwSuccess;
 }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/forks.h"
+
 namespace gradwire {
 
 std::string& ThreadError() {
@@ -20,15 +22,15 @@ gwResult_t Report(gwComm_t comm, Status status) {
   return status.code();
 }
 
-Status CheckProcess(pid_t pid) {
-  if (pid == getpid()) return Status();
+Status CheckProcess(uint32_t forks) {
+  if (forks == ForkGeneration()) return Status();
   return Status(gwInvalidUsage, "the communicator belongs to the process before the fork",
                 "Create communicators after forking");
 }
 
 Status CheckAnyThread(gwComm_t comm) {
   if (comm == nullptr) return Status(gwInvalidArgument, "the communicator is null");
-  return CheckProcess(comm->pid);
+  return CheckProcess(comm->forks);
 }
 
 // A child must not touch locks that a thread of its parent may have held.

@@ -2,9 +2,8 @@
 #ifndef GRADWIRE_RUNTIME_CAPI_HANDLES_H_
 #define GRADWIRE_RUNTIME_CAPI_HANDLES_H_
 
-#include <unistd.h>
-
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,13 +21,13 @@ struct gwTensor {
 struct gwComm {
   std::unique_ptr<gradwire::Communicator> comm;
   std::vector<std::unique_ptr<gwTensor>> tensors;
-  pid_t pid = 0;                  // of the process that made it
+  uint32_t forks = 0;             // generation of the process that made it
   std::atomic<bool> busy{false};  // a thread is in a call
 };
 
 struct gwRequest {
   gwComm_t owner = nullptr;  // not to be looked at once the request is done: it may be gone
-  pid_t pid = 0;             // of the process that submitted
+  uint32_t forks = 0;        // generation of the process that submitted
   std::unique_ptr<gradwire::Request> request;
 };
 
@@ -53,8 +52,8 @@ Status CheckConfig(const Config* config, const char* initializer) {
   return Status();
 }
 
-// gwInvalidUsage in a child of the process `pid`.
-Status CheckProcess(pid_t pid);
+// gwInvalidUsage in a child of the process of this ForkGeneration.
+Status CheckProcess(uint32_t forks);
 
 // For functions that any thread may call at any time. gwInvalidArgument: null; gwInvalidUsage: a
 // child of fork. `Report(HandleFor(comm), status)` is safe for both.

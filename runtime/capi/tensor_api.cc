@@ -92,7 +92,7 @@ gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request) {
   StatusOr<std::unique_ptr<Request>> made =
       comm->comm->Submit(submitted, static_cast<ReduceOp>(call.op));
   if (!made.ok()) return Report(comm, made.status());
-  *request = new gwRequest{comm, comm->pid, std::move(*made)};
+  *request = new gwRequest{comm, comm->forks, std::move(*made)};
   return gwSuccess;
 }
 
@@ -209,7 +209,7 @@ GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done)) {
 // Also after its communicator is gone: a complete request needs it no more.
 GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
   if (request == nullptr) return gwSuccess;
-  if (Status s = CheckProcess(request->pid); !s.ok()) return Report(nullptr, std::move(s));
+  if (Status s = CheckProcess(request->forks); !s.ok()) return Report(nullptr, std::move(s));
   if (!request->request->done()) {
     return Report(request->owner,
                   Status(gwInvalidUsage, "the request is not complete", "Wait for it first"));
