@@ -25,6 +25,9 @@ Status Usage(std::string message, std::string hint) {
   return Status(gwInvalidUsage, std::move(message), std::move(hint));
 }
 
+// How many turns `a` is ahead of `b`.
+int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
+
 std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
 
 }  // namespace
@@ -194,16 +197,16 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
                                                              ReduceOp op) {
   const Scheme scheme = SchemeOf(*tensors[0].tensor);
   int64_t bytes = 0;
-  for (const SubmittedTensor& submitted : tensors) {
+  for (SubmittedTensor& submitted : tensors) {
     submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
     submitted.tensor->submitted = step_open_;
+    submitted.dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
+                                       : submitted.tensor->free_ops++ | kOutsideStep;
     bytes += submitted.tensor->elems * SizeOf(submitted.tensor->dtype);
   }
   const bool encoded = scheme == Scheme::kTwoShot;
   const AlgorithmRow& algorithm = AlgorithmFor(Collective::kAllReduce, bytes, encoded);
   const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
-  const uint32_t dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
-                                          : tensors[0].tensor->free_ops++ | kOutsideStep;
   // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
   const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(loss_scale_), -126, 126));
   TensorOperation::Options options = {
@@ -214,7 +217,6 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
                   .in_scale = 1.0f / unit,
                   .out_scale = unit * average,
                   .seed = parts_.agreed.seed,
-                  .step = dither_step,
                   .clock = clock_,
                   .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate},
       .slice_elems = parts_.agreed.slice_elems,
@@ -276,10 +278,7 @@ Status Communicator::CheckUsable() const {
 // A turn that ended without this thread's doing was aborted: the caller hears of it once, then goes
 // on in the next.
 Status Communicator::CatchUp() {
-  if (user_turn_ == engine_turn_.load() ||
-      static_cast<int16_t>(static_cast<uint16_t>(user_turn_ - engine_turn_.load())) > 0) {
-    return Status();
-  }
+  if (Ahead(user_turn_, engine_turn_.load()) >= 0) return Status();
   const std::optional<TurnResult> result = ResultOf(user_turn_);
   if (!step_open_) user_turn_ = engine_turn_.load();
   Status reason =
@@ -327,15 +326,15 @@ StatusOr<StepEnd> Communicator::EndStep() {
   GW_RETURN_IF_ERROR(CheckUsable());
   if (!step_open_) return Usage("no step is open", "Begin one with gwStepBegin");
   const uint16_t turn = user_turn_;
-  if (static_cast<int16_t>(static_cast<uint16_t>(engine_turn_.load() - turn)) <= 0) {
-    engine_->EndTurn(MakeTurnEnd(false));
-  }
-  Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1));
+  if (Ahead(engine_turn_.load(), turn) <= 0) engine_->EndTurn(MakeTurnEnd(false));
+  const Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1));
   LeaveStep();
-  if (!waited.ok()) return waited;
-  user_turn_ = engine_turn_.load();
+  // A rank lost right after the outcome does not change it.
   const std::optional<TurnResult> result = ResultOf(turn);
-  if (!result) return Status(gwInternalError, "the outcome of the step is gone");
+  if (!result && !waited.ok()) return waited;
+  user_turn_ = engine_turn_.load();
+  // Only a turn that ended without this rank's doing can be so long ago: it was aborted.
+  if (!result) return StepEnd{StepOutcome::kAbort, Status(gwAborted, "the step was aborted")};
   return StepEnd{result->outcome, result->reason};
 }
 
@@ -357,8 +356,7 @@ Status Communicator::EndStepNoWait() {
 // Until the engine has reached `turn`.
 Status Communicator::WaitForTurn(uint16_t turn) {
   auto reached = [&](const EngineCore&) {
-    return is_fatal_.load() ||
-           static_cast<int16_t>(static_cast<uint16_t>(engine_turn_.load() - turn)) >= 0;
+    return is_fatal_.load() || Ahead(engine_turn_.load(), turn) >= 0;
   };
   engine_->HelpUntil(reached, Deadline::Never());
   return async_error();
@@ -367,7 +365,8 @@ Status Communicator::WaitForTurn(uint16_t turn) {
 // An operation that failed took its turn along. Its error has been told, so the next call must not
 // find the turn ended and tell it again.
 void Communicator::FollowTurn(uint16_t failed) {
-  if (step_open_) return;
+  const bool left_behind = Ahead(user_turn_, failed) > 0;
+  if (step_open_ || left_behind) return;
   (void)WaitForTurn(static_cast<uint16_t>(failed + 1));
   user_turn_ = engine_turn_.load();
 }
@@ -455,18 +454,31 @@ std::string Communicator::last_error() const {
 
 // ---- state and statistics ----
 
-StatusOr<std::string> Communicator::SaveState() {
+// Waits for a vote under way, but not for operations outside steps: they may have no end.
+Status Communicator::WaitForRest(const char* done) {
   GW_RETURN_IF_ERROR(CheckUsable());
-  if (step_open_) return Usage("state is saved between steps", "Call gwStepEnd first");
+  if (step_open_) {
+    return Usage(fmt::format("state is {} between steps", done), "Call gwStepEnd first");
+  }
   GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  for (const TensorState* tensor : tensors_.All()) {
+    if (!tensor->in_flight.load(std::memory_order_acquire)) continue;
+    return Status(gwInvalidUsage,
+                  {.message = fmt::format("state is {} while nothing is under way", done),
+                   .tensor = tensor->name,
+                   .hint = "Wait for the request of this tensor first"});
+  }
+  return Status();
+}
+
+StatusOr<std::string> Communicator::SaveState() {
+  GW_RETURN_IF_ERROR(WaitForRest("saved"));
   return engine_->WithCore(
       [&](EngineCore&) { return tensors_.Save(parts_.rank, parts_.world_size); });
 }
 
 Status Communicator::LoadState(ConstBytes bytes) {
-  GW_RETURN_IF_ERROR(CheckUsable());
-  if (step_open_) return Usage("state is loaded between steps", "Call gwStepEnd first");
-  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  GW_RETURN_IF_ERROR(WaitForRest("loaded"));
   return engine_->WithCore([&](EngineCore&) {
     return tensors_.Load(bytes, parts_.rank, parts_.world_size, parts_.agreed.transaction);
   });

@@ -109,6 +109,7 @@ class Communicator final : private EngineListener {
   void OnFatal(const Status& status) override;
 
   Status CheckUsable() const;
+  Status WaitForRest(const char* done);
   Status CatchUp();
   const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
   Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;

@@ -76,15 +76,19 @@ void EngineCore::EndTurn(const TurnEnd& end) {
     if (end.no_wait) GiveUp(end.step);
     return;
   }
-  Note({.kind = RecordKind::kStepEnd, .step = end.step, .value = static_cast<int32_t>(submitted_)});
+  const uint32_t submitted = end.turn == turn_ ? submitted_ : submitted_later_;
+  Note({.kind = RecordKind::kStepEnd,
+        .turn = end.turn,
+        .step = end.step,
+        .value = static_cast<int32_t>(submitted)});
   ends_.push_back(end);
   last_move_ns_ = clock_->NowNs();
   if (end.turn == turn_) driver_.SetSubmitted(submitted_);
   // Rank 0 compares the number of operations at once, not only when all are complete.
   if (options_.rank != 0 && fatal_.ok()) {
     (void)control_->SendTo(
-        0, {.turn = turn_,
-            .fields = HeartbeatFields{.slices_done = slices_done_, .submitted = submitted_}});
+        0, {.turn = end.turn,
+            .fields = HeartbeatFields{.slices_done = slices_done_, .submitted = submitted}});
   }
 }
 
@@ -316,9 +320,8 @@ bool EngineCore::HandleDriverErrors() {
     RevokeTurn(std::move(error->status), error->key.op_seq, true);
     moved = true;
   }
-  if (auto lost = driver_.TakeLostPeer(); lost && !lost_by_transport_) {
-    lost_by_transport_ = std::move(lost);
-    lost_ns_ = clock_->NowNs();
+  for (auto& [peer, cause] : driver_.TakeLostPeers()) {
+    lost_by_transport_.push_back({peer, std::move(cause), clock_->NowNs()});
   }
   return moved;
 }
@@ -391,46 +394,81 @@ bool EngineCore::DrainFatal() {
 }
 
 void EngineCore::CheckTimeouts() {
-  if (lost_by_transport_) {
-    const auto& [peer, cause] = *lost_by_transport_;
-    const bool needed = !queue_.empty() || !ends_.empty();
-    if (needed && clock_->NowNs() - lost_ns_ > kVerdictNs) {
-      Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", peer,
-                                                     cause.detail().message),
-                              .hint = "Restart the job, or continue without that rank",
-                              .rank = options_.rank,
-                              .peer = peer});
-      (void)control_->Broadcast({.turn = turn_,
-                                 .fields = RevokeFields{.culprit = static_cast<uint16_t>(peer),
-                                                        .scope = RevokeScope::kEpoch},
-                                 .body = EncodeStatus(why)});
-      return Fatal(why);
-    }
-  }
-  if (queue_.empty() && ends_.empty()) return;
+  if (CheckLostPeers()) return;
+  if (queue_.empty() && ends_.empty() && last_vote_ns_ == 0) return;
   const int64_t now_ns = clock_->NowNs();
   if (std::exchange(moved_, false)) last_move_ns_ = now_ns;
   const int64_t still_ns = now_ns - last_move_ns_;
-  if (auto gone = std::find(left_.begin(), left_.end(), true);
-      gone != left_.end() && still_ns > kLeftNs) {
-    const int peer = static_cast<int>(gone - left_.begin());
-    return Fatal(Status(gwPeerLost,
-                        {.message = fmt::format("rank {} has left the communicator", peer),
-                         .hint = "All ranks must submit the same operations before they finalize",
-                         .rank = options_.rank,
-                         .peer = peer}));
+  if (CheckLeft(still_ns) || CheckOperationTime(still_ns)) return;
+  (void)CheckVoteTime(now_ns);
+}
+
+// A rank that has left properly may close its end while others still work.
+bool EngineCore::CheckLostPeers() {
+  std::erase_if(lost_by_transport_, [this](const Loss& loss) { return left_[loss.peer]; });
+  const bool needed = !queue_.empty() || !ends_.empty();
+  if (!needed || lost_by_transport_.empty()) return false;
+  const Loss& loss = lost_by_transport_.front();
+  if (clock_->NowNs() - loss.ns <= kVerdictNs) return false;
+  Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", loss.peer,
+                                                 loss.cause.detail().message),
+                          .hint = "Restart the job, or continue without that rank",
+                          .rank = options_.rank,
+                          .peer = loss.peer});
+  (void)control_->Broadcast({.turn = turn_,
+                             .fields = RevokeFields{.culprit = static_cast<uint16_t>(loss.peer),
+                                                    .scope = RevokeScope::kEpoch},
+                             .body = EncodeStatus(why)});
+  Fatal(why);
+  return true;
+}
+
+// Ranks that have left matter only to who still needs something of theirs.
+bool EngineCore::CheckLeft(int64_t still_ns) {
+  if (still_ns <= kLeftNs) return false;
+  int peer = driver_.AwaitedPeer();
+  if (peer < 0 && voted_ && options_.rank != 0) peer = 0;
+  for (int r = 0; peer < 0 && voted_ && r < options_.world_size; ++r) {
+    if (left_[r] && !votes_[r]) peer = r;
   }
-  if (options_.op_timeout_ns > 0 && still_ns > options_.op_timeout_ns && !revoked_ &&
-      !queue_.empty() && queue_.front().operation->turn == turn_) {
-    const int peer = driver_.AwaitedPeer();
-    RevokeTurn(
-        Status(gwTimeout,
-               {.message = fmt::format("no progress for {} ms: {}", still_ns / 1'000'000,
-                                       driver_.DescribeWaiting()),
-                .hint = "Look at what the awaited rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
-                .peer = peer}),
-        queue_.front().operation->op_seq, true);
+  if (peer < 0 || !left_[peer]) return false;
+  Fatal(
+      Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
+                          .hint = "All ranks must submit the same operations before they finalize",
+                          .rank = options_.rank,
+                          .peer = peer}));
+  return true;
+}
+
+bool EngineCore::CheckOperationTime(int64_t still_ns) {
+  const bool waiting = !revoked_ && !queue_.empty() && queue_.front().operation->turn == turn_;
+  if (options_.op_timeout_ns <= 0 || still_ns <= options_.op_timeout_ns || !waiting) return false;
+  RevokeTurn(Status(gwTimeout,
+                    {.message = fmt::format("no progress for {} ms: {}", still_ns / kNsPerMs,
+                                            driver_.DescribeWaiting()),
+                     .hint = "Look at what the awaited rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
+                     .peer = driver_.AwaitedPeer()}),
+             queue_.front().operation->op_seq, true);
+  return true;
+}
+
+// Rank 0 hears all votes, so it alone can tell who keeps the others waiting, itself included.
+bool EngineCore::CheckVoteTime(int64_t now_ns) {
+  const int64_t still_ns = now_ns - std::max(last_vote_ns_, last_move_ns_);
+  if (options_.op_timeout_ns <= 0 || last_vote_ns_ == 0 || still_ns <= options_.op_timeout_ns ||
+      revoked_ || result_)
+    return false;
+  std::vector<int> silent;
+  for (int r = 0; r < options_.world_size; ++r) {
+    if (!votes_[r]) silent.push_back(r);
   }
+  RevokeTurn(Status(gwTimeout,
+                    {.message = fmt::format("rank {} has not ended the step, others have {} ms ago",
+                                            fmt::join(silent, ", "), still_ns / kNsPerMs),
+                     .hint = "Look at what that rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
+                     .peer = silent.front()}),
+             kNoOpSeq, true);
+  return true;
 }
 
 // ---- the vote ----
@@ -460,11 +498,9 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                                                  .nonfinite = static_cast<uint8_t>(nonfinite_),
                                                  .no_wait = static_cast<uint8_t>(end.no_wait)},
                             .body = ok ? std::string() : TextOf(revoked_op_)};
-  if (options_.rank == 0) {
-    OnVote(0, message);
-  } else {
-    (void)control_->SendTo(0, std::move(message));
-  }
+  if (options_.rank == 0) return OnVote(0, message);
+  // Texts of operations are bounded (see operations.cc), so nothing refuses this.
+  (void)control_->SendTo(0, std::move(message));
 }
 
 void EngineCore::OnControl(const ControlMessage& message) {
@@ -543,6 +579,7 @@ void EngineCore::CheckMine() {
 void EngineCore::OnVote(int from, const ControlMessage& message) {
   const VoteFields& fields = *message.get<VoteFields>();
   votes_[from] = Vote{fields, message.body};
+  last_vote_ns_ = clock_->NowNs();
   if (fields.ok != 0) {
     for (int r = 0; r < options_.world_size; ++r) {
       if (heard_submitted_[r]) CheckSubmitted(from, fields.submitted, r, *heard_submitted_[r]);
@@ -590,13 +627,16 @@ bool EngineCore::MaybeEndTurn() {
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {
     const std::shared_ptr<Operation> operation = queue_.front().operation;
     queue_.pop_front();
-    if (!operation->done.load(std::memory_order_relaxed))
-      CompleteOperation(*operation, result.reason);
+    if (operation->done.load(std::memory_order_relaxed)) continue;
+    CompleteOperation(*operation, result.reason.ok()
+                                      ? Status(gwInternalError, "its step was committed before it")
+                                      : result.reason);
   }
   revoked_.reset();
   revoked_op_ = kNoOpSeq;
   voted_ = nonfinite_ = false;
   std::fill(votes_.begin(), votes_.end(), std::nullopt);
+  last_vote_ns_ = 0;
   std::fill(heard_submitted_.begin(), heard_submitted_.end(), std::nullopt);
   done_.clear();
   ++turn_;

@@ -127,6 +127,10 @@ class EngineCore final : private ControlSink {
   void Fatal(const Status& status);
   void GiveUp(uint64_t step);
   void CheckTimeouts();
+  bool CheckLostPeers();
+  bool CheckLeft(int64_t still_ns);
+  bool CheckOperationTime(int64_t still_ns);
+  bool CheckVoteTime(int64_t now_ns);
   bool DrainFatal();
   void SetProgress();
   void Note(RecorderEvent event);
@@ -166,8 +170,13 @@ class EngineCore final : private ControlSink {
   int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
   bool moved_ = false;
   int64_t quiet_deadline_ns_ = 0;
-  std::optional<std::pair<int, Status>> lost_by_transport_;
-  int64_t lost_ns_ = 0;
+  struct Loss {
+    int peer;
+    Status cause;
+    int64_t ns;
+  };
+  std::vector<Loss> lost_by_transport_;
+  int64_t last_vote_ns_ = 0;  // rank 0: when the last vote of this turn came
 };
 
 }  // namespace gradwire

@@ -31,6 +31,20 @@ std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTe
   return groups;
 }
 
+namespace {
+
+// A list as votes carry it and errors show it: a long one is cut, and still differs where it
+// differed.
+constexpr size_t kListBytes = 2048;
+std::string ListText(const std::vector<std::string>& items) {
+  std::string text = fmt::format("{}", fmt::join(items, ","));
+  if (text.size() <= kListBytes) return text;
+  return fmt::format("{}... ({} in all, hash {:016x})", text.substr(0, kListBytes), items.size(),
+                     HashString(text));
+}
+
+}  // namespace
+
 OpText RawOperation::Text() const {
   return {{"operation", std::string(Name(op_.collective))},
           {"count", std::to_string(op_.count)},
@@ -69,19 +83,18 @@ TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Opt
     : tensors_(std::move(tensors)), options_(options), text_(MakeText()) {}
 
 OpText TensorOperation::MakeText() const {
-  std::string names, specs;
-  int64_t elems = 0;
+  std::vector<std::string> names, specs, counts;
   for (const SubmittedTensor& submitted : tensors_) {
-    names += (names.empty() ? "" : ",") + submitted.tensor->name;
-    specs += (specs.empty() ? "" : ";") + submitted.tensor->codec.spec;
-    elems += submitted.tensor->elems;
+    names.push_back(submitted.tensor->name);
+    specs.push_back(submitted.tensor->codec.spec);
+    counts.push_back(std::to_string(submitted.tensor->elems));
   }
   return {{"operation", "all-reduce of tensors"},
-          {"tensors", names},
-          {"count", std::to_string(elems)},
+          {"tensors", ListText(names)},
+          {"count", ListText(counts)},
           {"datatype", std::string(Name(tensors_[0].tensor->dtype))},
           {"op", std::string(Name(options_.op))},
-          {"spec", specs},
+          {"spec", ListText(specs)},
           {"loss scale", fmt::format("{}", options_.loss_scale)},
           {"step", options_.step},
           {"scheme", options_.scheme == Scheme::kTwoShot ? "two_shot" : "linear"},
@@ -100,15 +113,15 @@ Status TensorOperation::Prepare() {
   const bool residual = std::any_of(parts_.begin(), parts_.end(),
                                     [](const TensorPart& part) { return part.has_residual; });
   for (TensorPart& part : parts_) part.has_residual = residual;
-  raw_ = AsRaw();
-  if (!raw_) slices_ = CutIntoSlices(parts_, options_.slice_elems);
+  flat_ = AsFlat();
+  slices_ = CutIntoSlices(parts_, options_.slice_elems);
   if (slices_.empty())
     slices_.emplace_back();  // no elements: still runs once and checks signatures
   return Status();
 }
 
-std::unique_ptr<RawOperation> TensorOperation::AsRaw() const {
-  if (options_.scheme != Scheme::kLinear) return nullptr;
+std::optional<RawOp> TensorOperation::AsFlat() const {
+  if (options_.scheme != Scheme::kLinear) return std::nullopt;
   const std::byte* send = tensors_[0].send;
   std::byte* recv = tensors_[0].recv;
   int64_t elems = 0;
@@ -116,31 +129,29 @@ std::unique_ptr<RawOperation> TensorOperation::AsRaw() const {
     const int64_t bytes = elems * SizeOf(submitted.tensor->dtype);
     const bool plain =
         submitted.tensor->codec.spec == "none" && !submitted.tensor->residual.allocated();
-    if (!plain || submitted.send != send + bytes || submitted.recv != recv + bytes) return nullptr;
+    if (!plain || submitted.send != send + bytes || submitted.recv != recv + bytes)
+      return std::nullopt;
     elems += submitted.tensor->elems;
   }
-  const RawOp op = {.collective = Collective::kAllReduce,
-                    .send = send,
-                    .recv = recv,
-                    .count = elems,
-                    .dtype = tensors_[0].tensor->dtype,
-                    .op = options_.op,
-                    .rank = options_.context.rank,
-                    .world_size = options_.context.world_size,
-                    .count_nonfinite = options_.context.count_nonfinite};
-  return std::make_unique<RawOperation>(op, options_.slice_elems, options_.algorithm,
-                                        options_.schedule);
+  return RawOp{.collective = Collective::kAllReduce,
+               .send = send,
+               .recv = recv,
+               .count = elems,
+               .dtype = tensors_[0].tensor->dtype,
+               .op = options_.op,
+               .rank = options_.context.rank,
+               .world_size = options_.context.world_size,
+               .count_nonfinite = options_.context.count_nonfinite};
 }
 
-int64_t TensorOperation::slices() const {
-  return raw_ ? raw_->slices() : static_cast<int64_t>(slices_.size());
-}
+int64_t TensorOperation::slices() const { return static_cast<int64_t>(slices_.size()); }
 
 TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   TensorState& tensor = *submitted.tensor;
   TensorPart part = {.grad = {submitted.send, tensor.elems, tensor.dtype},
                      .out = {submitted.recv, tensor.elems, tensor.dtype},
                      .tensor_id = tensor.id,
+                     .dither_step = submitted.dither_step,
                      .codec = tensor.codec.payload.get(),
                      .method = tensor.codec.carrier.get(),
                      .has_residual = tensor.residual.allocated()};
@@ -153,8 +164,13 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
 }
 
 StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
-  if (raw_) return raw_->MakeSlice(index);
   const std::vector<Piece>& slice = slices_[index];
+  if (flat_) {
+    int64_t elems = 0;
+    for (const Piece& piece : slice) elems += piece.elems;
+    return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(
+        *flat_, std::exchange(flat_done_, flat_done_ + elems), elems, options_.schedule));
+  }
   if (options_.scheme == Scheme::kTwoShot) {
     return std::unique_ptr<SliceOp>(
         std::make_unique<TwoShotSlice>(parts_, options_.context, slice, options_.schedule));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,7 @@ struct SubmittedTensor {
   TensorState* tensor = nullptr;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
+  uint32_t dither_step = 0;
 };
 
 // No message of a slice is longer.
@@ -88,16 +90,17 @@ class TensorOperation final : public Operation {
   OpText MakeText() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
   void SettleResidual(TensorState* tensor);
-  // The group as one array of the callers' memory, if it is one and nothing but the plain sum is
-  // wanted.
-  std::unique_ptr<RawOperation> AsRaw() const;
+  std::optional<RawOp> AsFlat() const;
 
   const std::vector<SubmittedTensor> tensors_;
   const Options options_;
   const OpText text_;
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;
-  std::unique_ptr<RawOperation> raw_;  // not null: the slices are its slices
+  // The group as one array of the callers' memory, if it is one and nothing but the plain sum is
+  // wanted. It is cut as any group is: on other ranks the tensors may lie apart.
+  std::optional<RawOp> flat_;
+  int64_t flat_done_ = 0;  // elements of the slices made so far
 };
 
 }  // namespace gradwire

@@ -77,7 +77,9 @@ std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row,
 Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                                   const StepContext& step) {
   Operations operations;
-  for (const std::vector<SubmittedTensor>& group : SplitGroup(tensors)) {
+  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors)) {
+    for (SubmittedTensor& submitted : group)
+      submitted.dither_step = static_cast<uint32_t>(step.number);
     const Scheme scheme = SchemeOf(*group[0].tensor);
     const bool encoded = scheme == Scheme::kTwoShot;
     const AlgorithmRow& row =
@@ -92,7 +94,6 @@ Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, Redu
                     .in_scale = 1.0f / step.loss_scale,
                     .out_scale = step.loss_scale * average,
                     .seed = options_.seed,
-                    .step = static_cast<uint32_t>(step.number),
                     .clock = &SteadyClock(),
                     .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
         .slice_elems = options_.slice_elems,

@@ -384,7 +384,7 @@ void EventDriver::OnSent(SendToken token) {
 
 void EventDriver::OnPeerLost(int peer, const Status& cause) {
   peers_[peer].lost = true;
-  if (!lost_) lost_ = std::pair(peer, cause);
+  lost_.emplace_back(peer, cause);
 }
 
 bool EventDriver::ComputeOnce() {
@@ -431,8 +431,8 @@ std::optional<ProtocolError> EventDriver::TakeProtocolError() {
   return std::exchange(error_, std::nullopt);
 }
 
-std::optional<std::pair<int, Status>> EventDriver::TakeLostPeer() {
-  return std::exchange(lost_, std::nullopt);
+std::vector<std::pair<int, Status>> EventDriver::TakeLostPeers() {
+  return std::exchange(lost_, {});
 }
 
 int EventDriver::AwaitedPeer() const {

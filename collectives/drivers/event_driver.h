@@ -90,7 +90,7 @@ class EventDriver : public Sink {
   std::optional<FinishedRun> TakeFinished();
   // The first rule broken since the last call.
   std::optional<ProtocolError> TakeProtocolError();
-  std::optional<std::pair<int, Status>> TakeLostPeer();
+  std::vector<std::pair<int, Status>> TakeLostPeers();
 
   // Ends all runs with `status` and drops what was copied aside for this turn and what still comes
   // for it. Sources of sends not yet complete must stay alive until Quiet().
@@ -197,7 +197,7 @@ class EventDriver : public Sink {
   std::deque<Kept> kept_;
   std::deque<FinishedRun> finished_;
   std::optional<ProtocolError> error_;
-  std::optional<std::pair<int, Status>> lost_;
+  std::vector<std::pair<int, Status>> lost_;
   std::vector<Command> commands_;
   DriverCounters counters_;
   std::vector<SentMessage>* record_ = nullptr;

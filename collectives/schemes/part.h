@@ -17,11 +17,12 @@ namespace gradwire {
 // is done.
 struct TensorPart {
   ConstView grad;
-  View out;                             // type of grad; may be the same memory
-  ConstView e_in;                       // float32 residual or empty
-  View e_out;                           // float32 or empty; disjoint from e_in or exactly the same
-  uint64_t tensor_id = 0;               // 64-bit hash of the name
-  const PayloadCodec* codec = nullptr;  // of two_shot
+  View out;                // type of grad; may be the same memory
+  ConstView e_in;          // float32 residual or empty
+  View e_out;              // float32 or empty; disjoint from e_in or exactly the same
+  uint64_t tensor_id = 0;  // 64-bit hash of the name
+  uint32_t dither_step = 0;
+  const PayloadCodec* codec = nullptr;    // of two_shot
   const CarrierMethod* method = nullptr;  // of linear
   bool has_residual = false;              // on any rank, so also where e_in is empty
 };
@@ -30,7 +31,7 @@ struct TensorPart {
 struct PartContext {
   int rank = 0, world_size = 1;
   float in_scale = 1.0f, out_scale = 1.0f;  // in: power of two; out: applied once at the end
-  uint32_t seed = 0, step = 0;              // for dithers
+  uint32_t seed = 0;                        // for dithers
   const Clock* clock = nullptr;             // times encoding and decoding
   bool count_nonfinite = false;             // look at results for the non-finite policy
 };

@@ -110,7 +110,11 @@ class HostShell : public HostWires {
       case ReadOutcome::Kind::kData: return host_.OnBytes(conn, got.data, options_.clock->NowNs());
       case ReadOutcome::Kind::kNothingYet: return;
       case ReadOutcome::Kind::kClosed:
-      case ReadOutcome::Kind::kFailed: socket.closing = true; return host_.OnClosed(conn);
+      case ReadOutcome::Kind::kFailed:
+        // Who dies after its last word is lost by the communicator, which takes the socket over.
+        if (host_.done()) return;
+        socket.closing = true;
+        return host_.OnClosed(conn);
     }
   }
 

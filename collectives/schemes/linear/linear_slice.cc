@@ -97,7 +97,7 @@ StepView LinearSlice::ViewOf(const PieceState& state) {
   view.dither = {.seed = context_.seed,
                  .purpose = DitherPurpose::kWorker,
                  .tensor = part.tensor_id,
-                 .step = context_.step,
+                 .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first};
   if (workspace_.size() > state.workspace_offset) {

@@ -153,8 +153,10 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
       break;
     case StepKind::kCopy:
       if (RoleOf(step.dst) == BufferRole::kOutput) {  // one rank: the output is the input
+        const View out = part.out.Sub(piece.first, piece.elems);
         ScaleInto(part.grad.Sub(piece.first, piece.elems), context_.in_scale * context_.out_scale,
-                  part.out.Sub(piece.first, piece.elems));
+                  out);
+        if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(out);
       } else {
         LoadContribution(part.grad.Sub(piece.first, piece.elems), context_.in_scale,
                          SubOrEmpty(part.e_in, piece), Row(piece));
@@ -187,7 +189,7 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
       .dither = {.seed = context_.seed,
                  .purpose = DitherPurpose::kWorker,
                  .tensor = part.tensor_id,
-                 .step = context_.step,
+                 .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first},
   });
@@ -220,7 +222,7 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
       .dither = {.seed = context_.seed,
                  .purpose = DitherPurpose::kOwner,
                  .tensor = part.tensor_id,
-                 .step = context_.step,
+                 .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first},
   }));
