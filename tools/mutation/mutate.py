@@ -46,13 +46,19 @@ def run_tests(tree, output_base, tests, timeout):
                           stderr=subprocess.STDOUT, text=True, check=False)
 
 
+def misplaced(tree, mutations):
+    """A sentence for each mutation whose text is not in its file exactly once."""
+    for m in mutations:
+        path = tree / m["file"]
+        times = path.read_text().count(m["find"]) if path.exists() else 0
+        if times != 1:
+            yield f"{m['name']}: the text occurs {times} times in {m['file']}"
+
+
 def mutate(tree, mutation):
     """Returns the file's own text, to be put back."""
     path = tree / mutation["file"]
     text = path.read_text()
-    if text.count(mutation["find"]) != 1:
-        raise SystemExit(f"mutate: {mutation['name']}: the text occurs {text.count(mutation['find'])} times in "
-                         f"{mutation['file']}; update tools/mutation/mutations.json")
     path.write_text(text.replace(mutation["find"], mutation["replace"]))
     return text
 
@@ -60,9 +66,18 @@ def mutate(tree, mutation):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="run the mutation of this name alone")
+    parser.add_argument("--check", action="store_true", help="only see whether all lines are where they are said to be")
     parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
     args = parser.parse_args()
     mutations = load(pathlib.Path(__file__).with_name("mutations.json"))
+    problems = list(misplaced(ROOT, mutations))
+    for problem in problems:
+        print(f"mutate: {problem}; update tools/mutation/mutations.json", file=sys.stderr)
+    if problems:
+        return 1
+    if args.check:
+        print(f"mutations: {len(mutations)} lines, all in place")
+        return 0
     chosen = [m for m in mutations if args.only in (None, m["name"])]
     if not chosen:
         raise SystemExit(f"mutate: no mutation is called {args.only}")
