@@ -62,6 +62,8 @@ void EventDriver::Start(const RunSpec& spec) {
   run.sends.assign(steps, SendState{});
   active_.push_back(slot);
   TakeCommands(slot);
+  // Before anything else: the peers wait for it.
+  PumpSends();
   Replay(run);
   Collect(slot);
 }
