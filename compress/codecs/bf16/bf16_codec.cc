@@ -22,7 +22,7 @@ StatusOr<Codec> Make(const SpecText& spec) {
 
 CodecRow Bf16Row() {
   return {.name = "bf16",
-          .doc = "round to nearest bfloat16, relative error 2^-9, 16 bits per element",
+          .doc = "round to nearest bfloat16, relative error at most 2^-8, 16 bits per element",
           .keys = {},
           .conformance_specs = {"bf16", "bf16(feedback=on)"},
           .make = Make};

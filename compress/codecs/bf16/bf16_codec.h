@@ -6,8 +6,8 @@
 
 namespace gradwire {
 
-// Contractive (all but subnormal values keep a relative error of 2^-9), so feedback=on is sound. A
-// finite element that would round to infinity counts as non-finite.
+// Contractive (all but subnormal values keep a relative error of at most 2^-8), so feedback=on is
+// sound. A finite element that would round to infinity counts as non-finite.
 CodecRow Bf16Row();
 
 }  // namespace gradwire

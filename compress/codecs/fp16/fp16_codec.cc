@@ -25,7 +25,8 @@ StatusOr<Codec> Make(const SpecText& spec) {
 CodecRow Fp16Row() {
   return {.name = "fp16",
           .doc =
-              "round to nearest float16, relative error 2^-12 between 2^-14 and 65504, 16 bits per "
+              "round to nearest float16, relative error at most 2^-11 between 2^-14 and 65504, 16 "
+              "bits per "
               "element",
           .keys = {},
           .conformance_specs = {"fp16"},
