@@ -147,7 +147,8 @@ GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
 /* Finalizes if that was not done, and frees everything. Bounded by abort_timeout_ms, also when
- * peers are dead. NULL: no effect. */
+ * peers are dead. The handles of the communicator and of its tensors are invalid from then on and
+ * must not be passed to any function; requests may still be freed. NULL: no effect. */
 GW_API gwResult_t gwCommDestroy(gwComm_t comm);
 
 /* Ends everything that is under way with gwAborted, here and (as gwPeerLost) at the peers. Any
@@ -202,12 +203,14 @@ typedef struct {
 /* Registers a gradient: its name is its identity and owns the residual. Local and cheap; all ranks
  * must register the same tensors before the end of the first step that uses them. `shape`: ndim
  * lengths, copied. `datatype`: float16, bfloat16 or float32. gwInvalidArgument: a name twice, a
- * negative or overflowing shape, an unknown spec (the error suggests the nearest spelling). Freed
- * by gwTensorDeregister or with the communicator. */
+ * negative or overflowing shape, an unknown spec (the error suggests the nearest spelling). The
+ * handle is valid until gwCommDestroy; after gwTensorDeregister every use of it is refused. */
 GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_t* shape, int ndim,
                                    gwDataType_t datatype, const gwTensorConfig_t* config,
                                    gwTensor_t* tensor);
-/* Not while an operation of the tensor is under way (gwInvalidUsage). The residual is lost. */
+/* Not while an operation of the tensor is under way (gwInvalidUsage). The residual is lost.
+ * From then on the handle is good for nothing: its functions return gwInvalidUsage, this one too.
+ * The name may be registered again and gets another handle. */
 GW_API gwResult_t gwTensorDeregister(gwTensor_t tensor);
 /* Another codec from the next operation on; same on all ranks. The residual stays: an exact codec
  * or one without feedback sends it along once. gwInvalidUsage inside a step in which the tensor was

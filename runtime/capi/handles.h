@@ -15,7 +15,8 @@
 // Opaque to callers, so outside the namespace.
 struct gwTensor {
   gwComm_t owner = nullptr;
-  gradwire::TensorState* state = nullptr;
+  gradwire::TensorState* state =
+      nullptr;  // null once deregistered; the handle stays with its owner
 };
 
 struct gwComm {

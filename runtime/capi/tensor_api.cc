@@ -25,6 +25,12 @@ struct GroupCall {
   gwStream_t stream;
 };
 
+Status CheckRegistered(const gwTensor& tensor) {
+  if (tensor.state != nullptr) return Status();
+  return Status(gwInvalidUsage, "the tensor was deregistered",
+                "Use the handle of a new gwTensorRegister");
+}
+
 Status CheckTensorBuffers(const TensorState& state, const void* send, const void* recv) {
   const auto bad = [&](const void* p) {
     return p == nullptr || reinterpret_cast<uintptr_t>(p) % SizeOf(state.dtype) != 0;
@@ -66,6 +72,7 @@ Status CheckGroup(const GroupCall& call) {
       return Status(gwInvalidArgument, "the tensors belong to different communicators",
                     "Submit one group for each communicator");
     }
+    GW_RETURN_IF_ERROR(CheckRegistered(tensor));
     GW_RETURN_IF_ERROR(CheckTensorBuffers(*tensor.state, call.send[i], call.recv[i]));
     group.push_back(
         {&tensor, call.send[i], call.recv[i], tensor.state->elems * SizeOf(tensor.state->dtype)});
@@ -162,8 +169,10 @@ GW_DEFINE(gwResult_t, gwTensorDeregister, (gwTensor_t tensor)) {
   gwComm_t comm = tensor->owner;
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
+  if (Status s = CheckRegistered(*tensor); !s.ok()) return Report(comm, std::move(s));
   if (Status s = comm->comm->Deregister(tensor->state); !s.ok()) return Report(comm, std::move(s));
-  std::erase_if(comm->tensors, [&](const auto& owned) { return owned.get() == tensor; });
+  tensor->state =
+      nullptr;  // the handle itself is kept, so that a later use is told and not a crash
   return gwSuccess;
 }
 
@@ -171,6 +180,7 @@ GW_DEFINE(gwResult_t, gwTensorSetSpec, (gwTensor_t tensor, const char* spec)) {
   if (tensor == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the tensor is null"));
   CallGuard guard(tensor->owner);
   if (!guard.ok()) return guard.Refuse();
+  if (Status s = CheckRegistered(*tensor); !s.ok()) return Report(tensor->owner, std::move(s));
   if (spec == nullptr) {
     return Report(tensor->owner, Status(gwInvalidArgument, "the spec is null", "Pass \"none\""));
   }

@@ -93,6 +93,33 @@ gwResult_t Submit(Scene& s, const void* send, void* recv, gwRedOp_t op = gwSum) 
   return gwAllReduceTensor(s.tensor, send, recv, op, nullptr, &s.new_request);
 }
 
+// A handle whose tensor is there no more.
+gwTensor_t Deregistered(Scene& s) {
+  const int64_t shape[] = {kSceneElems};
+  gwTensor_t gone = nullptr;
+  EXPECT_EQ(gwTensorRegister(s.comm, "gone", shape, 1, gwFloat32, nullptr, &gone), gwSuccess);
+  EXPECT_EQ(gwTensorDeregister(gone), gwSuccess);
+  return gone;
+}
+
+constexpr WrongCall kDeregistered[] = {
+    {"submit", gwInvalidUsage, "was deregistered",
+     [](Scene& s) {
+       return gwAllReduceTensor(Deregistered(s), s.send, s.recv, gwSum, nullptr, &s.new_request);
+     }},
+    {"submit in a group", gwInvalidUsage, "was deregistered",
+     [](Scene& s) {
+       const gwTensor_t tensors[] = {s.tensor, Deregistered(s)};
+       const void* const send[] = {s.send, s.send};
+       void* const recv[] = {s.recv, s.recv + kSceneElems};
+       return gwAllReduceTensors(2, tensors, send, recv, gwSum, nullptr, &s.new_request);
+     }},
+    {"spec", gwInvalidUsage, "was deregistered",
+     [](Scene& s) { return gwTensorSetSpec(Deregistered(s), "bf16"); }},
+    {"deregister again", gwInvalidUsage, "was deregistered",
+     [](Scene& s) { return gwTensorDeregister(Deregistered(s)); }},
+};
+
 struct Two {
   gwTensor_t tensors[2];
   const void* send[2];
@@ -216,6 +243,7 @@ constexpr WrongCall kSteps[] = {
 };
 
 TEST(CapiWrongTensors, RegistrationIsRefusedWithoutEffect) { CheckWrongCalls(kRegistrations); }
+TEST(CapiWrongTensors, DeregisteredHandlesAreRefused) { CheckWrongCalls(kDeregistered); }
 TEST(CapiWrongTensors, SubmitIsRefusedWithoutEffect) { CheckWrongCalls(kSubmits); }
 TEST(CapiWrongTensors, StepsAndStateAreRefusedWithoutEffect) { CheckWrongCalls(kSteps); }
 
