@@ -34,6 +34,7 @@ class Operation {
 
   // Called once by the engine, before anything of the operation is admitted and after the turn
   // before it has ended: state that the vote may flip is looked at here, not at submission.
+  // What it finds may be part of what the ranks must agree on: it may change `signature`.
   virtual Status Prepare() { return Status(); }
   // Valid after Prepare; at least 1.
   virtual int64_t slices() const = 0;

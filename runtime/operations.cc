@@ -101,6 +101,22 @@ OpText TensorOperation::MakeText() const {
           {"algorithm", options_.algorithm->name}};
 }
 
+// An exact sum sends residuals along, in carriers of their own type: a rank without one (it loaded
+// another state) must not take them for gradients. Payloads of two_shot are the same either way.
+OpText TensorOperation::Text() const {
+  OpText text = text_;
+  if (options_.scheme == Scheme::kLinear) {
+    text.emplace_back("residual", has_residual_.value_or(HasResidual()) ? "kept" : "none");
+  }
+  return text;
+}
+
+bool TensorOperation::HasResidual() const {
+  return std::any_of(tensors_.begin(), tensors_.end(), [](const SubmittedTensor& submitted) {
+    return submitted.tensor->residual.allocated();
+  });
+}
+
 Status TensorOperation::Prepare() {
   for (const SubmittedTensor& submitted : tensors_) {
     TensorState& tensor = *submitted.tensor;
@@ -110,9 +126,12 @@ Status TensorOperation::Prepare() {
     parts_.push_back(PartOf(submitted));
   }
   // One carrier for the group: its type must not differ between the tensors.
-  const bool residual = std::any_of(parts_.begin(), parts_.end(),
-                                    [](const TensorPart& part) { return part.has_residual; });
-  for (TensorPart& part : parts_) part.has_residual = residual;
+  has_residual_ = HasResidual();
+  for (TensorPart& part : parts_) part.has_residual = *has_residual_;
+  // Not known at submission: the vote on the step before may have flushed it.
+  if (options_.scheme == Scheme::kLinear && *has_residual_) {
+    signature = Hasher().Add(signature).Add(*has_residual_).digest();
+  }
   flat_ = AsFlat();
   slices_ = CutIntoSlices(parts_, options_.slice_elems);
   if (slices_.empty())

@@ -79,7 +79,8 @@ class TensorOperation final : public Operation {
   };
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
 
-  OpText Text() const override { return text_; }
+  OpText Text() const override;
+  uint64_t Signature() const override { return HashOpText(text_); }
   Status Prepare() override;
   int64_t slices() const override;
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
@@ -88,13 +89,15 @@ class TensorOperation final : public Operation {
 
  private:
   OpText MakeText() const;
+  bool HasResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
   void SettleResidual(TensorState* tensor);
   std::optional<RawOp> AsFlat() const;
 
   const std::vector<SubmittedTensor> tensors_;
   const Options options_;
-  const OpText text_;
+  const OpText text_;                 // but for the residual
+  std::optional<bool> has_residual_;  // from Prepare on
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;
   // The group as one array of the callers' memory, if it is one and nothing but the plain sum is

@@ -201,6 +201,26 @@ TEST_P(OddRank, OfAStepIsToldToAll) {
   });
 }
 
+// One rank loads a state from before the residuals were sent on; the others keep none.
+TEST_P(OddRank, ThatLoadsAnotherStateIsToldToAll) {
+  RunRanks(kRanks, "slice_elems=256", [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, {{"kept", "qsgd(bits=4,feedback=on)", 999}});
+    ASSERT_EQ(trainer.Step(1).outcome, gwStepCommitted);
+    const std::string with_residual = SavedState(comm);
+    ASSERT_EQ(gwTensorSetSpec(trainer.handles()[0], "none"), gwSuccess);
+    ASSERT_EQ(trainer.Step(2).outcome, gwStepCommitted);
+    const std::string without = SavedState(comm);
+    const std::string& loaded = rank == GetParam() ? with_residual : without;
+    ASSERT_EQ(gwStateLoad(comm, loaded.data(), loaded.size()), gwSuccess);
+    const Stopwatch watch;
+    EXPECT_EQ(trainer.Step(3).outcome, gwStepAborted);
+    EXPECT_LT(watch.elapsed(), kBound);
+    ExpectNamed(gwGetLastError(comm), "residual", "none", "kept");
+    ASSERT_EQ(gwStateLoad(comm, without.data(), without.size()), gwSuccess);
+    EXPECT_EQ(trainer.Step(3).outcome, gwStepCommitted) << gwGetLastError(comm);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, OddRank, testing::Range(0, kRanks));
 
 struct SettingDisagreement {

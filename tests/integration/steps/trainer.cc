@@ -96,7 +96,11 @@ StepResult Trainer::Step(uint64_t step) {
   StepResult result = {.out = Empty(tensors_)};
   const std::vector<std::vector<float>> grads = Gradients(step);
   result.code = gwStepBegin(comm_, step);
-  if (result.code == gwSuccess && loss_scale != 1.0f)
+  if (result.code != gwSuccess) {  // the others' disagreement may be known before this rank begins
+    result.text = gwGetLastError(comm_);
+    return result;
+  }
+  if (loss_scale != 1.0f)
     result.code = gwStepSetLossScale(comm_, loss_scale);
   if (result.code == gwSuccess) result.code = SubmitAndWait(grads, &result.out);
   const gwResult_t ended = gwStepEnd(comm_, wait_for_outcome ? &result.outcome : nullptr);
