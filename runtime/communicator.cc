@@ -116,8 +116,8 @@ Status Communicator::Run(RawOp op) {
   engine_->SubmitAndHelp(operation);
   {
     std::lock_guard lock(mu_);
-    totals_.last_algorithm = algorithm.name;
-    totals_.encodes_per_elem = 0;
+    totals_.last_algorithm = &algorithm;
+    totals_.last_root = op.root;
     totals_.raw_bytes += bytes;
   }
   if (!operation->status.ok()) FollowTurn(operation->turn);
@@ -233,8 +233,8 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
   operation->turn = user_turn_;
   operation->in_step = step_open_;
   std::lock_guard lock(mu_);
-  totals_.last_algorithm = algorithm.name;
-  totals_.encodes_per_elem = encoded ? 2 : 0;
+  totals_.last_algorithm = &algorithm;
+  totals_.last_root = 0;
   totals_.raw_bytes += bytes;
   return operation;
 }
@@ -490,6 +490,9 @@ std::string Communicator::StatsJson() {
   const int64_t control_bytes = parts_.control->sent_bytes();
   std::lock_guard lock(mu_);
   const Totals& t = totals_;
+  const std::string algorithm = t.last_algorithm == nullptr ? "" : t.last_algorithm->name;
+  const int encodes =
+      t.last_algorithm == nullptr ? 0 : schedules_.EncodesPerElem(*t.last_algorithm, t.last_root);
   return fmt::format(
       "{{\"rank\": {}, \"world_size\": {}, \"transport\": {}, \"algorithm\": {}, "
       "\"encodes_per_elem\": {}, "
@@ -500,8 +503,8 @@ std::string Communicator::StatsJson() {
       "\"encode_ns\": {}, "
       "\"decode_ns\": {}, \"operation_ns\": {}, \"relerr\": {}, \"commits\": {}, \"skips\": {}, "
       "\"aborts\": {}}}",
-      parts_.rank, parts_.world_size, JsonText(parts_.agreed.transport), JsonText(t.last_algorithm),
-      t.encodes_per_elem, parts_.agreed.slice_elems, t.operations, t.raw_bytes, t.payload_bytes,
+      parts_.rank, parts_.world_size, JsonText(parts_.agreed.transport), JsonText(algorithm),
+      encodes, parts_.agreed.slice_elems, t.operations, t.raw_bytes, t.payload_bytes,
       counters.sent_bytes, counters.sent_frames, counters.framing_bytes, control_bytes,
       counters.received_bytes, counters.staged_bytes, counters.stale_frames, t.encode_ns,
       t.decode_ns, t.op_ns, t.sum_p2 > 0 ? std::sqrt(t.sum_err2 / t.sum_p2) : 0.0, t.commits,

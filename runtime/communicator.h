@@ -147,8 +147,8 @@ class Communicator final : private EngineListener {
             op_ns = 0;
     int64_t commits = 0, skips = 0, aborts = 0;
     double sum_p2 = 0, sum_err2 = 0;
-    std::string last_algorithm;
-    int encodes_per_elem = 0;
+    const AlgorithmRow* last_algorithm = nullptr;
+    int last_root = 0;
   } totals_;
   std::vector<SentMessage> record_;
   std::unique_ptr<Engine> engine_;  // last: its thread uses everything above

@@ -4,8 +4,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "collectives/cost/cost.h"
 #include "collectives/executor.h"
 #include "collectives/schedule.h"
 
@@ -17,16 +20,40 @@ class ScheduleCache {
   ScheduleCache(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
 
   const PreparedSchedule* Get(const AlgorithmRow& algorithm, int root) {
-    std::unique_ptr<PreparedSchedule>& entry = schedules_[{&algorithm, root}];
-    if (!entry) {
-      entry = std::make_unique<PreparedSchedule>(algorithm.make(rank_, world_size_, root));
+    std::unique_ptr<PreparedSchedule>& prepared = schedules_[{&algorithm, root}].prepared;
+    if (!prepared) {
+      prepared = std::make_unique<PreparedSchedule>(algorithm.make(rank_, world_size_, root));
     }
-    return entry.get();
+    return prepared.get();
+  }
+
+  // The most encodes that a contribution passes on its way to an output. The first call for an
+  // algorithm makes the schedules of all ranks and runs them symbolically.
+  int EncodesPerElem(const AlgorithmRow& algorithm, int root) {
+    std::optional<int>& encodes = schedules_[{&algorithm, root}].encodes;
+    if (!encodes) encodes = CountEncodes(algorithm, root);
+    return *encodes;
   }
 
  private:
+  struct Entry {
+    std::unique_ptr<PreparedSchedule> prepared;
+    std::optional<int> encodes;
+  };
+
+  // Registered schedules pass the symbolic run: the conformance suite sees to that.
+  int CountEncodes(const AlgorithmRow& algorithm, int root) const {
+    if (!algorithm.encoded) return 0;  // saves the run where there is nothing to count
+    std::vector<Schedule> all;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      all.push_back(algorithm.make(rank, world_size_, root));
+    }
+    const StatusOr<int> encodes = gradwire::EncodesPerElem(all);
+    return encodes.ok() ? *encodes : -1;
+  }
+
   const int rank_, world_size_;
-  std::map<std::pair<const AlgorithmRow*, int>, std::unique_ptr<PreparedSchedule>> schedules_;
+  std::map<std::pair<const AlgorithmRow*, int>, Entry> schedules_;
 };
 
 }  // namespace gradwire
