@@ -9,6 +9,8 @@
 
 #include "base/log.h"
 #include "runtime/json_text.h"
+#include "runtime/tensor_list.h"
+#include "transports/control/message.h"
 
 namespace gradwire {
 namespace {
@@ -312,8 +314,18 @@ Status Communicator::SetLossScale(float scale) {
   return Status();
 }
 
-TurnEnd Communicator::MakeTurnEnd(bool no_wait) const {
-  return {.turn = user_turn_, .step = step_, .table_digest = tensors_.Digest(), .no_wait = no_wait};
+TurnEnd Communicator::MakeTurnEnd(bool no_wait) {
+  const uint64_t digest = tensors_.Digest();
+  if (!table_text_ || digest != table_digest_) {
+    table_text_ = std::make_shared<const std::string>(
+        EncodeTensorList(tensors_.List(), kMaxControlBodyBytes));
+    table_digest_ = digest;
+  }
+  return {.turn = user_turn_,
+          .step = step_,
+          .table_digest = digest,
+          .table = table_text_,
+          .no_wait = no_wait};
 }
 
 void Communicator::LeaveStep() {

@@ -117,7 +117,7 @@ class Communicator final : private EngineListener {
   Status WaitForTurn(uint16_t turn);
   void FollowTurn(uint16_t failed);
   std::optional<TurnResult> ResultOf(uint16_t turn);
-  TurnEnd MakeTurnEnd(bool no_wait) const;
+  TurnEnd MakeTurnEnd(bool no_wait);
   void LeaveStep();
   void WriteRecord();
 
@@ -134,6 +134,8 @@ class Communicator final : private EngineListener {
   uint64_t step_ = 0;
   float loss_scale_ = 1.0f;
   bool finalized_ = false;
+  std::shared_ptr<const std::string> table_text_;  // of the tensors with the digest
+  uint64_t table_digest_ = 0;
 
   // Written by the engine.
   std::atomic<uint16_t> engine_turn_{0};

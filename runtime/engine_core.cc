@@ -30,6 +30,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                           .epoch = options.epoch,
                           .window = options.window,
                           .max_message_bytes = options.slice_bytes}),
+      tables_(options.world_size),
       votes_(options.world_size),
       heard_submitted_(options.world_size),
       left_(options.world_size),
@@ -485,6 +486,13 @@ bool EngineCore::MaybeVote() {
   return true;
 }
 
+// Empty: as before. Not with a vote against, whose body tells of an operation.
+std::string EngineCore::TableToTell(const TurnEnd& end) {
+  if (end.table == nullptr || told_table_ == end.table_digest) return {};
+  told_table_ = end.table_digest;
+  return *end.table;
+}
+
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
   voted_ = true;
   NoteStatus(RecordKind::kVote, revoked_.value_or(Status()), revoked_op_,
@@ -497,9 +505,10 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                                                  .ok = static_cast<uint8_t>(ok),
                                                  .nonfinite = static_cast<uint8_t>(nonfinite_),
                                                  .no_wait = static_cast<uint8_t>(end.no_wait)},
-                            .body = ok ? std::string() : TextOf(revoked_op_)};
+                            .body = ok ? TableToTell(end) : TextOf(revoked_op_)};
   if (options_.rank == 0) return OnVote(0, message);
-  // Texts of operations are bounded (see operations.cc), so nothing refuses this.
+  // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
+  // this.
   (void)control_->SendTo(0, std::move(message));
 }
 
@@ -578,9 +587,11 @@ void EngineCore::CheckMine() {
 
 void EngineCore::OnVote(int from, const ControlMessage& message) {
   const VoteFields& fields = *message.get<VoteFields>();
-  votes_[from] = Vote{fields, message.body};
+  const bool in_favour = fields.ok != 0;
+  votes_[from] = Vote{fields, in_favour ? std::string() : message.body};
   last_vote_ns_ = clock_->NowNs();
-  if (fields.ok != 0) {
+  if (in_favour && !message.body.empty()) tables_[from] = message.body;
+  if (in_favour) {
     for (int r = 0; r < options_.world_size; ++r) {
       if (heard_submitted_[r]) CheckSubmitted(from, fields.submitted, r, *heard_submitted_[r]);
     }
@@ -594,7 +605,10 @@ void EngineCore::DecideIfComplete() {
       std::any_of(votes_.begin(), votes_.end(), [](const auto& v) { return !v.has_value(); }))
     return;
   std::vector<Vote> votes;
-  for (const auto& vote : votes_) votes.push_back(*vote);
+  for (int r = 0; r < options_.world_size; ++r) {
+    votes.push_back(*votes_[r]);
+    votes.back().table = &tables_[r];
+  }
   TurnResult result = DecideTurn(turn_, votes, revoked_.value_or(Status()), options_.nonfinite);
   ControlMessage message = {
       .turn = turn_,

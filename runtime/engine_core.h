@@ -43,6 +43,7 @@ struct TurnEnd {
   uint64_t step = 0;
   uint64_t digest = 0;
   uint64_t table_digest = 0;
+  std::shared_ptr<const std::string> table;  // EncodeTensorList; told where the digest is new
   bool no_wait = false;
 };
 
@@ -115,6 +116,7 @@ class EngineCore final : private ControlSink {
 
   bool MaybeVote();
   void SendVote(const TurnEnd& end, bool ok);
+  std::string TableToTell(const TurnEnd& end);
   void CheckMine();
   void CheckSubmitted(int voter, uint32_t submitted, int other, uint32_t others_submitted);
   void DecideIfComplete();
@@ -162,6 +164,8 @@ class EngineCore final : private ControlSink {
   Status last_reason_;  // why the turn before was aborted or skipped
   std::vector<ControlMessage>
       later_;  // of the next turn: their senders have heard this turn's result already
+  std::optional<uint64_t> told_table_;                    // digest of the table told last
+  std::vector<std::string> tables_;                       // rank 0: as told last
   std::vector<std::optional<Vote>> votes_;                // rank 0: of this turn
   std::vector<std::optional<uint32_t>> heard_submitted_;  // rank 0: from heartbeats, of this turn
   std::vector<bool> left_;                                // ranks that said BYE

@@ -116,6 +116,8 @@ void JobRank::EndStep(const StepContext& step, bool no_wait) {
   core_->EndTurn({.turn = step.turn,
                   .step = step.number,
                   .table_digest = tensors_.Digest(),
+                  .table = std::make_shared<const std::string>(
+                      EncodeTensorList(tensors_.List(), kMaxControlBodyBytes)),
                   .no_wait = no_wait});
 }
 

@@ -172,6 +172,15 @@ uint64_t TensorTable::Digest() const {
   return hasher.digest();
 }
 
+TensorList TensorTable::List() const {
+  TensorList list;
+  for (const auto& [name, tensor] : tensors_) {
+    list.emplace_back(name,
+                      fmt::format("[{}] {}", fmt::join(tensor->shape, ","), Name(tensor->dtype)));
+  }
+  return list;
+}
+
 std::vector<TensorState*> TensorTable::All() const {
   std::vector<TensorState*> all;
   for (const auto& entry : tensors_) all.push_back(entry.second.get());

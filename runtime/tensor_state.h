@@ -14,6 +14,7 @@
 #include "base/view.h"
 #include "base/workspace.h"
 #include "compress/registry.h"
+#include "runtime/tensor_list.h"
 
 namespace gradwire {
 
@@ -79,6 +80,7 @@ class TensorTable {
   // Equal on all ranks if the tables agree: names, shapes, types.
   uint64_t Digest() const;
   std::vector<TensorState*> All() const;
+  TensorList List() const;
 
   // What was staged becomes live, or is forgotten: the vote's outcome.
   void EndStep(uint64_t step, bool commit);

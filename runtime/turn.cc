@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
+
+#include "runtime/tensor_list.h"
 
 namespace gradwire {
 namespace {
@@ -61,16 +62,38 @@ Status CheckEqual(const std::vector<Vote>& votes, const char* field, const char*
   return status.detail().field.empty() ? Status() : status;
 }
 
+// The error has the first tensor that differs, its message more of them.
+Status CheckTables(const std::vector<Vote>& votes) {
+  constexpr const char* kField = "tensor table";
+  constexpr const char* kHint =
+      "Register the same tensors, with the same shapes and types, on all ranks";
+  Status digests = CheckEqual(votes, kField, kHint, [](const VoteFields& v) {
+    return fmt::format("digest {:016x}", v.table_digest);
+  });
+  if (digests.ok()) return digests;
+  std::vector<std::string> texts;
+  for (const Vote& vote : votes) texts.push_back(vote.table == nullptr ? "" : *vote.table);
+  TensorListDifference difference = CompareTensorLists(texts);
+  // Beyond what fits a vote.
+  if (difference.names.empty()) return digests;
+  constexpr size_t kNames = 8;
+  const size_t more = difference.names.size() - std::min(difference.names.size(), kNames);
+  difference.names.resize(difference.names.size() - more);
+  return Difference(Status(gwMismatch,
+                           fmt::format("the ranks have registered different tensors: {}{}",
+                                       fmt::join(difference.names, ", "),
+                                       more == 0 ? "" : fmt::format(" and {} more", more)),
+                           kHint),
+                    kField, difference.first);
+}
+
 Status FirstDisagreement(const std::vector<Vote>& votes) {
+  GW_RETURN_IF_ERROR(CheckTables(votes));
   GW_RETURN_IF_ERROR(CheckEqual(votes, "operations in step",
                                 "All ranks must submit the same operations in every step",
                                 [](const VoteFields& v) { return v.submitted; }));
   GW_RETURN_IF_ERROR(CheckEqual(votes, "step", "All ranks must pass the same number to gwStepBegin",
                                 [](const VoteFields& v) { return v.step; }));
-  GW_RETURN_IF_ERROR(CheckEqual(
-      votes, "registered tensors",
-      "All ranks must register the same tensors: compare the tensor lists of gwCommGetStats",
-      [](const VoteFields& v) { return fmt::format("{:016x}", v.table_digest); }));
   return CheckEqual(votes, "replicated state", "Replicas have diverged: restart from a checkpoint",
                     [](const VoteFields& v) { return fmt::format("{:016x}", v.digest); });
 }

@@ -31,8 +31,10 @@ struct TurnResult {
 // One vote as rank 0 keeps it.
 struct Vote {
   VoteFields fields;
-  std::string
-      op_text;  // of a vote against: this rank's text of the operation in doubt, may be empty
+  std::string op_text;  // of a vote against: the rank's text of the operation in doubt, or empty
+  // The rank's EncodeTensorList as told last; the keeper's, so that steps do not copy it. Null:
+  // never told.
+  const std::string* table = nullptr;
 };
 
 // What rank 0 decides from all votes, in rank order. `revoked` is the reason known to rank 0,

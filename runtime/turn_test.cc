@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/tensor_list.h"
+
 namespace gradwire {
 namespace {
 
@@ -63,7 +65,7 @@ TEST(DecideTurn, NumbersThatDifferAbort) {
   };
   const Case cases[] = {{"operations in step", [](VoteFields* v) { v->submitted = 4; }},
                         {"step", [](VoteFields* v) { v->step = 8; }},
-                        {"registered tensors", [](VoteFields* v) { v->table_digest = 1; }},
+                        {"tensor table", [](VoteFields* v) { v->table_digest = 1; }},
                         {"replicated state", [](VoteFields* v) { v->digest = 1; }}};
   for (const Case& c : cases) {
     std::vector<Vote> votes = Votes(4);
@@ -74,6 +76,22 @@ TEST(DecideTurn, NumbersThatDifferAbort) {
     EXPECT_EQ(result.reason.detail().field, c.field);
     EXPECT_NE(result.reason.detail().actual.find("(rank 3)"), std::string::npos);
   }
+}
+
+TEST(DecideTurn, TablesThatDifferAreNamedByTensor) {
+  const std::string table = EncodeTensorList({{"b", "[2] float"}, {"w", "[2,3] float"}}, 1000);
+  const std::string other = EncodeTensorList({{"w", "[3,2] float"}, {"x", "[] half"}}, 1000);
+  std::vector<Vote> votes = Votes(3);
+  for (Vote& vote : votes) vote.table = &table;
+  EXPECT_EQ(Decide(votes).outcome, StepOutcome::kCommit);
+  votes[1].table = &other;
+  votes[1].fields.table_digest = 1;
+  votes[1].fields.submitted = 2;  // a consequence
+  const ErrorDetail d = Decide(votes).reason.detail();
+  EXPECT_EQ(d.field, "tensor table");
+  EXPECT_EQ(d.expected, "tensor b [2] float (rank 0, 2)");
+  EXPECT_EQ(d.actual, "no tensor b (rank 1)");
+  EXPECT_NE(d.message.find("b, w, x"), std::string::npos) << d.message;
 }
 
 TEST(DecideTurn, NonFiniteFollowsThePolicy) {

@@ -80,7 +80,8 @@ struct RevokeFields {
   friend bool operator==(const RevokeFields&, const RevokeFields&) = default;
 };
 
-// Body: observations for the controller, opaque here.
+// Body, opaque here: of a vote against, the operation in doubt; of one in favour, the table of
+// tensors where it is not the one told last.
 struct VoteFields {
   uint64_t step = 0;
   uint64_t digest = 0;        // of replicated state

@@ -108,6 +108,22 @@ struct StepDisagreement {
   void (*step)(gwComm_t comm, Trainer* trainer, bool is_odd, StepResult* result);
 };
 
+void EndEmptyStep(gwComm_t comm, StepResult* result) {
+  EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
+  result->code = gwStepEnd(comm, &result->outcome);
+}
+
+// With one tensor more, which stays unused.
+void RegisterForAStep(gwComm_t comm, const std::vector<int64_t>& shape, gwDataType_t dtype,
+                      StepResult* result) {
+  gwTensor_t more = nullptr;
+  EXPECT_EQ(gwTensorRegister(comm, "more", shape.data(), static_cast<int>(shape.size()), dtype,
+                             nullptr, &more),
+            gwSuccess);
+  EndEmptyStep(comm, result);
+  EXPECT_EQ(gwTensorDeregister(more), gwSuccess);
+}
+
 constexpr StepDisagreement kInSteps[] = {
     {"spec", "bits=4", "bits=6",
      [](gwComm_t, Trainer* trainer, bool is_odd, StepResult* result) {
@@ -155,18 +171,24 @@ constexpr StepDisagreement kInSteps[] = {
        EXPECT_EQ(gwStepBegin(comm, is_odd ? 50 : 5), gwSuccess);
        result->code = gwStepEnd(comm, &result->outcome);
      }},
-    {"registered tensors", "", "",
+    {"tensor table", "no tensor more", "tensor more [3] float",
      [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
-       const int64_t shape[] = {3};
-       gwTensor_t more = nullptr;
-       if (is_odd) {
-         EXPECT_EQ(gwTensorRegister(comm, "more", shape, 1, gwFloat32, nullptr, &more), gwSuccess);
-       }
-       EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
-       result->code = gwStepEnd(comm, &result->outcome);
-       if (is_odd) {
-         EXPECT_EQ(gwTensorDeregister(more), gwSuccess);
-       }
+       if (!is_odd) return EndEmptyStep(comm, result);
+       RegisterForAStep(comm, {3}, gwFloat32, result);
+     }},
+    {"tensor table", "tensor more [3] float", "no tensor more",
+     [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
+       if (is_odd) return EndEmptyStep(comm, result);
+       RegisterForAStep(comm, {3}, gwFloat32, result);
+     }},
+    {"tensor table", "tensor more [2,3] float", "tensor more [3,2] float",
+     [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
+       const std::vector<int64_t> shape = {is_odd ? 3 : 2, is_odd ? 2 : 3};
+       RegisterForAStep(comm, shape, gwFloat32, result);
+     }},
+    {"tensor table", "tensor more [4] float", "tensor more [4] bfloat16",
+     [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
+       RegisterForAStep(comm, {4}, is_odd ? gwBfloat16 : gwFloat32, result);
      }},
     {"tensors", "exact", "cast",
      [](gwComm_t comm, Trainer* trainer, bool is_odd, StepResult* result) {

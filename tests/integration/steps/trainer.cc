@@ -100,8 +100,7 @@ StepResult Trainer::Step(uint64_t step) {
     result.text = gwGetLastError(comm_);
     return result;
   }
-  if (loss_scale != 1.0f)
-    result.code = gwStepSetLossScale(comm_, loss_scale);
+  if (loss_scale != 1.0f) result.code = gwStepSetLossScale(comm_, loss_scale);
   if (result.code == gwSuccess) result.code = SubmitAndWait(grads, &result.out);
   const gwResult_t ended = gwStepEnd(comm_, wait_for_outcome ? &result.outcome : nullptr);
   if (result.code == gwSuccess || ended != gwSuccess) result.code = ended;
