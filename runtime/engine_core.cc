@@ -15,6 +15,14 @@ constexpr int64_t kLeftNs = 1'000'000'000;
 // Finished operations kept for the case that a peer disagrees about one later.
 constexpr size_t kKeptOperations = 64;
 
+// `waiting` is empty where no run is under way.
+Status WithWaiting(const Status& status, const std::string& waiting) {
+  if (waiting.empty()) return status;
+  ErrorDetail detail = status.detail();
+  detail.message += fmt::format(" (in {})", waiting);
+  return Status(status.code(), std::move(detail));
+}
+
 }  // namespace
 
 EngineCore::EngineCore(const Options& options, Transport* transport, ControlChannel* control,
@@ -350,15 +358,13 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
 
 void EngineCore::Fatal(const Status& status) {
   if (!fatal_.ok()) return;
-  const std::string waiting = driver_.DescribeWaiting();
-  fatal_ = status;
+  fatal_ = WithWaiting(status, driver_.DescribeWaiting());
   NoteStatus(RecordKind::kError, status, kNoOpSeq, 0);
   driver_.CancelAll(status);
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
   quiet_deadline_ns_ =
       clock_->NowNs() + std::min<int64_t>(options_.abort_timeout_ns, 1'000'000'000);
-  if (!waiting.empty()) fatal_ = std::move(fatal_).WithOp(waiting);
 }
 
 // Nobody waited for the outcome, so the caller may have updated from a step that was aborted. The
@@ -383,6 +389,9 @@ bool EngineCore::DrainFatal() {
   const bool moved = transport_->Progress(&driver_) > 0;
   if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return moved;
   fatal_told_ = true;
+  // The operations name themselves; a call that comes later hears which one was under way.
+  Status told = fatal_;
+  if (!queue_.empty()) told = Locate(std::move(told), queue_.front().operation->op_seq);
   for (Progress& progress : queue_) {
     if (!progress.operation->done.load(std::memory_order_relaxed))
       CompleteOperation(*progress.operation, fatal_);
@@ -390,7 +399,7 @@ bool EngineCore::DrainFatal() {
   queue_.clear();
   ends_.clear();
   if (driver_.Quiet()) graveyard_.clear();
-  listener_->OnFatal(fatal_);
+  listener_->OnFatal(told);
   return true;
 }
 

@@ -108,8 +108,8 @@ gwResult_t RunPlain(gwComm_t comm, const PlainCall& call) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   StatusOr<RawOp> op = Check(call, *comm->comm);
-  if (!op.ok()) return Report(comm, Status(op.status()).WithOp(std::string(Name(call.collective))));
-  return Report(comm, comm->comm->Run(*op));
+  Status status = op.ok() ? comm->comm->Run(*op) : op.status();
+  return Report(comm, std::move(status).WithOp(std::string(Name(call.collective))));
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ GW_DEFINE(gwResult_t, gwCommInitEnv, (gwComm_t * comm, const gwConfig_t* config)
 GW_DEFINE(gwResult_t, gwCommFinalize, (gwComm_t comm)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  return Report(comm, comm->comm->Finalize());
+  return Report(comm, comm->comm->Finalize().WithOp("finalize"));
 }
 
 GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {

@@ -98,7 +98,7 @@ gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request) {
   }
   StatusOr<std::unique_ptr<Request>> made =
       comm->comm->Submit(submitted, static_cast<ReduceOp>(call.op));
-  if (!made.ok()) return Report(comm, made.status());
+  if (!made.ok()) return Report(comm, Status(made.status()).WithOp("all-reduce of tensors"));
   *request = new gwRequest{comm, comm->forks, std::move(*made)};
   return gwSuccess;
 }
@@ -231,7 +231,7 @@ GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
 GW_DEFINE(gwResult_t, gwStepBegin, (gwComm_t comm, uint64_t step)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  return Report(comm, comm->comm->BeginStep(step));
+  return Report(comm, comm->comm->BeginStep(step).WithOp("step begin"));
 }
 
 GW_DEFINE(gwResult_t, gwStepSetLossScale, (gwComm_t comm, float scale)) {
@@ -243,7 +243,7 @@ GW_DEFINE(gwResult_t, gwStepSetLossScale, (gwComm_t comm, float scale)) {
 GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  if (outcome == nullptr) return Report(comm, comm->comm->EndStepNoWait());
+  if (outcome == nullptr) return Report(comm, comm->comm->EndStepNoWait().WithOp("step end"));
   StatusOr<StepEnd> end = comm->comm->EndStep();
   if (!end.ok()) return Report(comm, Status(end.status()).WithOp("step end"));
   switch (end->outcome) {

@@ -26,6 +26,13 @@ bool NamesRank(const std::string& text, int rank) {
   return std::regex_search(text, std::regex(fmt::format(R"((rank|peer)s? (\d+, )*{}\b)", rank)));
 }
 
+// What every error of a running job says: "; peer 2; operation barrier".
+bool NamesCulpritAndCall(const Report& report, int culprit) {
+  return std::regex_search(
+      report.text,
+      std::regex(fmt::format(R"(; peer {}; operation {}\b( #\d+)?[;.])", culprit, report.call)));
+}
+
 struct Survivor {
   bool has_error = false, is_done = false, is_void = false;
   std::string last;
@@ -127,10 +134,13 @@ class Watch {
     const int64_t bound_ns = trial_.fault == Fault::kStop ? kStopBoundNs : kErrorBoundNs;
     if (took_ns > bound_ns)
       Complain(fmt::format("rank {} was told after {} ms", report.rank, took_ns / kMs));
-    if (NamesRank(report.text, trial_.victim)) {
+    const bool running = trial_.phase == Phase::kCollectives || trial_.phase == Phase::kSteps;
+    if (running ? NamesCulpritAndCall(report, trial_.victim)
+                : NamesRank(report.text, trial_.victim)) {
       ++result_.told;
     } else {
-      Complain(fmt::format("rank {} does not name rank {}", report.rank, trial_.victim));
+      Complain(fmt::format("rank {} does not name rank {}{}", report.rank, trial_.victim,
+                           running ? fmt::format(" and {}", report.call) : ""));
     }
   }
 

@@ -52,8 +52,10 @@ bool RankSide::AwaitGo() const {
   return read(go_fd, &byte, 1) == 1;
 }
 
-void RankSide::Tell(ReportKind kind, int code, const std::string& text) const {
+void RankSide::Tell(ReportKind kind, int code, const std::string& text,
+                    const std::string& call) const {
   Report report = {.rank = rank, .kind = kind, .code = code, .time_ns = NowNs()};
+  std::strncpy(report.call, call.c_str(), sizeof report.call - 1);
   std::strncpy(report.text, text.c_str(), sizeof report.text - 1);
   if (write(report_fd, &report, sizeof report) != static_cast<ssize_t>(sizeof report)) _exit(99);
 }

@@ -33,6 +33,7 @@ struct Report {
   ReportKind kind = ReportKind::kDone;
   int32_t code = 0;
   int64_t time_ns = 0;
+  char call[40] = {};   // kError: the operation that failed, as errors name it
   char text[900] = {};  // with the rest less than what a pipe takes at once
 };
 
@@ -48,7 +49,7 @@ class RankSide {
   bool ExchangeId(gwUniqueId* id);
   // Until the test says Go. False: the test is gone.
   bool AwaitGo() const;
-  void Tell(ReportKind kind, int code, const std::string& text) const;
+  void Tell(ReportKind kind, int code, const std::string& text, const std::string& call = "") const;
 };
 
 class RankProcesses {

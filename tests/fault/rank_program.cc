@@ -44,15 +44,21 @@ gwResult_t RankProgram::Collectives(int64_t round) {
   const size_t counts[] = {1, 50'000, 700};
   const size_t count = counts[round % 3];
   const int root = static_cast<int>(round % side_->world_size);
+  call_ = "all-reduce";
   gwResult_t result =
       gwAllReduce(data_.data(), out_.data(), count, gwFloat32, gwSum, comm_, nullptr);
-  if (result == gwSuccess)
-    result = gwBroadcast(out_.data(), out_.data(), count, gwFloat32, root, comm_, nullptr);
-  return result == gwSuccess ? gwBarrier(comm_, nullptr) : result;
+  if (result != gwSuccess) return result;
+  call_ = "broadcast";
+  result = gwBroadcast(out_.data(), out_.data(), count, gwFloat32, root, comm_, nullptr);
+  if (result != gwSuccess) return result;
+  call_ = "barrier";
+  return gwBarrier(comm_, nullptr);
 }
 
 gwResult_t RankProgram::Step(uint64_t step) {
+  call_ = "step begin";
   gwResult_t result = gwStepBegin(comm_, step);
+  if (result == gwSuccess) call_ = "all-reduce of tensors";
   for (size_t i = 0; i < tensors_.size() && result == gwSuccess; ++i) {
     gwRequest_t request = nullptr;
     result = gwAllReduceTensor(tensors_[i], data_.data(), out_.data(), gwAvg, nullptr, &request);
@@ -60,6 +66,7 @@ gwResult_t RankProgram::Step(uint64_t step) {
     if (gwRequestFree(request) != gwSuccess) side_->Tell(ReportKind::kFailed, 0, "free");
   }
   if (result != gwSuccess) return result;
+  call_ = "step end";
   gwStepOutcome_t outcome = gwStepAborted;
   return gwStepEnd(comm_, &outcome);
 }
@@ -73,6 +80,7 @@ gwResult_t RankProgram::WorkUntilError() {
   for (int64_t round = 1; round <= rounds; ++round) {
     if (const gwResult_t result = Work(round); result != gwSuccess) return result;
   }
+  call_ = "finalize";
   return gwCommFinalize(comm_);
 }
 
@@ -107,7 +115,7 @@ void RankProgram::Run() {
     });
   }
   if (result == gwSuccess) result = WorkUntilError();
-  if (result != gwSuccess) side_->Tell(ReportKind::kError, result, gwGetLastError(comm_));
+  if (result != gwSuccess) side_->Tell(ReportKind::kError, result, gwGetLastError(comm_), call_);
   if (aborter.joinable()) aborter.join();
   Leave();
   side_->Tell(ReportKind::kDone, 0, "");

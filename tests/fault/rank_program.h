@@ -29,6 +29,7 @@ class RankProgram {
   const Trial& trial_;
   RankSide* const side_;
   gwComm_t comm_ = nullptr;
+  std::string call_;  // the operation of the last call, as errors name it
   std::vector<gwTensor_t> tensors_;
   std::vector<float> data_ = std::vector<float>(50'000, 0.5f), out_ = data_;
 };
