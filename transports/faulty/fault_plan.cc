@@ -29,6 +29,7 @@ constexpr std::array kFields = {
     Field{.name = "late_sent", .probability = &FaultPlan::late_sent},
     Field{.name = "corrupt", .probability = &FaultPlan::corrupt},
     Field{.name = "corrupt_at", .count = &FaultPlan::corrupt_at, .least = -1},
+    Field{.name = "corrupt_sealed_at", .count = &FaultPlan::corrupt_sealed_at, .least = -1},
     Field{.name = "duplicate", .probability = &FaultPlan::duplicate},
     Field{.name = "lose", .probability = &FaultPlan::lose},
     Field{.name = "lose_at", .count = &FaultPlan::lose_at, .least = -1},

@@ -24,7 +24,11 @@ struct FaultPlan {
 
   double corrupt = 0;       // one bit of header or payload is flipped
   int64_t corrupt_at = -1;  // that of the n-th accepted fragment, from 0; -1: none
-  double duplicate = 0;     // the fragment is sent twice
+  // The n-th accepted fragment has bit 31 of its payload flipped and is sealed again, as if memory
+  // had failed before: no checksum tells. In what codecs send first that is the sign of a scale,
+  // which their decoders refuse. A payload of less than 4 bytes stays as it is.
+  int64_t corrupt_sealed_at = -1;
+  double duplicate = 0;  // the fragment is sent twice
   double lose =
       0;  // the peer counts as lost from here on: kLost, OnPeerLost, nothing comes from it
   int64_t lose_at = -1;  // instead of accepting the n-th fragment

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transports/frame/frame.h"
+
 namespace gradwire {
 namespace {
 
@@ -80,6 +82,7 @@ SendOutcome FaultyTransport::TrySend(int peer, const FrameHeader& header, ConstB
                .report = true,
                .due = poll_};
   if (accepted_fragments_ == plan_.corrupt_at || Happens(plan_.corrupt)) Corrupt(&out);
+  if (accepted_fragments_ == plan_.corrupt_sealed_at) CorruptSealed(&out);
   Outgoing again;
   const bool twice = Happens(plan_.duplicate);
   if (twice) {
@@ -154,6 +157,16 @@ void FaultyTransport::Corrupt(Outgoing* out) {
   out->copy.assign(out->fragment.data, out->fragment.data + out->fragment.size);
   out->copy[(bit - kHeaderBits) / 8] ^= flip;
   out->fragment = {out->copy.data(), out->fragment.size};
+}
+
+// Bit 31 of a little-endian payload.
+void FaultyTransport::CorruptSealed(Outgoing* out) {
+  constexpr int64_t kSignByte = 3;
+  if (out->fragment.size <= kSignByte) return;
+  out->copy.assign(out->fragment.data, out->fragment.data + out->fragment.size);
+  out->copy[kSignByte] ^= std::byte{0x80};
+  out->fragment = {out->copy.data(), out->fragment.size};
+  SealFrame(&out->header, out->fragment);
 }
 
 // Moves `out` on unless the inner transport refuses.

@@ -62,6 +62,7 @@ class FaultyTransport final : public Transport {
   int64_t DrawDue() { return poll_ + 1 + static_cast<int64_t>(random_.Below(plan_.delay_polls)); }
   bool IsHeld(int peer, const FrameHeader& message) const;
   void Corrupt(Outgoing* out);
+  static void CorruptSealed(Outgoing* out);
   SendOutcome Forward(Outgoing* out);
   void Hold(Outgoing out);
   void Release();

@@ -197,6 +197,22 @@ TEST(FaultyTransportTest, CorruptsOneBitOfTheChosenFragment) {
   }
 }
 
+TEST(FaultyTransportTest, CorruptsTheSignBelowTheSeal) {
+  Trial run({.corrupt_sealed_at = 17});
+  run.SendAll();
+  ASSERT_EQ(run.to.arrivals.size(), static_cast<size_t>(kFragments));
+  for (int i = 0; i < kFragments; ++i) {
+    const Arrival& arrival = run.to.arrivals[i];
+    std::string sent(32, static_cast<char>(i));
+    if (i == 17) sent[3] = static_cast<char>(sent[3] ^ 0x80);
+    EXPECT_EQ(arrival.bytes, sent) << i;
+    FrameHeader sealed = arrival.header;
+    SealFrame(&sealed, {reinterpret_cast<const std::byte*>(arrival.bytes.data()), 32});
+    EXPECT_EQ(std::memcmp(&sealed, &arrival.header, sizeof sealed), 0) << i;
+  }
+  ExpectEachTokenOnce(run);
+}
+
 TEST(FaultyTransportTest, DuplicatesFollowTheirOriginal) {
   Trial run({.delay = 0.2, .duplicate = 1});
   run.SendAll();

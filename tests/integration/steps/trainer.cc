@@ -109,13 +109,13 @@ StepResult Trainer::Step(uint64_t step) {
   return result;
 }
 
-StepResult Trainer::StepUntilCommitted(uint64_t step, int* aborts) {
+StepResult Trainer::StepUntilCommitted(uint64_t step, std::vector<std::string>* aborts) {
   constexpr int kMostTries = 200;
   StepResult result;
   for (int i = 0; i < kMostTries; ++i) {
     result = Step(step);
     if (result.outcome == gwStepCommitted) return result;
-    ++*aborts;
+    aborts->push_back(result.text);
   }
   ADD_FAILURE() << "step " << step << " was never committed: " << result.text;
   return result;

@@ -42,8 +42,8 @@ class Trainer {
 
   // One step, each tensor an operation of its own but for the last two, which are a group.
   StepResult Step(uint64_t step);
-  // Again and again until it is committed. `aborts` counts the others.
-  StepResult StepUntilCommitted(uint64_t step, int* aborts);
+  // Again and again until it is committed. `aborts` gets the texts of the others.
+  StepResult StepUntilCommitted(uint64_t step, std::vector<std::string>* aborts);
   // The same all-reduces in no step.
   StepResult OutsideSteps(uint64_t step);
 
