@@ -1,6 +1,7 @@
 // The start over real sockets; ranks are threads.
 #include "transports/bootstrap/bootstrap.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -173,15 +174,27 @@ TEST(Bootstrap, WorldSizesThatDifferAreToldOnBothSidesAtOnce) {
   }
 }
 
-TEST(Bootstrap, VersionsThatDifferAreToldOnBothSides) {
-  Job job(2);
-  job.Start(0);
-  job.Start(1, [](BootstrapOptions* o) { o->library_version = 12345; });
-  job.Join();
-  for (const int r : {0, 1}) {
-    EXPECT_EQ(job.status(r).code(), gwMismatch) << job.status(r).ToString();
-    EXPECT_EQ(job.status(r).detail().field, "library version");
-    EXPECT_EQ(r == 0 ? job.status(r).detail().actual : job.status(r).detail().expected, "1.23.45");
+// Also the rank that agrees with rank 0 hears of it.
+TEST(Bootstrap, VersionsThatDifferAreToldToAll) {
+  constexpr int kOddVersion = 12345;
+  const std::string common = fmt::format("{}.{}.{}", GW_MAJOR, GW_MINOR, GW_PATCH);
+  for (int odd = 0; odd < 3; ++odd) {
+    Job job(3);
+    const int64_t begin = SteadyClock().NowNs();
+    for (int r = 0; r < 3; ++r) {
+      job.Start(r, [&](BootstrapOptions* o) {
+        if (r == odd) o->library_version = kOddVersion;
+      });
+    }
+    job.Join();
+    EXPECT_LT(SteadyClock().NowNs() - begin, kNsPerSecond);
+    for (int r = 0; r < 3; ++r) {
+      const ErrorDetail d = job.status(r).detail();
+      EXPECT_EQ(job.status(r).code(), gwMismatch) << job.status(r).ToString();
+      EXPECT_EQ(d.field, "library version");
+      EXPECT_EQ(d.expected, r == odd ? "1.23.45" : common) << "rank " << r << ", odd " << odd;
+      EXPECT_EQ(d.actual, r == odd ? common : "1.23.45") << "rank " << r << ", odd " << odd;
+    }
   }
 }
 
