@@ -31,6 +31,7 @@ class FaultTrials : public testing::Test {
     SCOPED_TRACE(TestSeedText());
     int64_t worst_error_ns = 0, worst_return_ns = 0;
     int told = 0;
+    int64_t left = 0;
     for (int i = 0; i < trials; ++i) {
       const uint64_t seed =
           Hasher().Add(TestSeed()).Add(phase).Add(fault).Add(static_cast<uint64_t>(i)).digest();
@@ -41,18 +42,27 @@ class FaultTrials : public testing::Test {
       told += result.told;
       worst_error_ns = std::max(worst_error_ns, result.worst_error_ns);
       worst_return_ns = std::max(worst_return_ns, result.worst_return_ns);
+      // One process was killed, and a process makes its files one after the other.
+      const int64_t now_left = FilesLeft();
+      EXPECT_LE(now_left - left, phase == Phase::kInit ? 1 : 0) << trial.Describe();
+      left = now_left;
     }
-    std::printf("%d x %s in %s: %d survivors told, worst after %.1f ms; worst return %.0f ms\n",
-                trials, Name(fault), Name(phase), told, static_cast<double>(worst_error_ns) / 1e6,
-                static_cast<double>(worst_return_ns) / 1e6);
+    std::printf(
+        "%d x %s in %s: %d survivors told, worst after %.1f ms; worst return %.0f ms; %d files "
+        "left\n",
+        trials, Name(fault), Name(phase), told, static_cast<double>(worst_error_ns) / 1e6,
+        static_cast<double>(worst_return_ns) / 1e6, static_cast<int>(left));
     if (phase != Phase::kFinalize) {
       EXPECT_GT(told, 0);
     }
-    // UCX makes a file, fills it and only then takes its name away: who is killed in these
-    // milliseconds leaves it behind (docs/reliability.md).
-    const auto left = std::distance(std::filesystem::directory_iterator(shared_),
-                                    std::filesystem::directory_iterator());
-    EXPECT_LE(left, phase == Phase::kInit ? trials : 0) << "in " << shared_;
+    // UCX makes a file, fills it and only then takes its name away: who is killed in between leaves
+    // it behind (docs/reliability.md). That hit 4 of 72 kills at random moments of the start.
+    EXPECT_LE(left, phase == Phase::kInit ? trials / 2 : 0) << "in " << shared_;
+  }
+
+  int64_t FilesLeft() const {
+    return std::distance(std::filesystem::directory_iterator(shared_),
+                         std::filesystem::directory_iterator());
   }
 
   std::string shared_;

@@ -52,6 +52,11 @@ bool RankSide::AwaitGo() const {
   return read(go_fd, &byte, 1) == 1;
 }
 
+bool RankSide::MayGo() const {
+  pollfd reader = {.fd = go_fd, .events = POLLIN, .revents = 0};
+  return poll(&reader, 1, 0) > 0;
+}
+
 void RankSide::Tell(ReportKind kind, int code, const std::string& text,
                     const std::string& call) const {
   Report report = {.rank = rank, .kind = kind, .code = code, .time_ns = NowNs()};

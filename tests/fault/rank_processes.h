@@ -49,6 +49,8 @@ class RankSide {
   bool ExchangeId(gwUniqueId* id);
   // Until the test says Go. False: the test is gone.
   bool AwaitGo() const;
+  // Whether AwaitGo would return at once.
+  bool MayGo() const;
   void Tell(ReportKind kind, int code, const std::string& text, const std::string& call = "") const;
 };
 
@@ -66,6 +68,7 @@ class RankProcesses {
   // True once no process can report any more.
   bool all_gone() const { return all_gone_; }
   void Signal(int rank, int signal);
+  pid_t pid(int rank) const { return pids_[rank]; }
   void Go(int rank);
 
  private:

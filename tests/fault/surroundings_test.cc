@@ -1,4 +1,5 @@
-// Strangers at rank 0's port, and surroundings in which no job can start.
+// Strangers at the ports of a job, before and while it runs, and surroundings in which no job can
+// start.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -7,7 +8,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -43,14 +49,19 @@ uint16_t FreePort() {
 // Connections of several kinds of stranger, kept open. True: somebody listened.
 class Strangers {
  public:
-  explicit Strangers(uint16_t port) : port_(port), random_(TestSeed()) {}
+  explicit Strangers(const sockaddr_in& address) : address_(address), random_(TestSeed()) {}
+  Strangers(const Strangers&) = delete;
+  Strangers& operator=(const Strangers&) = delete;
   ~Strangers() {
     for (int fd : fds_) close(fd);
   }
+  // One more byte from everybody who is still connected.
+  void Dribble() {
+    for (int fd : fds_) (void)send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   bool Call(int kind) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_in address = Loopback(port_);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) {
       close(fd);
       return false;
     }
@@ -73,7 +84,7 @@ class Strangers {
     return text;
   }
 
-  const uint16_t port_;
+  const sockaddr_in address_;
   RandomStream random_;
   std::vector<int> fds_;
 };
@@ -88,6 +99,26 @@ gwResult_t StartAt(uint16_t port, int rank, gwComm_t* comm) {
   return gwCommInitEnv(comm, &config);
 }
 
+// All-reduces until rank 0 may go, each with the right sum.
+void WorkUntilGo(RankSide& side, gwComm_t comm) {
+  std::vector<int64_t> data(10'000);
+  for (bool last = false; !last;) {
+    for (size_t i = 0; i < data.size(); ++i) data[i] = side.rank + static_cast<int64_t>(i);
+    // The last element is the sum of those who have heard Go.
+    data.back() = side.rank == 0 && side.MayGo() ? 1 : 0;
+    const gwResult_t result =
+        gwAllReduce(data.data(), data.data(), data.size(), gwInt64, gwSum, comm, nullptr);
+    if (result != gwSuccess) return side.Tell(ReportKind::kError, result, gwGetLastError(comm));
+    for (size_t i = 0; i + 1 < data.size(); ++i) {
+      if (data[i] != 3 + 3 * static_cast<int64_t>(i))
+        return side.Tell(ReportKind::kFailed, 0, "wrong sum");
+    }
+    last = data.back() != 0;
+  }
+  const gwResult_t left = gwCommDestroy(comm);
+  side.Tell(left == gwSuccess ? ReportKind::kDone : ReportKind::kError, left, "destroy");
+}
+
 void WorkAmongStrangers(RankSide& side, uint16_t port) {
   // The last rank comes when the strangers have been.
   if (side.rank == kRanks - 1 && !side.AwaitGo()) return;
@@ -96,41 +127,108 @@ void WorkAmongStrangers(RankSide& side, uint16_t port) {
     return side.Tell(ReportKind::kError, result, gwGetLastError(nullptr));
   }
   side.Tell(ReportKind::kReady, 0, "");
-  std::vector<int64_t> data(10'000);
-  for (int round = 0; round < 300; ++round) {
-    for (size_t i = 0; i < data.size(); ++i) data[i] = side.rank + static_cast<int64_t>(i);
-    const gwResult_t result =
-        gwAllReduce(data.data(), data.data(), data.size(), gwInt64, gwSum, comm, nullptr);
-    if (result != gwSuccess) return side.Tell(ReportKind::kError, result, gwGetLastError(comm));
-    for (size_t i = 0; i < data.size(); ++i) {
-      if (data[i] != 3 + 3 * static_cast<int64_t>(i))
-        return side.Tell(ReportKind::kFailed, 0, "wrong sum");
-    }
-  }
-  const gwResult_t left = gwCommDestroy(comm);
-  side.Tell(left == gwSuccess ? ReportKind::kDone : ReportKind::kError, left, "destroy");
+  WorkUntilGo(side, comm);
 }
 
-TEST(Surroundings, StrangersAtThePortChangeNothing) {
+TEST(Surroundings, StrangersAtTheStartChangeNothing) {
   SCOPED_TRACE(TestSeedText());
   const uint16_t port = FreePort();
   RankProcesses ranks(kRanks, [&](RankSide& side) { WorkAmongStrangers(side, port); });
-  Strangers strangers(port);
+  Strangers strangers(Loopback(port));
   const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
   int heard = 0;
   for (int kind = 0; heard < 200 && NowNs() < deadline_ns; ++kind) heard += strangers.Call(kind);
   EXPECT_EQ(heard, 200);
   ranks.Go(kRanks - 1);
-  int done = 0, calls = 0;
+  ranks.Go(0);
+  int done = 0;
   while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    // Also while the job runs.
-    strangers.Call(++calls);
-    const std::optional<Report> report = ranks.Next(NowNs() + kSecondNs / 1000);
+    const std::optional<Report> report = ranks.Next(deadline_ns);
     if (!report) continue;
     EXPECT_TRUE(report->kind == ReportKind::kDone || report->kind == ReportKind::kReady)
         << "rank " << report->rank << ": " << report->text;
     done += report->kind == ReportKind::kDone ? 1 : 0;
   }
+  EXPECT_EQ(done, kRanks);
+}
+
+// The addresses at which a process listens for TCP connections, from /proc.
+std::vector<sockaddr_in> ListeningAt(pid_t pid) {
+  namespace fs = std::filesystem;
+  const fs::path proc = "/proc/" + std::to_string(pid);
+  std::set<std::string> sockets;
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator(proc / "fd", gone)) {
+    const std::string target = fs::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:[")) sockets.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<sockaddr_in> listening;
+  std::ifstream table(proc / "net/tcp");
+  std::string line;
+  std::getline(table, line);  // names of the columns
+  while (std::getline(table, line)) {
+    std::istringstream columns(line);
+    std::string number, local, remote, state, skipped, inode;
+    columns >> number >> local >> remote >> state;
+    for (int i = 0; i < 5; ++i) columns >> skipped;
+    columns >> inode;
+    constexpr const char* kListens = "0A";
+    if (state != kListens || !sockets.contains(inode)) continue;
+    // "0100007F:1F90": the address as it lies in memory, the port as one reads it.
+    sockaddr_in address = Loopback(static_cast<uint16_t>(std::stoul(local.substr(9), nullptr, 16)));
+    address.sin_addr.s_addr = static_cast<in_addr_t>(std::stoul(local.substr(0, 8), nullptr, 16));
+    listening.push_back(address);
+  }
+  return listening;
+}
+
+void WorkOverTcp(RankSide& side) {
+  setenv("UCX_TLS", "tcp", 1);
+  gwUniqueId id;
+  if (!side.ExchangeId(&id)) return side.Tell(ReportKind::kVoid, 0, "");
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = "transport=ucx; debug=none; init_timeout_ms=20000";
+  gwComm_t comm = nullptr;
+  const gwResult_t result = gwCommInitRankConfig(&comm, kRanks, id, side.rank, &config);
+  if (result != gwSuccess) return side.Tell(ReportKind::kError, result, gwGetLastError(nullptr));
+  side.Tell(ReportKind::kReady, 0, "");
+  WorkUntilGo(side, comm);
+}
+
+// Nobody of gradwire listens any more, but UCX does, for peers it has no connection to yet.
+TEST(Surroundings, StrangersAtTheDataPortsOfARunningJobChangeNothing) {
+  SCOPED_TRACE(TestSeedText());
+  RankProcesses ranks(kRanks, WorkOverTcp);
+  const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
+  int done = 0, ready = 0;
+  const auto take = [&](int64_t until_ns) {
+    const std::optional<Report> report = ranks.Next(until_ns);
+    if (!report) return;
+    EXPECT_TRUE(report->kind == ReportKind::kDone || report->kind == ReportKind::kReady)
+        << "rank " << report->rank << ": " << report->text;
+    ready += report->kind == ReportKind::kReady ? 1 : 0;
+    done += report->kind == ReportKind::kDone ? 1 : 0;
+  };
+  while (ready < kRanks && !ranks.all_gone() && NowNs() < deadline_ns) take(deadline_ns);
+  ASSERT_EQ(ready, kRanks);
+  std::deque<Strangers> strangers;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const std::vector<sockaddr_in> listening = ListeningAt(ranks.pid(rank));
+    EXPECT_FALSE(listening.empty()) << "rank " << rank;
+    for (const sockaddr_in& address : listening) strangers.emplace_back(address);
+  }
+  constexpr int kCallsEach = 100;
+  int heard = 0;
+  for (int kind = 0; kind < kCallsEach; ++kind) {
+    for (Strangers& some : strangers) {
+      heard += some.Call(kind);
+      some.Dribble();
+    }
+    take(NowNs() + kSecondNs / 1000);
+  }
+  EXPECT_EQ(heard, kCallsEach * static_cast<int>(strangers.size()));
+  ranks.Go(0);
+  while (!ranks.all_gone() && NowNs() < deadline_ns) take(deadline_ns);
   EXPECT_EQ(done, kRanks);
 }
 
