@@ -240,6 +240,12 @@ inline constexpr std::array kSettings = {
                .scope = SettingScope::kProcess,
                .default_text = "",
                .doc = "file to write the messages really sent, for checking; empty: none"},
+    SettingRow{.name = "failpoint",
+               .type = SettingType::kString,
+               .scope = SettingScope::kLaunch,
+               .default_text = "",
+               .doc = "for tests: the process kills itself at this place of docs/reliability.md, "
+                      "as vote or vote:7 (the seventh time); empty: never"},
     SettingRow{.name = "config",
                .type = SettingType::kString,
                .scope = SettingScope::kLaunch,

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "collectives/schedule.h"
 #include "compress/registry.h"
@@ -373,6 +374,7 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
   log.subsystems = *subsystems;
   log.file = settings->Text("debug_file");
   GW_RETURN_IF_ERROR(ConfigureLog(log));
+  GW_RETURN_IF_ERROR(ArmFailpoint(settings->Text("failpoint")));
   for (const std::string& warning : settings->warnings()) GW_LOG(kWarn, kEnv, "{}", warning);
   return settings;
 }

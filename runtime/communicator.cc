@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "runtime/json_text.h"
 #include "runtime/tensor_list.h"
@@ -441,6 +442,7 @@ Status Communicator::Finalize() {
                        Deadline::After(*clock_, parts_.abort_timeout_ns));
   }
   finalized_ = true;
+  PassFailpoint(Failpoint::kBye);
   const Status bye = parts_.control->GracefulBye(std::min(kByeNs, parts_.abort_timeout_ns));
   return waited.ok() ? bye : waited;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
+
 namespace gradwire {
 namespace {
 
@@ -153,6 +155,7 @@ bool EngineCore::AdmitSlices() {
                          {progress.operation->op_seq, static_cast<uint32_t>(index)},
                          {}});
       Advance(active_.size() - 1);
+      PassFailpoint(Failpoint::kSlice);
     }
   }
   return moved;
@@ -503,6 +506,7 @@ std::string EngineCore::TableToTell(const TurnEnd& end) {
 }
 
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
+  PassFailpoint(Failpoint::kVote);
   voted_ = true;
   NoteStatus(RecordKind::kVote, revoked_.value_or(Status()), revoked_op_,
              static_cast<int32_t>(submitted_));
@@ -623,6 +627,7 @@ void EngineCore::DecideIfComplete() {
       .turn = turn_,
       .fields = ResultFields{.step = result.step, .culprit = kAllRanks, .outcome = result.outcome},
       .body = result.reason.ok() ? std::string() : EncodeStatus(result.reason)};
+  PassFailpoint(Failpoint::kResult);
   (void)control_->Broadcast(std::move(message));
   result_ = std::move(result);
 }

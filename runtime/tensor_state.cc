@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/crc.h"
+#include "base/failpoint.h"
 #include "base/hash.h"
 
 namespace gradwire {
@@ -194,6 +195,7 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
     if (!tensor->residual.allocated()) continue;
     tensor->residual.Commit();
     if (tensor->travelled) tensor->residual.Release();
+    PassFailpoint(Failpoint::kCommit);
   }
 }
 

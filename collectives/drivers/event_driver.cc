@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/failpoint.h"
+
 namespace gradwire {
 namespace {
 
@@ -367,6 +369,7 @@ bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {
     send.offered += bytes;
     counters_.sent_bytes += bytes + static_cast<int64_t>(sizeof(FrameHeader));
     ++counters_.sent_frames;
+    if (send.offered < source.size) PassFailpoint(Failpoint::kFragment);
   } while (send.offered < source.size);
   send.offered_all = true;
   return moved;

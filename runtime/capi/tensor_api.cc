@@ -159,7 +159,9 @@ GW_DEFINE(gwResult_t, gwTensorRegister,
       config != nullptr && config->size >= sizeof(gwTensorConfig_t) ? config->spec : nullptr;
   StatusOr<TensorState*> state = comm->comm->Register(name, {shape, static_cast<size_t>(ndim)},
                                                       *dtype, spec == nullptr ? "" : spec);
-  if (!state.ok()) return Report(comm, Status(state.status()).WithTensor(name));
+  if (!state.ok()) {
+    return Report(comm, Status(state.status()).WithOp("tensor registration").WithTensor(name));
+  }
   *tensor = comm->tensors.emplace_back(std::make_unique<gwTensor>(gwTensor{comm, *state})).get();
   return gwSuccess;
 }

@@ -68,6 +68,19 @@ class FaultTrials : public testing::Test {
   std::string shared_;
 };
 
+// Each place of base/failpoint.h, each rank that comes by it.
+TEST_F(FaultTrials, KilledAtFailpoints) {
+  for (const Trial& trial : FailpointTrials()) {
+    const TrialResult result = RunTrial(trial);
+    EXPECT_TRUE(result.complaint.empty()) << trial.Describe() << ": " << result.complaint;
+    ASSERT_FALSE(result.hung);
+    std::printf("%s: %d told, the last after %.0f ms\n", trial.Describe().c_str(), result.told,
+                static_cast<double>(result.worst_error_ns) / 1e6);
+  }
+  // No failpoint lies where UCX makes its files.
+  EXPECT_EQ(FilesLeft(), 0) << "in " << shared_;
+}
+
 TEST_F(FaultTrials, KilledWhileStarting) { ExpectTold(Fault::kKill, Phase::kInit, 12); }
 TEST_F(FaultTrials, KilledInCollectives) { ExpectTold(Fault::kKill, Phase::kCollectives, 40); }
 TEST_F(FaultTrials, KilledInSteps) { ExpectTold(Fault::kKill, Phase::kSteps, 33); }

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <optional>
 #include <regex>
+#include <string_view>
 #include <vector>
 
+#include "base/failpoint.h"
 #include "base/rng.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/fault/rank_program.h"
@@ -60,6 +62,18 @@ class Watch {
     const int64_t fault_ns = NowNs() + trial_.delay_ns;
     while (const std::optional<Report> report = ranks_->Next(fault_ns)) Take(*report);
     return true;
+  }
+
+  // The victim strikes itself, before the deadline of the start.
+  void AwaitSelfKill() {
+    const int64_t deadline_ns = NowNs() + kStartBoundNs;
+    while (NowNs() < deadline_ns && ranks_->EndedBy(trial_.victim) != SIGKILL) {
+      if (const std::optional<Report> report = ranks_->Next(NowNs() + kMs))
+        early_.push_back(*report);
+    }
+    fault_ns_ = NowNs();
+    if (ranks_->EndedBy(trial_.victim) != SIGKILL) Complain("the failpoint was not met");
+    for (const Report& report : early_) Take(report);
   }
 
   void Strike() {
@@ -155,6 +169,7 @@ class Watch {
   const Trial& trial_;
   RankProcesses* const ranks_;
   std::vector<Survivor> survivors_;
+  std::vector<Report> early_;  // from before the death was seen
   TrialResult result_;
   int64_t fault_ns_ = 0;
 };
@@ -181,6 +196,10 @@ const char* Name(Fault fault) {
 }
 
 std::string Trial::Describe() const {
+  if (!failpoint.empty()) {
+    return fmt::format("{} rank {} of {} in {} at failpoint {}", Name(fault), victim, world_size,
+                       Name(phase), failpoint);
+  }
   return fmt::format("{} rank {} of {} in {} after {} us", Name(fault), victim, world_size,
                      Name(phase), delay_ns / 1000);
 }
@@ -196,9 +215,46 @@ Trial RandomTrial(uint64_t seed, Fault fault, Phase phase) {
   return trial;
 }
 
+std::vector<Trial> FailpointTrials() {
+  constexpr int kRanks = 3;
+  struct Place {
+    Phase phase;
+    Failpoint failpoint;
+    int passes;   // before the one that kills: not always the first of the job
+    int victims;  // ranks 0 to victims - 1 come by
+  };
+  constexpr Place kPlaces[] = {
+      {Phase::kInit, Failpoint::kHello, 0, kRanks},
+      {Phase::kInit, Failpoint::kRoster, 0, kRanks},
+      {Phase::kCollectives, Failpoint::kSlice, 20, kRanks},
+      {Phase::kSteps, Failpoint::kSlice, 20, kRanks},
+      {Phase::kCollectives, Failpoint::kFragment, 50, kRanks},
+      {Phase::kSteps, Failpoint::kFragment, 50, kRanks},
+      {Phase::kSteps, Failpoint::kVote, 3, kRanks},
+      {Phase::kSteps, Failpoint::kResult, 3, 1},
+      {Phase::kSteps, Failpoint::kCommit, 3, kRanks},
+      {Phase::kFinalize, Failpoint::kBye, 0, kRanks},
+  };
+  std::vector<Trial> trials;
+  for (const Place& place : kPlaces) {
+    const std::string_view name = kFailpointNames[static_cast<size_t>(place.failpoint)];
+    for (int victim = 0; victim < place.victims; ++victim) {
+      trials.push_back({.phase = place.phase,
+                        .world_size = kRanks,
+                        .victim = victim,
+                        .failpoint = fmt::format("{}:{}", name, place.passes + 1)});
+    }
+  }
+  return trials;
+}
+
 TrialResult RunTrial(const Trial& trial) {
   RankProcesses ranks(trial.world_size, [&](RankSide& side) { RankProgram(trial, &side).Run(); });
   Watch watch(trial, &ranks);
+  if (!trial.failpoint.empty()) {
+    watch.AwaitSelfKill();
+    return watch.AwaitEnd();
+  }
   if (!watch.AwaitPhase()) return watch.result();
   watch.Strike();
   return watch.AwaitEnd();

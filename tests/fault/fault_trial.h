@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gradwire {
 
@@ -24,6 +25,8 @@ struct Trial {
   int world_size = 2;
   int victim = 0;
   int64_t delay_ns = 0;  // from the moment all ranks are in the phase
+  // The victim kills itself there (base/failpoint.h), and `delay_ns` does not count. Empty: no.
+  std::string failpoint;
   std::string Describe() const;
 };
 
@@ -43,6 +46,9 @@ inline constexpr int64_t kErrorBoundNs = 3'000'000'000;
 inline constexpr int64_t kReturnBoundNs = 5'000'000'000;
 
 TrialResult RunTrial(const Trial& trial);
+
+// A trial of 3 ranks for each failpoint and each rank that comes by it.
+std::vector<Trial> FailpointTrials();
 
 }  // namespace gradwire
 

@@ -133,6 +133,13 @@ std::optional<Report> RankProcesses::Next(int64_t deadline_ns) {
 
 void RankProcesses::Signal(int rank, int signal) { kill(pids_[rank], signal); }
 
+int RankProcesses::EndedBy(int rank) const {
+  siginfo_t info = {};
+  // It stays a child to be waited for.
+  if (waitid(P_PID, pids_[rank], &info, WEXITED | WNOHANG | WNOWAIT) != 0) return 0;
+  return info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED ? info.si_status : 0;
+}
+
 void RankProcesses::Go(int rank) {
   // The rank may be dead already.
   if (write(gos_[rank][1], "g", 1) < 0) return;

@@ -69,6 +69,8 @@ class RankProcesses {
   bool all_gone() const { return all_gone_; }
   void Signal(int rank, int signal);
   pid_t pid(int rank) const { return pids_[rank]; }
+  // The signal that has ended a rank; 0: none has.
+  int EndedBy(int rank) const;
   void Go(int rank);
 
  private:

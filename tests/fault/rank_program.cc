@@ -8,10 +8,14 @@ namespace {
 constexpr int64_t kForever = INT64_MAX;
 constexpr int64_t kRoundsBeforeFinalize = 3;
 
-std::string SettingsOf(const Trial& trial) {
+std::string SettingsOf(const Trial& trial, int rank) {
   std::string settings =
       "transport=ucx; debug=none; init_timeout_ms=1000; abort_timeout_ms=1500; slice_elems=8192";
   if (trial.fault == Fault::kStop) settings += "; heartbeat_ms=100; heartbeat_timeout_ms=500";
+  // Small fragments, so that messages have several.
+  if (!trial.failpoint.empty()) settings += "; fragment_bytes=4096";
+  if (!trial.failpoint.empty() && rank == trial.victim)
+    settings += "; failpoint=" + trial.failpoint;
   return settings;
 }
 
@@ -20,14 +24,15 @@ std::string SettingsOf(const Trial& trial) {
 gwResult_t RankProgram::Start() {
   gwUniqueId id;
   if (!side_->ExchangeId(&id)) return gwInProgress;
-  const std::string settings = SettingsOf(trial_);
+  const std::string settings = SettingsOf(trial_, side_->rank);
   gwConfig_t config = GW_CONFIG_INITIALIZER;
   config.settings = settings.c_str();
   return gwCommInitRankConfig(&comm_, side_->world_size, id, side_->rank, &config);
 }
 
 gwResult_t RankProgram::Register() {
-  const char* const specs[] = {"none", "qsgd(bits=4)", "bf16"};
+  call_ = "tensor registration";
+  const char* const specs[] = {"none", "qsgd(bits=4,feedback=on)", "bf16"};
   for (size_t i = 0; i < 3; ++i) {
     gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
     config.spec = specs[i];

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
+
 namespace gradwire {
 namespace {
 
@@ -92,6 +94,7 @@ void RendezvousGuest::OnHello(const ControlMessage& message) {
   if (message.get<HelloFields>()->rank != 0) {
     return Fail(Status(gwRemoteError, fmt::format("{} does not say it is rank 0", options_.host)));
   }
+  PassFailpoint(Failpoint::kHello);
   host_hello_ = message;
   const ProofFields proof{.tag =
                               ProofTag(options_.me.secret, ProofRole::kGuest, hello_, host_hello_)};
@@ -121,6 +124,7 @@ void RendezvousGuest::OnRoster(const ControlMessage& message) {
   if (!*complete) return;
   StatusOr<Roster> roster = DecodeRoster(parts_.text(), options_.me.world_size);
   if (!roster.ok()) return Fail(roster.status());
+  PassFailpoint(Failpoint::kRoster);
   roster_ = std::move(*roster);
   output_ += EncodeControl({.src = hello_.src, .job = options_.me.job, .fields = ReadyFields{}});
   phase_ = Phase::kReady;

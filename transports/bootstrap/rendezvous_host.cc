@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/failpoint.h"
+
 namespace gradwire {
 
 RendezvousHost::RendezvousHost(RendezvousHostOptions options, HostWires* wires)
@@ -89,6 +91,7 @@ void RendezvousHost::OnHello(int conn, const ControlMessage& message) {
   guest.host_hello = *mine;
   guest.phase = Phase::kProof;
   wires_->Send(conn, EncodeControl(*mine));
+  PassFailpoint(Failpoint::kHello);
 }
 
 void RendezvousHost::OnProof(int conn, const ControlMessage& message, int64_t now_ns) {
@@ -168,6 +171,7 @@ void RendezvousHost::SendRoster() {
   const std::string wire =
       EncodeParts(EncodeRoster(roster_), {.dst = kAllRanks, .job = options_.me.job});
   for (int r = 1; r < options_.me.world_size; ++r) wires_->Send(conn_of_[r], wire);
+  PassFailpoint(Failpoint::kRoster);
 }
 
 void RendezvousHost::OnReady(int conn) {
