@@ -1,5 +1,6 @@
 // Ranks as processes over UCX that disagree: all of them hear the field and both values within a
 // second, and go on. tests/integration/steps has the other fields, with ranks as threads.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -61,8 +62,8 @@ void DisagreeOnce(RankSide& side, const Disagreement& d, int odd) {
   gwComm_t comm = nullptr;
   gwResult_t result = gwCommInitRankConfig(&comm, kRanks, id, side.rank, &config);
   if (result != gwSuccess) return side.Tell(ReportKind::kFailed, result, gwGetLastError(nullptr));
-  result = gwBarrier(comm, nullptr);
-  if (result != gwSuccess) return side.Tell(ReportKind::kFailed, result, gwGetLastError(comm));
+  // No barrier here: outside steps it belongs to the same turn, and is revoked with it on a rank
+  // that is still in it.
   const int64_t begin_ns = NowNs();
   result = d.act(comm, side.rank == odd);
   const int64_t took_ns = NowNs() - begin_ns;
@@ -91,15 +92,14 @@ void ExpectToldToAll(const Disagreement& d) {
       EXPECT_NE(report->kind, ReportKind::kFailed) << report->text;
       if (report->kind != ReportKind::kError) continue;
       EXPECT_EQ(report->code, gwMismatch) << report->text;
+      // A rank that was told before it had submitted reads it as another one's: the values carry
+      // the ranks that hold them, in either order.
       const std::string text = report->text;
       const size_t at = text.find("; " + d.field + ": mine ");
       ASSERT_NE(at, std::string::npos) << text;
-      const std::string& mine = report->rank == odd ? d.odd : d.common;
-      const std::string& theirs = report->rank == odd ? d.common : d.odd;
-      const size_t border = text.find(", theirs ", at);
-      ASSERT_NE(border, std::string::npos) << text;
-      EXPECT_NE(text.substr(at, border - at).find(mine), std::string::npos) << text;
-      EXPECT_NE(text.find(theirs, border), std::string::npos) << text;
+      EXPECT_NE(text.find(d.common, at), std::string::npos) << text;
+      EXPECT_NE(text.find(d.odd, at), std::string::npos) << text;
+      EXPECT_NE(text.find(fmt::format("(rank {})", odd), at), std::string::npos) << text;
       ++told;
     }
     EXPECT_TRUE(ranks.all_gone()) << "hangs";
