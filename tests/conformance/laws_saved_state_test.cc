@@ -1,0 +1,232 @@
+// Conservation as a program sees it that knows the C API only: what gwStateSave writes after each
+// step holds exactly what the outputs lack.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/view.h"
+#include "compress/registry.h"
+#include "runtime/tensor_state.h"
+#include "tests/lib/capi_ranks.h"
+#include "tests/lib/test_seed.h"
+
+namespace gradwire {
+namespace {
+
+using Floats = std::vector<float>;
+
+constexpr int64_t kSizes[] = {3001, 257, 1, 0, 900};
+constexpr size_t kTensors = std::size(kSizes);
+constexpr int kSteps = 40;
+
+std::string NameOf(size_t t) { return "w" + std::to_string(t); }
+
+// What all ranks do in one step.
+struct StepPlan {
+  std::vector<std::string> specs;           // by tensor
+  std::vector<std::vector<size_t>> groups;  // of tensors, in the order of submission
+};
+
+std::vector<std::string> ConformanceSpecs() {
+  std::vector<std::string> specs;
+  for (const CodecRow& row : Codecs()) {
+    specs.insert(specs.end(), row.conformance_specs.begin(), row.conformance_specs.end());
+  }
+  return specs;
+}
+
+// Groups and their order are drawn anew for each step, and some codecs.
+std::vector<StepPlan> DrawPlans(RandomStream* random) {
+  const std::vector<std::string> specs = ConformanceSpecs();
+  std::vector<StepPlan> plans;
+  for (int step = 0; step < kSteps; ++step) {
+    StepPlan plan = plans.empty() ? StepPlan{.specs = std::vector<std::string>(kTensors, "none")}
+                                  : StepPlan{.specs = plans.back().specs};
+    std::vector<size_t> order;
+    for (size_t t = 0; t < kTensors; ++t) {
+      if (random->Below(3) == 0) plan.specs[t] = specs[random->Below(specs.size())];
+      order.push_back(t);
+    }
+    std::shuffle(order.begin(), order.end(), *random);
+    for (size_t t : order) {
+      if (plan.groups.empty() || random->Below(2) == 0) plan.groups.emplace_back();
+      plan.groups.back().push_back(t);
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+// What one rank gave and got in a step, and held after it; by tensor.
+struct StepRecord {
+  std::vector<Floats> grads = std::vector<Floats>(kTensors);
+  std::vector<Floats> outs = std::vector<Floats>(kTensors);
+  std::vector<Floats> residuals = std::vector<Floats>(kTensors);  // empty: nothing is kept back
+};
+
+// The residuals in a saved state.
+void ReadResiduals(const std::string& state, int rank, int world_size, std::vector<Floats>* out) {
+  TensorTable table;
+  std::vector<TensorState*> tensors;
+  for (size_t t = 0; t < kTensors; ++t) {
+    auto tensor = std::make_unique<TensorState>();
+    tensor->name = NameOf(t);
+    tensor->elems = kSizes[t];
+    StatusOr<TensorState*> added = table.Add(std::move(tensor));
+    ASSERT_TRUE(added.ok()) << added.status().ToString();
+    tensors.push_back(*added);
+  }
+  const ConstBytes bytes(reinterpret_cast<const std::byte*>(state.data()),
+                         static_cast<int64_t>(state.size()));
+  const Status loaded = table.Load(bytes, rank, world_size, /*transaction=*/true);
+  ASSERT_TRUE(loaded.ok()) << loaded.ToString();
+  for (size_t t = 0; t < kTensors; ++t) {
+    const ConstView e = tensors[t]->residual.live();
+    (*out)[t].assign(e.as<float>(), e.as<float>() + e.elems);
+  }
+}
+
+// One rank's program.
+class Rank {
+ public:
+  Rank(gwComm_t comm, int rank, int world_size, uint64_t seed)
+      : comm_(comm), rank_(rank), world_size_(world_size), random_(seed, 1 + rank) {
+    for (size_t t = 0; t < kTensors; ++t) {
+      EXPECT_EQ(gwTensorRegister(comm, NameOf(t).c_str(), &kSizes[t], 1, gwFloat32, nullptr,
+                                 &tensors_[t]),
+                gwSuccess)
+          << gwGetLastError(comm);
+    }
+  }
+
+  void Step(uint64_t number, const StepPlan& plan, StepRecord* record) {
+    for (size_t t = 0; t < kTensors; ++t) {
+      ASSERT_EQ(gwTensorSetSpec(tensors_[t], plan.specs[t].c_str()), gwSuccess)
+          << gwGetLastError(comm_);
+      for (int64_t i = 0; i < kSizes[t]; ++i) record->grads[t].push_back(DrawGradient());
+      record->outs[t].resize(kSizes[t]);
+    }
+    ASSERT_EQ(gwStepBegin(comm_, number), gwSuccess) << gwGetLastError(comm_);
+    ASSERT_NO_FATAL_FAILURE(Submit(plan, record));
+    gwStepOutcome_t outcome = gwStepAborted;
+    ASSERT_EQ(gwStepEnd(comm_, &outcome), gwSuccess) << gwGetLastError(comm_);
+    ASSERT_EQ(outcome, gwStepCommitted) << gwGetLastError(comm_);
+    ReadResiduals(SavedState(comm_), rank_, world_size_, &record->residuals);
+  }
+
+ private:
+  // Of many magnitudes.
+  float DrawGradient() {
+    const double unit = 2 * random_.Unit() - 1;
+    return static_cast<float>(unit * unit * unit);
+  }
+
+  void Submit(const StepPlan& plan, StepRecord* record) {
+    std::vector<gwRequest_t> requests;
+    for (const std::vector<size_t>& group : plan.groups) {
+      std::vector<gwTensor_t> tensors;
+      std::vector<const void*> send;
+      std::vector<void*> recv;
+      for (size_t t : group) {
+        tensors.push_back(tensors_[t]);
+        send.push_back(record->grads[t].data());
+        recv.push_back(record->outs[t].data());
+      }
+      gwRequest_t request = nullptr;
+      ASSERT_EQ(gwAllReduceTensors(static_cast<int>(group.size()), tensors.data(), send.data(),
+                                   recv.data(), gwSum, nullptr, &request),
+                gwSuccess)
+          << gwGetLastError(comm_);
+      requests.push_back(request);
+    }
+    for (gwRequest_t request : requests) {
+      EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm_);
+      EXPECT_EQ(gwRequestFree(request), gwSuccess);
+    }
+  }
+
+  const gwComm_t comm_;
+  const int rank_, world_size_;
+  RandomStream random_;
+  gwTensor_t tensors_[kTensors] = {};
+};
+
+// One tensor in one step: residuals before, gradients, output, residuals after; by rank.
+struct Balance {
+  std::vector<const Floats*> before, grads, after;
+  const Floats* out = nullptr;
+};
+
+// sum(g + e) = out + sum e' but for the roundings of float32: one of each g + e, one of each e',
+// and n of the partial sums and the owner's error. None of these values exceeds
+// A = sum(|g| + |e| + |e'|) by more than such a rounding, so an element is off by at most
+// n + 2 times A * 2^-24; 2^-23 leaves room for products of roundings. That is far below the
+// 1e-6 * sqrt(elements) that statistics would ask for.
+void CheckConserves(const Balance& b) {
+  const auto at = [](const Floats& e, size_t i) { return e.empty() ? 0.0 : double{e[i]}; };
+  const size_t n = b.grads.size();
+  for (size_t i = 0; i < b.out->size(); ++i) {
+    double in = 0, held = (*b.out)[i], all = 0;
+    for (size_t r = 0; r < n; ++r) {
+      const double g = (*b.grads[r])[i], e = at(*b.before[r], i), kept = at(*b.after[r], i);
+      in += g + e;
+      held += kept;
+      all += std::abs(g) + std::abs(e) + std::abs(kept);
+    }
+    ASSERT_NEAR(held, in, static_cast<double>(n + 2) * all * 0x1p-23) << "element " << i;
+  }
+}
+
+void CheckRun(const std::vector<StepPlan>& plans,
+              const std::vector<std::vector<StepRecord>>& ranks) {
+  const StepRecord nothing;
+  for (size_t step = 0; step < plans.size(); ++step) {
+    for (size_t t = 0; t < kTensors; ++t) {
+      const std::string& spec = plans[step].specs[t];
+      SCOPED_TRACE(fmt::format("step {}, tensor {}, {}", step, t, spec));
+      const bool feedback = MakeCodec(spec)->feedback == Feedback::kOn;
+      Balance b = {.out = &ranks[0][step].outs[t]};
+      for (const std::vector<StepRecord>& mine : ranks) {
+        b.before.push_back(step == 0 ? &nothing.residuals[t] : &mine[step - 1].residuals[t]);
+        b.grads.push_back(&mine[step].grads[t]);
+        b.after.push_back(&mine[step].residuals[t]);
+        ASSERT_EQ(mine[step].residuals[t].size(), feedback ? kSizes[t] : 0);
+        ASSERT_EQ(mine[step].outs[t], *b.out) << "replicas differ";
+      }
+      // Codecs without feedback lose what they round off; exact ones do not.
+      if (feedback || spec == "none") {
+        ASSERT_NO_FATAL_FAILURE(CheckConserves(b));
+      }
+    }
+  }
+}
+
+TEST(SavedState, HoldsWhatTheOutputsLack) {
+  SCOPED_TRACE(TestSeedText());
+  RandomStream random(TestSeed());
+  for (int n : {2, 3, 5}) {
+    SCOPED_TRACE(fmt::format("{} ranks", n));
+    const std::vector<StepPlan> plans = DrawPlans(&random);
+    const uint64_t seed = random();
+    std::vector<std::vector<StepRecord>> records(n, std::vector<StepRecord>(kSteps));
+    RunRanks(n, "slice_elems=512", [&](int rank, gwComm_t comm) {
+      Rank mine(comm, rank, n, seed);
+      for (int step = 0; step < kSteps; ++step) {
+        ASSERT_NO_FATAL_FAILURE(mine.Step(step, plans[step], &records[rank][step]));
+      }
+    });
+    ASSERT_FALSE(HasFailure());
+    ASSERT_NO_FATAL_FAILURE(CheckRun(plans, records));
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
