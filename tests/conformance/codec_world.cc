@@ -5,7 +5,9 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <set>
 
 #include "base/float16.h"
 #include "compress/kernels/dispatch.h"
@@ -34,6 +36,8 @@ float ValueOf(Kind kind, int64_t i, int64_t elems, RandomStream* random) {
     case Kind::kTiny: return g * 1e-38f;
     case Kind::kSubnormal: return g * 0x1p-140f;
     case Kind::kSparse: return random->Below(100) == 0 ? g : 0.0f;
+    case Kind::kConstant: return -0.7f;
+    case Kind::kSorted: return static_cast<float>(i) / static_cast<float>(elems) - 0.25f;
     case Kind::kMaximum: return (i & 1) != 0 ? FLT_MAX : -FLT_MAX * 0.75f;
     case Kind::kMixedSign:
       return (i & 1) != 0 ? -0.0f : std::ldexp(g, static_cast<int>(random->Below(60)) - 30);
@@ -83,6 +87,8 @@ const char* Name(Kind kind) {
     case Kind::kTiny: return "tiny";
     case Kind::kSubnormal: return "subnormal";
     case Kind::kSparse: return "sparse";
+    case Kind::kConstant: return "constant";
+    case Kind::kSorted: return "sorted";
     case Kind::kMaximum: return "maximum";
     case Kind::kMixedSign: return "mixed-sign";
     case Kind::kNonFinite: return "non-finite";
@@ -233,6 +239,12 @@ CodecTest::CodecTest()
 }
 
 CodecTest::~CodecTest() { ForceTargetForTest(""); }
+
+std::vector<int64_t> CodecTest::SmallSizes() const {
+  std::set<int64_t> sizes(std::begin(kSmallSizes), std::end(kSmallSizes));
+  sizes.insert({quantum() - 1, quantum(), quantum() + 1});
+  return {sizes.begin(), sizes.end()};
+}
 
 Dither CodecTest::NewDither() {
   return {.seed = static_cast<uint32_t>(random_()),

@@ -18,9 +18,9 @@
 
 namespace gradwire {
 
-// Sizes around SIMD widths, words, runs and blocks.
-inline constexpr int64_t kSmallSizes[] = {0,   1,   7,   15,  16,  17,  33,
-                                          255, 256, 257, 511, 512, 997, 3331};
+// Sizes around SIMD widths, words, runs and blocks, and primes.
+inline constexpr int64_t kSmallSizes[] = {0,   1,   7,   15,  16,  17,  33,  255, 256,
+                                          257, 511, 512, 513, 767, 768, 997, 3331};
 inline constexpr DType kGradTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
 // Kinds of gradients.
@@ -33,14 +33,16 @@ enum class Kind {
   kTiny,
   kSubnormal,
   kSparse,
+  kConstant,
+  kSorted,
   kMaximum,
   kMixedSign,
   kNonFinite,
 };
-inline constexpr Kind kKinds[] = {Kind::kGaussian,  Kind::kZeros,    Kind::kNegative,
-                                  Kind::kOneHot,    Kind::kHuge,     Kind::kTiny,
-                                  Kind::kSubnormal, Kind::kSparse,   Kind::kMaximum,
-                                  Kind::kMixedSign, Kind::kNonFinite};
+inline constexpr Kind kKinds[] = {
+    Kind::kGaussian, Kind::kZeros,     Kind::kNegative, Kind::kOneHot,   Kind::kHuge,
+    Kind::kTiny,     Kind::kSubnormal, Kind::kSparse,   Kind::kConstant, Kind::kSorted,
+    Kind::kMaximum,  Kind::kMixedSign, Kind::kNonFinite};
 const char* Name(Kind kind);
 
 // A gradient of `elems` elements of `dtype`, as bytes; values that do not fit become what
@@ -105,6 +107,8 @@ class CodecTest : public ::testing::TestWithParam<CodecOnTarget> {
   const PayloadCodec& codec() const { return *codec_.payload; }
   const CodecTraits& traits() const { return codec_.payload->traits(); }
   int64_t quantum() const { return codec_.payload->traits().quantum_elems; }
+  // kSmallSizes and the sizes around the codec's quantum.
+  std::vector<int64_t> SmallSizes() const;
   RandomStream& random() { return random_; }
   Dither NewDither();
   EncodeCase NewCase(Kind kind, int64_t elems, DType dtype, ResidualMode mode);

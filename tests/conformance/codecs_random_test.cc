@@ -1,7 +1,10 @@
 // Laws of chance of payload codecs: unbiased codecs are unbiased with the variance of rounding
-// between two neighbours, calls repeat, and steps, ranks and purposes draw different bits.
+// between the levels that their spec promises, calls repeat, and steps, ranks and purposes draw
+// different bits.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <string>
 
 #include "tests/conformance/codec_world.h"
 
@@ -20,11 +23,46 @@ struct Moments {
   std::vector<float> low, high;   // of decoded
 };
 
+// The variance of rounding `p` at random to one of the two levels around each element, where every
+// block has `levels` of them on each side, evenly up to its largest magnitude N. It is at most
+// (N / levels)^2 / 4 per element.
+struct Variance {
+  double exact = 0, bound = 0;
+  double fourth = 0;  // the variance of one draw's squared error
+  double unit2 = 0;   // most that an element's squared error can be
+  double slack = 0;   // chances are multiples of 2^-16
+
+  // How far off the mean over `draws` may be.
+  double Tolerance(int draws) const {
+    return kSigmas * std::sqrt(fourth / draws) + kRareDraws * unit2 / draws + slack;
+  }
+};
+Variance VarianceOfLevels(const std::vector<float>& p, int64_t levels, int64_t block_elems) {
+  Variance v;
+  for (auto block = p.begin(); block != p.end();) {
+    const auto end = block + std::min<int64_t>(block_elems, p.end() - block);
+    double largest = 0;
+    for (auto x = block; x != end; ++x) largest = std::max(largest, std::fabs(double{*x}));
+    const double unit = largest / static_cast<double>(levels);
+    for (; block != end; ++block) {
+      if (unit == 0) continue;
+      const double at = std::fabs(double{*block}) / unit, up = at - std::floor(at);
+      const double unit2 = unit * unit, exact = up * (1 - up);
+      v.exact += unit2 * exact;
+      v.bound += unit2 / 4;
+      v.fourth += unit2 * unit2 * (exact * (1 - 3 * exact) - exact * exact);
+      v.unit2 = std::max(v.unit2, unit2);
+      v.slack += unit2 * 0x1p-16;
+    }
+  }
+  return v;
+}
+
 class CodecsRandomTest : public CodecTest {
  protected:
-  // Decodes `kDraws` encodings of one input.
-  Moments Draw(int64_t elems) {
-    EncodeCase c = NewCase(Kind::kGaussian, elems, DType::kFloat32, ResidualMode::kNone);
+  // Decodes `draws` encodings of one input, which has no residual.
+  Moments Draw(EncodeCase c, int draws) {
+    const int64_t elems = c.elems();
     Moments m{.p = c.Input()};
     m.sum.resize(m.p.size());
     m.sum2.resize(m.p.size());
@@ -32,11 +70,44 @@ class CodecsRandomTest : public CodecTest {
     m.high.assign(m.p.size(), -INFINITY);
     std::vector<std::byte> payload(static_cast<size_t>(codec().MaxBytes(elems)));
     std::vector<float> out(static_cast<size_t>(elems));
-    for (int draw = 0; draw < kDraws; ++draw) {
+    for (int draw = 0; draw < draws; ++draw) {
       c.dither.step = static_cast<uint32_t>(draw);
       Add(c, &payload, &out, &m);
     }
     return m;
+  }
+
+  EncodeCase Plain(Kind kind, int64_t elems) {
+    return NewCase(kind, elems, DType::kFloat32, ResidualMode::kNone);
+  }
+
+  // Of what the spec's text promises; 0 where nothing is rounded at random.
+  int64_t Levels() const {
+    if (traits().lossless) return 0;
+    const StatusOr<Codec> made = MakeCodec(GetParam().spec);
+    const StatusOr<SpecText> text = ParseSpecText(made->spec);
+    for (const auto& [key, value] : text->args) {
+      if (text->name == "qsgd" && key == "bits") return (1 << (std::stoi(value) - 1)) - 1;
+    }
+    ADD_FAILURE() << "which levels does " << made->spec << " round to? This test must know";
+    return 0;
+  }
+
+  // Elements halfway between two levels, whose variance is the bound; each block has a 1.
+  EncodeCase Halfway(int64_t levels, int64_t elems) {
+    EncodeCase c = Plain(Kind::kZeros, elems);
+    for (int64_t i = 0; i < elems; ++i) {
+      const double at = (static_cast<double>(i % levels) + 0.5) / static_cast<double>(levels);
+      const float v = i % quantum() == 0 ? 1.0f : static_cast<float>(i % 2 == 0 ? at : -at);
+      std::memcpy(c.grad.data() + 4 * i, &v, 4);
+    }
+    return c;
+  }
+
+  double MeasuredVariance(const EncodeCase& c, int draws) {
+    double measured = 0;
+    for (double sum2 : Draw(c, draws).sum2) measured += sum2 / draws;
+    return measured;
   }
 
   // Plain buffers: guarded ones would take most of the time.
@@ -60,7 +131,7 @@ class CodecsRandomTest : public CodecTest {
 
 TEST_P(CodecsRandomTest, IsUnbiasedIfItSaysSo) {
   if (!traits().unbiased) return;
-  const Moments m = Draw(1000);
+  const Moments m = Draw(Plain(Kind::kGaussian, 1000), kDraws);
   double range = 0;
   for (size_t i = 0; i < m.p.size(); ++i) {
     range = std::max(range, static_cast<double>(m.high[i]) - m.low[i]);
@@ -78,16 +149,37 @@ TEST_P(CodecsRandomTest, IsUnbiasedIfItSaysSo) {
   EXPECT_LE(std::fabs(along), 5 * std::sqrt(along_variance) + 1e-6 * range);
 }
 
-TEST_P(CodecsRandomTest, HasTheVarianceOfRoundingToNeighbours) {
+// Exact, and below the bound omega |p|^2, whatever the input.
+TEST_P(CodecsRandomTest, HasTheVarianceOfItsLevels) {
   if (!traits().unbiased) return;
-  const Moments m = Draw(1000);
-  double measured = 0, exact = 0;
-  for (size_t i = 0; i < m.p.size(); ++i) {
-    measured += m.sum2[i] / kDraws;
-    // Two values with the mean p: their variance. Zero where only one was seen.
-    exact += (static_cast<double>(m.high[i]) - m.p[i]) * (static_cast<double>(m.p[i]) - m.low[i]);
+  constexpr int kVarianceDraws = 1024;
+  const int64_t levels = Levels(), elems = quantum() + 333;
+  for (Kind kind : {Kind::kGaussian, Kind::kNegative, Kind::kSorted, Kind::kSparse, Kind::kConstant,
+                    Kind::kOneHot}) {
+    SCOPED_TRACE(Name(kind));
+    const EncodeCase c = Plain(kind, elems);
+    const double measured = MeasuredVariance(c, kVarianceDraws);
+    if (levels == 0) {
+      EXPECT_EQ(measured, 0);
+      continue;
+    }
+    const Variance v = VarianceOfLevels(c.Input(), levels, quantum());
+    EXPECT_NEAR(measured, v.exact, v.Tolerance(kVarianceDraws));
+    EXPECT_LE(measured, v.bound + v.Tolerance(kVarianceDraws));
   }
-  EXPECT_NEAR(measured, exact, 0.03 * exact);
+}
+
+TEST_P(CodecsRandomTest, ReachesTheBoundOfItsVarianceHalfwayBetweenLevels) {
+  if (!traits().unbiased || traits().lossless) return;
+  const EncodeCase c = Halfway(Levels(), 2 * quantum());
+  const Variance v = VarianceOfLevels(c.Input(), Levels(), quantum());
+  const double measured = MeasuredVariance(c, /*draws=*/512);
+  EXPECT_NEAR(measured, v.bound, 0.03 * v.bound);
+  // omega = B / (4 levels^2): a block's largest magnitude is at most its norm.
+  double energy = 0;
+  for (float x : c.Input()) energy += double{x} * x;
+  const auto b = static_cast<double>(quantum()), s = static_cast<double>(Levels());
+  EXPECT_LE(measured, b / (4 * s * s) * energy);
 }
 
 TEST_P(CodecsRandomTest, RepeatsItself) {

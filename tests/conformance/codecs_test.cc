@@ -111,7 +111,7 @@ class CodecsTest : public CodecTest {
 
 // Conservation, statistics, contraction and exactness where promised, and the reference's bytes.
 TEST_P(CodecsTest, KeepsItsLaws) {
-  for (int64_t elems : kSmallSizes) {
+  for (int64_t elems : SmallSizes()) {
     for (DType dtype : kGradTypes) {
       for (Kind kind : kKinds) {
         SCOPED_TRACE(::testing::Message() << elems << " " << Name(dtype) << " " << Name(kind));
