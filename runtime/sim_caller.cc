@@ -1,5 +1,6 @@
 #include "runtime/sim_caller.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -94,8 +95,8 @@ void Caller::SubmitGroup(size_t index) {
     const ScenarioTensor& tensor = s_.tensors[t];
     memory.send.push_back(
         DrawValues(step().number * 1000 + 500 + t * 20 + rank_, tensor.elems, tensor.dtype));
-    if (step().infinite_rank == rank_ && t == op.tensors[0] && tensor.elems > 0)
-      SetInfinite(&memory.send.back(), tensor.dtype);
+    const bool infinite = step().infinite_rank == rank_ && t == op.tensors[0] && !repaired_;
+    if (infinite && tensor.elems > 0) SetInfinite(&memory.send.back(), tensor.dtype);
     memory.recv.emplace_back(memory.send.back().size());
     group.push_back({tensors_[t], memory.send.back().data(), memory.recv.back().data()});
   }
@@ -139,10 +140,12 @@ bool Caller::End() {
 bool Caller::Await() {
   if (!TurnIsOver()) return false;
   user_turn_ = me().turn();
-  if (me().results()[context_.turn].outcome != StepOutcome::kAbort) {
+  const TurnResult& result = me().results()[context_.turn];
+  if (result.outcome != StepOutcome::kAbort) {
     Advance();
   } else {
     ++attempt_;
+    repaired_ |= result.reason.code() == gwNonFinite;
     state_ = State::kBegin;
   }
   Pause();
@@ -152,19 +155,25 @@ bool Caller::Await() {
 void Caller::Advance() {
   ++step_;
   attempt_ = 0;
+  repaired_ = false;
   state_ = State::kBegin;
 }
 
 void Caller::OnTurnEnd(const TurnResult& result) {
-  if (result.outcome == StepOutcome::kAbort) return;
+  if (result.outcome == StepOutcome::kAbort) {
+    disturbed_ |= result.reason.code() != gwNonFinite;
+    return;
+  }
   size_t at = 0;
   while (s_.steps[at].number != result.step) ++at;
-  StepRecord record = {.number = result.step, .outcome = result.outcome};
+  StepRecord record = {.number = result.step, .outcome = result.outcome, .disturbed = disturbed_};
   for (size_t i = 0; i < s_.steps[at].ops.size(); ++i) Digest(s_.steps[at].ops[i], at, i, &record);
   Hasher residuals;
   for (const TensorState* tensor : tensors_) {
     const ConstView live = tensor->residual.live();
     residuals.Add(live.elems).Add(HashBytes(live.AsBytes()));
+    record.finite &= std::all_of(live.as<float>(), live.as<float>() + live.elems,
+                                 [](float e) { return std::isfinite(e); });
   }
   record.residuals = residuals.digest();
   records_.push_back(std::move(record));
@@ -181,7 +190,7 @@ void Caller::Digest(const ScenarioOp& op, size_t step, size_t index, StepRecord*
   const bool all = op.row == nullptr || op.row->collective == Collective::kAllReduce ||
                    op.row->collective == Collective::kBroadcast ||
                    op.row->collective == Collective::kAllGather;
-  if (mine) record->own.push_back(hasher.digest());
+  if (mine) (op.row == nullptr ? record->sums : record->exact).push_back(hasher.digest());
   if (all) record->common.push_back(hasher.digest());
 }
 

@@ -20,9 +20,12 @@ namespace gradwire {
 struct StepRecord {
   uint64_t number = 0;
   StepOutcome outcome = StepOutcome::kCommit;
-  std::vector<uint64_t> own, common;  // digests of outputs by operation; common: of all ranks
+  // Digests of this rank's outputs by operation: of exact collectives, of tensors, and of all that
+  // is the same on all ranks.
+  std::vector<uint64_t> exact, sums, common;
   uint64_t residuals = 0;
-  bool operator==(const StepRecord&) const = default;
+  bool finite = true;      // all residuals
+  bool disturbed = false;  // this step or one before was aborted, and not for its own values
 };
 
 // Sums over the ranks for the law of conservation, by (step number, tensor).
@@ -115,6 +118,8 @@ class Caller {
   State state_ = State::kBegin;
   size_t step_ = 0, next_op_ = 0;
   int attempt_ = 0;
+  bool repaired_ = false;  // the step's gradients hold no infinity any more
+  bool disturbed_ = false;
   uint16_t user_turn_ = 0;
   StepContext context_;
   Operations operations_;

@@ -102,7 +102,7 @@ Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, Redu
         .loss_scale = step.loss_scale,
         .step = std::to_string(step.number),
         .transaction = options_.transaction,
-        .in_step = step.open};
+        .in_step = step.open && options_.transaction};
     auto operation = std::make_shared<TensorOperation>(group, o);
     operation->name = "all-reduce of tensors";
     operation->turn = step.turn;

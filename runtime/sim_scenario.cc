@@ -95,6 +95,13 @@ void DrawFault(RandomStream& random, Scenario* s) {
   if (s->fault == FaultKind::kKill) s->fault_ns = static_cast<int64_t>(random.Below(3 * kNsPerMs));
 }
 
+// From a stream of its own: seeds that failed once keep their other choices.
+void DrawRareSettings(Scenario* s) {
+  RandomStream random(s->seed, /*stream=*/18);
+  if (random.Below(3) == 0) s->job.nonfinite = NonFinitePolicy::kError;
+  s->job.transaction = random.Below(4) != 0;
+}
+
 }  // namespace
 
 std::string ToString(FaultKind kind) {
@@ -134,6 +141,7 @@ Scenario DrawScenario(uint64_t seed) {
     s.steps.push_back(DrawStep(random, s));
   }
   DrawFault(random, &s);
+  DrawRareSettings(&s);
   return s;
 }
 

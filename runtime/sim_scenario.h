@@ -27,7 +27,9 @@ struct ScenarioStep {
   std::vector<std::string> specs;  // by tensor
   std::vector<ScenarioOp> ops;
   bool no_wait = false;
-  int infinite_rank = -1;  // whose first gradient holds an infinity
+  // Whose first gradient of each group holds an infinity; where the policy makes that an error,
+  // only until the caller is told.
+  int infinite_rank = -1;
 };
 
 struct ScenarioTensor {
