@@ -28,6 +28,9 @@ struct JobOptions {
   uint32_t seed = 1;  // of dithers
   bool transaction = true;
   NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
+  // All-reduces of tensors, exact and encoded; null: as the library chooses.
+  const AlgorithmRow* exact = nullptr;
+  const AlgorithmRow* encoded = nullptr;
   int64_t op_timeout_ns = 0;
   SimOptions network;  // world_size is filled in
   // Not the simulated network but loopback; its polls are what time is to the faults.
