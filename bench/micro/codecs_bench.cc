@@ -172,6 +172,7 @@ void RegisterAll() {
 int main(int argc, char** argv) {
   gradwire::RegisterAll();
   benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

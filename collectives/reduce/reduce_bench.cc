@@ -46,6 +46,7 @@ void Register() {
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   gradwire::Register();
   benchmark::RunSpecifiedBenchmarks();
 }
