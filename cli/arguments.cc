@@ -17,6 +17,17 @@ std::optional<int> ParseArguments(CLI::App* app, std::span<const std::string> ar
   }
 }
 
+void AddJsonOption(CLI::App* app, const std::string& names, std::string* path) {
+  const auto set = [path](const CLI::results_t& values) {
+    // CLI11 shows an option without its value as one empty text.
+    *path = values.empty() || values[0].empty() ? "-" : values[0];
+    return true;
+  };
+  app->add_option(names, set, "write JSON to this file; without one, or with -, to stdout")
+      ->expected(0, 1)
+      ->type_name("[FILE]");
+}
+
 SplitArguments SplitAtDashes(std::span<const std::string> args) {
   const auto dashes = std::find(args.begin(), args.end(), "--");
   SplitArguments split{{args.begin(), dashes}, {}};

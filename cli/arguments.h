@@ -14,6 +14,10 @@ namespace gradwire {
 // end at once; nothing where it is to go on.
 std::optional<int> ParseArguments(CLI::App* app, std::span<const std::string> args);
 
+// Adds --json to a subcommand: `*path` stays empty without it, and is "-" (standard output) where
+// no file follows. `names`: "--json", perhaps with a short name.
+void AddJsonOption(CLI::App* app, const std::string& names, std::string* path);
+
 // "OPTIONS -- COMMAND...": both halves. Without "--" the second is empty.
 struct SplitArguments {
   std::vector<std::string> options, command;

@@ -37,5 +37,24 @@ TEST(ParseArguments, TellsGoOnFromHelpFromError) {
   EXPECT_EQ(parse({"--unknown"}, &value), kExitUsage);
 }
 
+TEST(AddJsonOption, TheFileIsOptional) {
+  const auto parse = [](Texts args) {
+    CLI::App app("test", "gradwire test");
+    std::string path, other;
+    AddJsonOption(&app, "-J,--json", &path);
+    app.add_option("-x", other, "another");
+    EXPECT_EQ(ParseArguments(&app, args), std::nullopt);
+    return path;
+  };
+  EXPECT_EQ(parse({}), "");
+  EXPECT_EQ(parse({"--json"}), "-");
+  EXPECT_EQ(parse({"-J"}), "-");
+  EXPECT_EQ(parse({"--json", "-"}), "-");
+  EXPECT_EQ(parse({"--json", "-x", "1"}), "-");
+  EXPECT_EQ(parse({"--json", "file", "-x", "1"}), "file");
+  EXPECT_EQ(parse({"--json=file"}), "file");
+  EXPECT_EQ(parse({"-J", "file"}), "file");
+}
+
 }  // namespace
 }  // namespace gradwire

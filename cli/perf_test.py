@@ -26,7 +26,7 @@ def _gradwire(*args):
 
 
 def _json(*args):
-    done = _gradwire(*args, "--json", "-")
+    done = _gradwire(*args, "--json")
     if done.returncode not in (0, 1) or not done.stdout:
         raise AssertionError(done.stderr)
     return json.loads(done.stdout)

@@ -35,7 +35,7 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   app.add_option("--job", options->job, "this job, as in the file names; default the newest");
   app.add_option("--last", options->last, "also list the last N events of all ranks by time")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
-  app.add_option("--json", options->json_path, "write JSON to this file; - is stdout");
+  AddJsonOption(&app, "--json", &options->json_path);
   return ParseArguments(&app, args);
 }
 

@@ -18,7 +18,7 @@ int DoctorCommand(std::span<const std::string> args) {
   std::string json_path;
   app.add_option("-n,--ranks", ranks, "ranks to be run on this machine; default 2")
       ->check(CLI::Range(1, 1 << 16));
-  app.add_option("--json", json_path, "write JSON to this file; - is stdout");
+  AddJsonOption(&app, "--json", &json_path);
   if (const auto code = ParseArguments(&app, args)) return *code;
   const std::vector<Finding> findings = Examine(ranks);
   const Status written = json_path.empty() ? WriteTextTo("-", FindingsText(findings))

@@ -125,11 +125,8 @@ int InfoCommand(std::span<const std::string> args) {
   bool show_settings = false;
   std::string json_path;
   app.add_flag("-c,--settings", show_settings, "every setting: value, source and meaning");
-  app.add_option("--json", json_path, "write everything as JSON to this file; - is stdout")
-      ->expected(0, 1)
-      ->default_str("-");
+  AddJsonOption(&app, "--json", &json_path);
   if (const auto code = ParseArguments(&app, args)) return *code;
-  if (app.count("--json") > 0 && json_path.empty()) json_path = "-";
   const StatusOr<Settings> settings = LoadSettings("", ProcessEnvironment());
   if (!settings.ok() && (show_settings || !json_path.empty())) {
     return ReportError("info", settings.status());

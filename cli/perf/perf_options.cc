@@ -73,7 +73,7 @@ void AddLibraryOptions(CLI::App* app, Texts* texts, PerfOptions* options) {
       ->check(CLI::NonNegativeNumber);
   app->add_option("--set", texts->settings, "NAME=VALUE of any setting; may be repeated")
       ->allow_extra_args(false);
-  app->add_option("-J,--json", options->json_path, "write JSON to this file; - is stdout");
+  AddJsonOption(app, "-J,--json", &options->json_path);
   app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
   app->add_option("--record", texts->record_path,
                   "write the messages really sent to FILE.RANK, a JSON line each");

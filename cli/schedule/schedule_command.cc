@@ -22,7 +22,7 @@ constexpr int64_t kDefaultSliceElems = 1 << 20;
 constexpr char kDescription[] =
     "Prints the steps of an algorithm, and with --elems the messages it would send.\n\n"
     "example: gradwire schedule ring --ranks 4 --rank 0\n"
-    "         gradwire schedule two_shot --ranks 4 --elems 1000000 -x 'qsgd(bits=4)' --json -";
+    "         gradwire schedule two_shot --ranks 4 --elems 1000000 -x 'qsgd(bits=4)' --json";
 
 struct Options {
   std::string algorithm = "auto";
@@ -50,7 +50,7 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   app.add_option("-x,--spec", options->spec, "codec, as qsgd(bits=4); default none");
   app.add_option("--slice", options->slice_elems, "elements of a slice; default 2^20")
       ->check(CLI::Range(int64_t{256}, int64_t{1} << 28));
-  app.add_option("--json", options->json_path, "write JSON to this file; - is stdout");
+  AddJsonOption(&app, "--json", &options->json_path);
   return ParseArguments(&app, args);
 }
 
