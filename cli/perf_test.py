@@ -19,6 +19,11 @@ _COLLECTIVES = (
 _FEW = ["-n", "2", "-w", "1"]
 
 
+def _can_make_networks():
+    probe = ["unshare", "--net", "--mount", "true"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
 def _gradwire(*args):
     return subprocess.run(
         [_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False
@@ -83,6 +88,30 @@ class PerfTest(unittest.TestCase):
         self.assertIn(", 3 ranks", done.stdout)
         self.assertNotIn("[1]", done.stdout)
         self.assertEqual(done.stdout.count("\n       65536 "), 2, done.stdout)
+
+    def test_rows_are_there_before_the_end(self):
+        # The second size takes longer than anybody waits: the first row must not wait for it.
+        command = [_GRADWIRE, "perf", "--ranks", "2", "-b", "64", "-e", "64M", "-f", "1048576",
+                   "-n", "100000", "-w", "0", "-c", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+            lines = iter(job.stdout.readline, "")
+            row = next((line for line in lines if line.startswith("          64 ")), "")
+            running = job.poll() is None
+            job.kill()
+        self.assertIn("float", row)
+        self.assertTrue(running)
+
+    @unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
+    def test_results_are_right_across_namespaces(self):
+        for spec in ("none", "qsgd(bits=4)"):
+            done = _gradwire("run", "-n", "3", "--netlab", "1gbit", "--timeout", "90", "--",
+                             "gradwire", "perf", "-b", "64K", "-e", "64K", "-x", spec,
+                             "--transport", "ucx", *_FEW)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("3 ranks, test network at 1gbit", done.stdout)
+            self.assertIn("over ucx", done.stdout)
+            (row,) = [line for line in done.stdout.splitlines() if line.startswith("       65536 ")]
+            self.assertEqual((row.split()[8], row.split()[12]), ("0", "0"), done.stdout)
 
     def test_says_what_is_wrong(self):
         for args, words in (

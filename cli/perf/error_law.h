@@ -14,7 +14,9 @@ namespace gradwire {
 
 // What a check of one result found.
 struct ErrorFound {
-  int64_t wrong = 0;  // elements outside the codec's bound; -1: it has none by element
+  // Elements outside the codec's bound; all, where the whole is further off than the codec's law
+  // allows; -1: no law is known for this codec.
+  int64_t wrong = 0;
   double relerr = 0;  // |out - true| / |true|, 2-norms
 };
 

@@ -98,7 +98,7 @@ int Finish(PerfReport* report, PerfRunFacts* facts) {
   report->PrintFooter(*facts);
   const Status written = report->WriteFiles(*facts);
   if (!written.ok()) return ReportError("perf", written);
-  return report->wrong() == 0 ? kExitOk : kExitFailed;
+  return report->exit_code();
 }
 
 // This process is one rank of a job that somebody has launched.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/perf/machine_state.h"
+#include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "gradwire/gradwire.h"
 
@@ -54,6 +55,8 @@ int64_t PerfReport::wrong() const {
   for (const PerfRow& row : rows_) sum += row.wrong();
   return sum;
 }
+
+int PerfReport::exit_code() const { return wrong() == 0 ? kExitOk : kExitFailed; }
 
 double PerfReport::AverageBusBandwidth() const {
   double sum = 0;

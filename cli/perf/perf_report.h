@@ -36,6 +36,8 @@ class PerfReport {
   Status WriteFiles(const PerfRunFacts& facts) const;
 
   int64_t wrong() const;
+  // Of the command: kExitFailed if any result was wrong.
+  int exit_code() const;
   double AverageBusBandwidth() const;
   std::string Json(const PerfRunFacts& facts) const;
   std::string Csv() const;

@@ -96,8 +96,9 @@ std::string TableHeader() {
          std::string(2, ' ') +
          fmt::format("{0:>8}  {1:>6}  {2:>6}  {3:>6}  {0:>8}  {1:>6}  {2:>6}  {3:>6}", "time",
                      "algbw", "busbw", "#wrong") +
-         fmt::format("  {:>11}  {:>6}  {:>8}  {:>8}  {:>8}  {:>8}  {:>8}  {:>9}", "wire_bytes",
-                     "ratio", "enc/elem", "enc_us", "net_us", "dec_us", "relerr", "eff_busbw") +
+         fmt::format("  {:>11}  {:>6}  {:>16}  {:>8}  {:>8}  {:>8}  {:>8}  {:>9}", "wire_bytes",
+                     "ratio", "encodes_per_elem", "enc_us", "net_us", "dec_us", "relerr",
+                     "eff_busbw") +
          fmt::format("\n#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}", "(B)", "(elements)", "", "", "") +
          fmt::format("  {0:>8}  {1:>6}  {1:>6}  {2:>6}  {0:>8}  {1:>6}  {1:>6}", "(us)", "(GB/s)",
                      "");
@@ -109,7 +110,7 @@ std::string TableRow(const PerfRow& row) {
   return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", c.bytes, CountOf(c, row.ranks),
                      Name(c.dtype), OpText(c), RootText(c)) +
          TimingText(row, row.out_of_place) + TimingText(row, row.in_place) +
-         fmt::format("  {:>11.0f}  {:>6.2f}  {:>8g}  {:>8}  {:>8}  {:>8}  {:>8}  {:>9}",
+         fmt::format("  {:>11.0f}  {:>6.2f}  {:>16g}  {:>8}  {:>8}  {:>8}  {:>8}  {:>9}",
                      row.cost.wire_bytes, row.Ratio(), row.cost.encodes_per_elem,
                      TimeText(row.cost.encode_us), TimeText(row.NetUs()),
                      TimeText(row.cost.decode_us), OptionalText(row.relerr), BandwidthText(eff));

@@ -14,7 +14,7 @@ namespace gradwire {
 // One way (out of place or in place), over the iterations of each rank, then over the ranks.
 struct Timing {
   double median_us = 0, mean_us = 0, min_us = 0, p99_us = 0;
-  int64_t wrong = -1;  // elements over all ranks; -1: not checked, or the codec has no bound
+  int64_t wrong = -1;  // elements over all ranks; -1: not checked, or the codec's law is unknown
 };
 
 // Of one operation at one rank, the largest over the ranks.

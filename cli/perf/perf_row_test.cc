@@ -69,8 +69,13 @@ TEST(Table, ARowHasTheColumnsOfTheHeader) {
   const std::string header = TableHeader();
   const size_t begin = header.find("size");
   const std::string names = header.substr(begin, header.find('\n', begin) - begin);
+  for (const char* name : {"#wrong", "wire_bytes", "ratio", "encodes_per_elem", "enc_us", "net_us",
+                           "dec_us", "relerr", "eff_busbw"}) {
+    EXPECT_NE(names.find(name), names.npos) << name;
+  }
   for (const char* spec : {"none", "qsgd(bits=4)"}) {
     PerfRow row = Sample(spec);
+    EXPECT_EQ(TableRow(row).size(), names.size() + begin - header.rfind('\n', begin) - 1);
     EXPECT_EQ(WordsOf(TableRow(row)), WordsOf(names));
     row.in_place.reset();
     row.relerr.reset();
