@@ -9,7 +9,20 @@ Communicator::Communicator(const std::string& settings) {
   gwConfig_t config = GW_CONFIG_INITIALIZER;
   config.settings = settings.c_str();
   gwComm_t comm = nullptr;
-  Check(gwCommInitEnv(&comm, &config), "gwCommInitEnv");
+  const gwResult_t result = gwCommInitEnv(&comm, &config);
+  Own(result, comm, "gwCommInitEnv");
+}
+
+Communicator::Communicator(const std::string& settings, const gwUniqueId& id, int rank, int ranks) {
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = settings.c_str();
+  gwComm_t comm = nullptr;
+  const gwResult_t result = gwCommInitRankConfig(&comm, ranks, id, rank, &config);
+  Own(result, comm, "gwCommInitRankConfig");
+}
+
+void Communicator::Own(gwResult_t result, gwComm_t comm, const char* what) {
+  Check(result, what);
   comm_.reset(comm);
   Check(gwCommUserRank(comm, &rank_), "gwCommUserRank");
   Check(gwCommCount(comm, &ranks_), "gwCommCount");

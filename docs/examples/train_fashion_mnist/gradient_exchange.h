@@ -22,6 +22,8 @@ class Communicator {
  public:
   // Joins through the launcher's environment; `gradwire run` sets it. settings: as gwConfig_t's.
   explicit Communicator(const std::string& settings);
+  // Joins as rank `rank` of `ranks` that all have this id, from gwGetUniqueId.
+  Communicator(const std::string& settings, const gwUniqueId& id, int rank, int ranks);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -48,6 +50,8 @@ class Communicator {
   struct Destroy {
     void operator()(gwComm_t comm) const { gwCommDestroy(comm); }
   };
+  // Throws unless `result` is gwSuccess; else owns `comm`.
+  void Own(gwResult_t result, gwComm_t comm, const char* what);
   std::string TextOf(gwResult_t (*get)(gwComm_t, char*, size_t*), const char* what) const;
 
   std::unique_ptr<gwComm, Destroy> comm_;

@@ -1,9 +1,13 @@
 // Trains a small network on Fashion-MNIST over all ranks of a gradwire job; see README.md.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "docs/examples/train_fashion_mnist/trainer.h"
 #include "docs/examples/train_fashion_mnist/training_report.h"
@@ -27,8 +31,17 @@ void PrintPoint(const EvalPoint& point, int64_t total_steps) {
   std::fflush(stdout);
 }
 
-int Train(const TrainerOptions& options) {
-  Communicator comm("seed=" + std::to_string(options.seed));
+// What the communicator is told; the rest it chooses itself.
+std::string Settings(const TrainerOptions& options) {
+  std::string settings = "seed=" + std::to_string(options.seed);
+  if (!options.algorithm.empty()) settings += "; algorithm=" + options.algorithm;
+  if (!options.transport.empty()) settings += "; transport=" + options.transport;
+  if (options.slice > 0) settings += "; slice_elems=" + std::to_string(options.slice);
+  return settings;
+}
+
+// One rank, from its first weights to its last; an exit code.
+int Train(const TrainerOptions& options, Communicator&& comm) {
   const std::string netlab = Environment("GRADWIRE_NETLAB");
   const std::string interface = netlab.empty() ? "" : kNetlabInterface;
   Trainer trainer(options, &comm, interface);
@@ -56,6 +69,40 @@ int Train(const TrainerOptions& options) {
   return 0;
 }
 
+int TrainReporting(const std::function<int()>& train) {
+  try {
+    return train();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "train_fashion_mnist: %s\n", error.what());
+    return 1;
+  }
+}
+
+// All ranks in this process, which needs no launcher.
+int TrainOnThreads(TrainerOptions options) {
+  if (options.transport.empty()) options.transport = "loopback";
+  gwUniqueId id;
+  if (const gwResult_t result = gwGetUniqueId(&id); result != gwSuccess) {
+    throw std::runtime_error(std::string("gwGetUniqueId: ") + gwGetErrorString(result));
+  }
+  std::vector<int> exit_codes(options.threads);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.threads; ++rank) {
+    threads.emplace_back([&, rank] {
+      exit_codes[rank] = TrainReporting([&] {
+        return Train(options, Communicator(Settings(options), id, rank, options.threads));
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(exit_codes.begin(), exit_codes.end());
+}
+
+int TrainAsOptionsSay(const TrainerOptions& options) {
+  if (options.threads > 0) return TrainOnThreads(options);
+  return Train(options, Communicator(Settings(options)));
+}
+
 }  // namespace
 }  // namespace example
 
@@ -63,10 +110,5 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   const auto options = example::ParseTrainerOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
-  try {
-    return example::Train(*options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_fashion_mnist: %s\n", error.what());
-    return 1;
-  }
+  return example::TrainReporting([&] { return example::TrainAsOptionsSay(*options); });
 }

@@ -38,10 +38,12 @@ class TrainTest(unittest.TestCase):
         write_images(cls.folder.name, "train", 640, 1)
         write_images(cls.folder.name, "t10k", 101, 2)
 
-    def train(self, *flags, ranks=2):
-        """The JSON of a run."""
+    def train(self, *flags, ranks=2, threads=False):
+        """The JSON of a run, with ranks as processes or as threads of one."""
         path = os.path.join(self.folder.name, "run.json")
         command = ["cli/gradwire", "run", "-n", str(ranks), "--", _TRAINER]
+        if threads:
+            command = [_TRAINER, f"--threads={ranks}"]
         command += [f"--data={self.folder.name}", f"--json={path}", "--hidden", "32", "16"]
         command += ["--epochs=4", "--batch=16", "--eval-every=20", "--target=90", *flags]
         done = subprocess.run(
@@ -81,6 +83,23 @@ class TrainTest(unittest.TestCase):
             first, at_end, other_seed = (run["digests"][0] for run in runs)
             self.assertEqual(first, at_end, f"{spec}: when a gradient is submitted must not matter")
             self.assertNotEqual(first, other_seed, spec)
+
+    def test_transports_do_not_change_the_bits(self):
+        chosen = ("--slice=1024", "--algorithm=ring")
+        for spec in ("none", "qsgd(bits=4,feedback=on)"):
+            digests = {}
+            for flags in ((), chosen):
+                few = (f"--spec={spec}", "--steps=10", *flags)
+                threads = self.train(*few, "--transport=loopback", ranks=3, threads=True)
+                processes = self.train(*few, "--transport=ucx", ranks=3)
+                self.assertEqual(threads["stats"]["transport"], "loopback")
+                self.assertEqual(processes["stats"]["transport"], "ucx")
+                self.assertEqual(len(set(threads["digests"])), 1)
+                self.assertEqual(threads["digests"], processes["digests"], few)
+                digests[flags] = threads["digests"][0]
+            if spec == "none":
+                # The order of addition differs: what was asked for is what was done.
+                self.assertNotEqual(digests[()], digests[chosen])
 
     def test_compression_sends_less(self):
         sent = {}

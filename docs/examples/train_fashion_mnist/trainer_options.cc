@@ -42,6 +42,12 @@ std::optional<TrainerOptions> ParseTrainerOptions(int argc, char** argv, int* ex
   app.add_option("--submit", options.submit,
                  "asap: each gradient as soon as back-propagation has it; end: all at its end")
       ->transform(CLI::CheckedTransformer(submit));
+  app.add_option("--algorithm", options.algorithm, "of exact sums; see gradwire info");
+  app.add_option("--slice", options.slice, "elements of a slice")->check(positive);
+  app.add_option("--transport", options.transport, "see gradwire info");
+  app.add_option("--threads", options.threads,
+                 "ranks as threads of this process, over loopback; without gradwire run")
+      ->check(CLI::Range(1, 64));
   app.add_option("--data", options.data, "folder of the four idx-ubyte.gz files")
       ->capture_default_str();
   app.add_option("--json", options.json, "file for points and summary, written by rank 0");

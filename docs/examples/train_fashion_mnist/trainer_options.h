@@ -28,7 +28,11 @@ struct TrainerOptions {
   int64_t eval_every = 39;
   double max_seconds = 0;  // of training, without evaluation; 0: no bound
   SubmitTime submit = SubmitTime::kAsap;
-  std::string json;  // file that rank 0 writes; empty: none
+  // Of the communicator; empty and 0: the library chooses.
+  std::string algorithm, transport;
+  int64_t slice = 0;  // elements
+  int threads = 0;    // ranks as threads of this process; 0: a launcher has started this rank
+  std::string json;   // file that rank 0 writes; empty: none
 };
 
 // Nothing: the program is done (--help) or the arguments are wrong; *exit_code says which.
