@@ -21,6 +21,9 @@ struct CampaignResult {
 // Ranks killed, stopped or aborted in random phases.
 CampaignResult RunKills(const CampaignOptions& options);
 
+// Whole jobs in virtual time, most with one thing that goes wrong; trial i is that of seed + i.
+CampaignResult RunSeeds(const CampaignOptions& options);
+
 // Random settings, tensors and operations, on a transport that delays; all results compared.
 CampaignResult RunConfigurations(const CampaignOptions& options);
 

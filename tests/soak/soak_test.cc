@@ -1,4 +1,4 @@
-// Both campaigns for a few trials.
+// Each campaign for a few trials.
 #include <gtest/gtest.h>
 
 #include "tests/lib/test_seed.h"
@@ -10,6 +10,14 @@ namespace {
 TEST(Soak, KillsAreToldAndNobodyHangs) {
   SCOPED_TRACE(TestSeedText());
   const CampaignResult result = RunKills({.trials = 6, .seconds = 30, .seed = TestSeed()});
+  EXPECT_GT(result.trials, 0);
+  EXPECT_EQ(result.failures, 0) << result.details;
+  EXPECT_EQ(result.hangs, 0);
+}
+
+TEST(Soak, SimulatedJobsEndWell) {
+  SCOPED_TRACE(TestSeedText());
+  const CampaignResult result = RunSeeds({.trials = 50, .seconds = 30, .seed = TestSeed()});
   EXPECT_GT(result.trials, 0);
   EXPECT_EQ(result.failures, 0) << result.details;
   EXPECT_EQ(result.hangs, 0);

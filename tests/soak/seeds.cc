@@ -1,0 +1,26 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "runtime/sim_check.h"
+#include "tests/fault/rank_processes.h"
+#include "tests/soak/campaign.h"
+
+namespace gradwire {
+
+CampaignResult RunSeeds(const CampaignOptions& options) {
+  CampaignResult result;
+  const int64_t begin_ns = NowNs();
+  for (; result.trials < options.trials; ++result.trials) {
+    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+    const SimVerdict verdict = CheckSimSeed(options.seed + static_cast<uint64_t>(result.trials));
+    result.hangs += verdict.hung ? 1 : 0;
+    if (verdict.complaint.empty()) continue;
+    ++result.failures;
+    std::fprintf(stderr, "%s\n", verdict.complaint.c_str());
+  }
+  result.details = "simulated jobs, numbered from the seed";
+  return result;
+}
+
+}  // namespace gradwire
