@@ -122,6 +122,7 @@ Status TensorOperation::Prepare() {
     TensorState& tensor = *submitted.tensor;
     if (tensor.feedback() && !tensor.residual.allocated() && options_.context.world_size > 1) {
       GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, options_.transaction));
+      tensor.fresh = true;
     }
     parts_.push_back(PartOf(submitted));
   }
@@ -213,6 +214,7 @@ void TensorOperation::OnComplete() {
     tensor.decode_ns += static_cast<int64_t>(share * static_cast<double>(stats.decode_ns));
     tensor.last_relerr = relerr;
     SettleResidual(&tensor);
+    if (!in_step) tensor.fresh = false;  // no vote is asked
     tensor.in_flight.store(false, std::memory_order_release);
   }
 }

@@ -109,6 +109,7 @@ Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, Redu
     auto operation = std::make_shared<TensorOperation>(group, o);
     operation->name = "all-reduce of tensors";
     operation->turn = step.turn;
+    operation->in_step = step.open;
     core_->Submit(operation);
     operations.push_back(std::move(operation));
   }

@@ -190,6 +190,8 @@ std::vector<TensorState*> TensorTable::All() const {
 
 void TensorTable::EndStep(uint64_t step, bool commit) {
   for (const auto& [name, tensor] : tensors_) {
+    const bool fresh = std::exchange(tensor->fresh, false);
+    if (fresh && !commit) tensor->residual.Release();
     if (!std::exchange(tensor->staged, false) || !commit) continue;
     tensor->committed_step = step;
     if (!tensor->residual.allocated()) continue;
@@ -278,6 +280,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
   for (const SavedTensor& entry : saved) {
     entry.tensor->committed_step = entry.committed_step;
     entry.tensor->free_ops = entry.free_ops;
+    entry.tensor->fresh = false;
     if (entry.residual.empty()) {
       entry.tensor->residual.Release();
     } else {

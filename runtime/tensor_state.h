@@ -57,6 +57,7 @@ struct TensorState {
   bool submitted = false;              // in the open step
   bool staged = false;                 // complete in the open step, awaiting the vote
   bool travelled = false;              // what is staged is nothing: the residual was sent on
+  bool fresh = false;                  // the residual came to be in the open step
   uint64_t committed_step = 0;
   uint32_t free_ops = 0;  // operations outside steps, for their dithers
   // Ledger.
@@ -82,7 +83,9 @@ class TensorTable {
   std::vector<TensorState*> All() const;
   TensorList List() const;
 
-  // What was staged becomes live, or is forgotten: the vote's outcome.
+  // What was staged becomes live, or is forgotten: the vote's outcome. Residuals that came to be in
+  // a step that is not committed go: other ranks may not have come as far, and whether a tensor has
+  // one decides what travels.
   void EndStep(uint64_t step, bool commit);
 
   // This rank's residuals and counters as bytes with a checksum, and back. Load changes nothing

@@ -124,6 +124,22 @@ TEST_F(TableTest, LoadsWhatItSaved) {
   EXPECT_EQ(table_.Save(1, 3), saved);
 }
 
+// An aborted step may have begun on some ranks only.
+TEST_F(TableTest, KeepsResidualsOfCommittedStepsOnly) {
+  for (bool transaction : {true, false}) {
+    ASSERT_TRUE(a_->residual.Allocate(6, transaction).ok());
+    a_->fresh = a_->staged = true;
+    table_.EndStep(1, /*commit=*/false);
+    EXPECT_FALSE(a_->residual.allocated());
+    ASSERT_TRUE(a_->residual.Allocate(6, transaction).ok());
+    a_->fresh = a_->staged = true;
+    Fill(a_->residual.next(), 2.5f);
+    table_.EndStep(2, /*commit=*/true);
+    table_.EndStep(3, /*commit=*/false);
+    EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
+  }
+}
+
 TEST_F(TableTest, RefusesAnotherRanksState) {
   const std::string saved = table_.Save(1, 3);
   EXPECT_EQ(Load(saved, 2, 3).code(), gwMismatch);

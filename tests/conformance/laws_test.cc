@@ -266,6 +266,40 @@ TEST(Laws, AGroupMaySendResidualsOfSomeOfItsTensors) {
   }
 }
 
+// A step is aborted when one rank has begun an operation with feedback and the other has not; then
+// the codec is switched off.
+TEST(Laws, AnAbortedStepLeavesNothingInWhichRanksDiffer) {
+  for (bool transaction : {true, false}) {
+    SimJob job({.world_size = 2, .transaction = transaction});
+    constexpr int64_t kElems = 600;
+    const std::vector<uint16_t> grad(kElems, 0x3F9D);  // bfloat16: 1.2265625
+    std::vector<std::vector<uint16_t>> outs(2, std::vector<uint16_t>(kElems));
+    const auto run = [&](const char* spec, bool second_too) {
+      const uint16_t turn = job[0].turn();
+      const StepContext step = {.number = 1, .turn = turn};
+      for (int r = 0; r < 2; ++r) {
+        const std::vector<TensorState*> known = job[r].tensors().All();
+        TensorState* tensor =
+            known.empty() ? job[r].Register("w", kElems, DType::kBfloat16, "none") : known[0];
+        JobRank::SetSpec(tensor, spec);
+        const SubmittedTensor submitted = {tensor, reinterpret_cast<const std::byte*>(grad.data()),
+                                           reinterpret_cast<std::byte*>(outs[r].data())};
+        if (r == 0 || second_too) job[r].SubmitTensors({&submitted, 1}, ReduceOp::kSum, step);
+        job[r].EndStep(step);
+      }
+      ASSERT_TRUE(
+          job.RunUntil([&] { return job[0].turn() > turn && job[1].turn() > turn; }, kBoundNs));
+    };
+    ASSERT_NO_FATAL_FAILURE(run("efsign", /*second_too=*/false));
+    ASSERT_EQ(job[0].results()[0].outcome, StepOutcome::kAbort);
+    ASSERT_NO_FATAL_FAILURE(run("none", /*second_too=*/true));
+    ASSERT_EQ(job[0].results()[1].outcome, StepOutcome::kCommit)
+        << job[0].results()[1].reason.ToString();
+    EXPECT_EQ(outs[0], std::vector<uint16_t>(kElems, 0x401D)) << "2.453125, exact";
+    EXPECT_EQ(outs[1], outs[0]);
+  }
+}
+
 // A codec with feedback and a bound of what it keeps back, in units of the energy of one step's
 // gradients: a small multiple of what it was seen to keep.
 struct Bounded {
