@@ -113,7 +113,8 @@ class Watch {
  private:
   bool SurvivorsThrough() const {
     for (int rank = 0; rank < trial_.world_size; ++rank) {
-      if (rank != trial_.victim && !survivors_[rank].is_done) return false;
+      const Survivor& s = survivors_[rank];
+      if (rank != trial_.victim && !s.is_done && !s.is_void) return false;
     }
     return true;
   }

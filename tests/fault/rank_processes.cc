@@ -16,6 +16,9 @@
 namespace gradwire {
 namespace {
 
+// Within the time that a trial gives its survivors.
+constexpr int kIdBoundMs = 5000;
+
 static_assert(sizeof(Report) <= PIPE_BUF, "reports must not be torn");
 
 void MakePipe(std::array<int, 2>* ends) {
@@ -38,7 +41,12 @@ int64_t NowNs() {
 }
 
 bool RankSide::ExchangeId(gwUniqueId* id) {
-  if (rank != 0) return read(id_read_fd, id, sizeof *id) == static_cast<ssize_t>(sizeof *id);
+  if (rank != 0) {
+    // A rank 0 that is stopped before it has written would be awaited forever.
+    pollfd readable = {.fd = id_read_fd, .events = POLLIN, .revents = 0};
+    if (poll(&readable, 1, kIdBoundMs) != 1) return false;
+    return read(id_read_fd, id, sizeof *id) == static_cast<ssize_t>(sizeof *id);
+  }
   if (gwGetUniqueId(id) != gwSuccess) return false;
   for (int fd : id_write_fds) {
     // A dead reader is not this rank's concern.

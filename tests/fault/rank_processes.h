@@ -24,7 +24,7 @@ enum class ReportKind : int32_t {
   kError,   // `code` and `text` are what a call returned
   kTimed,   // `code` milliseconds were spent in the call that `text` names
   kDone,    // this rank is through
-  kVoid,    // this rank could not take part: rank 0 died before it gave the id away
+  kVoid,    // this rank could not take part: rank 0 ended or stood still before it gave the id away
   kFailed,  // a check of the rank's own failed
 };
 
@@ -45,7 +45,7 @@ class RankSide {
   int id_read_fd = -1, report_fd = -1;
   std::vector<int> id_write_fds;  // rank 0's, to the others
 
-  // Rank 0 makes the unique id, the others get it. False: there is none to be had.
+  // Rank 0 makes the unique id, the others get it. False: there is none to be had within seconds.
   bool ExchangeId(gwUniqueId* id);
   // Until the test says Go. False: the test is gone.
   bool AwaitGo() const;
