@@ -41,7 +41,7 @@ std::string Settings(const TrainerOptions& options) {
 }
 
 // One rank, from its first weights to its last; an exit code.
-int Train(const TrainerOptions& options, Communicator&& comm) {
+int Train(const TrainerOptions& options, Communicator comm) {
   const std::string netlab = Environment("GRADWIRE_NETLAB");
   const std::string interface = netlab.empty() ? "" : kNetlabInterface;
   Trainer trainer(options, &comm, interface);

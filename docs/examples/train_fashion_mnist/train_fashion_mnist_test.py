@@ -109,8 +109,9 @@ class TrainTest(unittest.TestCase):
         self.assertLess(sent["qsgd(bits=8)"], 0.35 * sent["none"])
 
     def test_wrong_spec_is_an_error_with_a_hint(self):
-        with self.assertRaisesRegex(AssertionError, "gwTensorRegister: .*qsgd"):
-            self.train("--spec=qsdg(bits=8)")
+        for threads in (False, True):
+            with self.assertRaisesRegex(AssertionError, "gwTensorRegister: .*qsgd"):
+                self.train("--spec=qsdg(bits=8)", threads=threads)
 
     def test_stops_together_when_time_is_up(self):
         run = self.train("--max-seconds=1e-9", ranks=3)
