@@ -221,6 +221,22 @@ std::string BlobOf(const Settings& settings, const TransportEnds& ends, const Op
   return EncodeOpText(blob);
 }
 
+// A job does not fail for its recorder's file: without one it records in memory.
+StatusOr<std::unique_ptr<Recorder>> OpenRecorder(const Identity& me, const std::string& dir) {
+  RecorderOptions options = {.dir = dir,
+                             .job = me.job,
+                             .rank = me.rank,
+                             .world_size = me.world_size,
+                             .host = HostName(),
+                             .start_wall_ns = WallNs(),
+                             .start_time_ns = SteadyClock().NowNs()};
+  StatusOr<std::unique_ptr<Recorder>> recorder = Recorder::Open(options);
+  if (recorder.ok() || dir.empty()) return recorder;
+  GW_LOG(kWarn, kInit, "the flight recorder has no file: {}", recorder.status().ToString());
+  options.dir.clear();
+  return Recorder::Open(options);
+}
+
 StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& settings) {
   const OpText agreed = AgreedText(settings);
   StatusOr<TransportEnds> ends = MakeEnds(me, settings);
@@ -250,14 +266,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
                      .record_path = settings.Text("record_messages"),
                      .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
-  StatusOr<std::unique_ptr<Recorder>> recorder =
-      Recorder::Open({.dir = settings.Text("recorder_dir"),
-                      .job = me.job,
-                      .rank = me.rank,
-                      .world_size = me.world_size,
-                      .host = HostName(),
-                      .start_wall_ns = WallNs(),
-                      .start_time_ns = SteadyClock().NowNs()});
+  StatusOr<std::unique_ptr<Recorder>> recorder = OpenRecorder(me, settings.Text("recorder_dir"));
   if (!recorder.ok()) return recorder.status();
   parts.recorder = std::move(*recorder);
   StatusOr<std::unique_ptr<Transport>> transport =

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/conformance/capi_wrong_call.h"
+#include "tests/lib/capi_ranks.h"
 
 namespace gradwire {
 namespace {
@@ -97,6 +98,13 @@ constexpr WrongCall kCalls[] = {
 TEST(CapiWrongStart, IsRefusedWithoutEffect) { CheckWrongCalls(kCalls); }
 
 TEST(CapiWrongStart, DestroyOfNothingIsFine) { EXPECT_EQ(gwCommDestroy(nullptr), gwSuccess); }
+
+// The recorder must not keep a job from running.
+TEST(CapiWrongStart, AFolderThatCannotBeWrittenIsNoError) {
+  RunRanks(2, "recorder_dir=/proc/no/such/folder", [](int rank, gwComm_t comm) {
+    EXPECT_TRUE(AllReduceWorks(rank, 2, comm)) << gwGetLastError(comm);
+  });
+}
 
 TEST(CapiWrongStart, EveryCodeHasAText) {
   const std::string unknown = gwGetErrorString(static_cast<gwResult_t>(77));
