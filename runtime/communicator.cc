@@ -299,6 +299,7 @@ Status Communicator::BeginStep(uint64_t step) {
   step_has_submits_ = false;
   step_ = step;
   loss_scale_ = 1.0f;
+  engine_->NoteStepBegin(step);
   return Status();
 }
 

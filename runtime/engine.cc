@@ -85,6 +85,12 @@ void Engine::EndTurn(const TurnEnd& end) {
   Push([this, end] { core_.EndTurn(end); });
 }
 
+void Engine::NoteStepBegin(uint64_t step) {
+  std::lock_guard lock(inbox_mu_);
+  inbox_.push_back([this, step, now_ns = clock_->NowNs()] { core_.NoteStepBegin(step, now_ns); });
+  has_inbox_.store(true, std::memory_order_release);
+}
+
 void Engine::Abort(const Status& status) {
   Push([this, status] { core_.Abort(status); });
 }

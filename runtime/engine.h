@@ -32,6 +32,8 @@ class Engine {
   // O(1): copies and encodes nothing.
   void Submit(std::shared_ptr<Operation> operation);
   void EndTurn(const TurnEnd& end);
+  // Wakes nobody: it is only for the record.
+  void NoteStepBegin(uint64_t step);
   void Abort(const Status& status);
 
   // Submits and works until the operation is done: the thread is not woken.

@@ -25,6 +25,26 @@ Status WithWaiting(const Status& status, const std::string& waiting) {
   return Status(status.code(), std::move(detail));
 }
 
+// Cut in the middle: values often differ at their ends only, where the ranks stand too.
+std::string Shorten(const std::string& text, size_t room) {
+  if (text.size() <= room) return text;
+  const size_t tail = room / 2;
+  return text.substr(0, room - tail - 1) + "~" + text.substr(text.size() - tail);
+}
+
+// What a recorder entry has room for: the message, or of a mismatch "op: sum (rank 0), max (rank
+// 1)".
+std::string RecordedText(const ErrorDetail& d) {
+  if (d.field.empty()) return d.message;
+  constexpr size_t kFieldBytes = 20;  // longer than any; the rest is for the values
+  const std::string field = Shorten(d.field, kFieldBytes) + ": ", between = ", ";
+  const size_t room = kRecorderTextBytes - field.size() - between.size(), half = room / 2;
+  // Who needs less than a half leaves the rest to the other.
+  const std::string expected =
+      Shorten(d.expected, std::max(half, room - std::min(room, d.actual.size())));
+  return field + expected + between + Shorten(d.actual, room - expected.size());
+}
+
 }  // namespace
 
 EngineCore::EngineCore(const Options& options, Transport* transport, ControlChannel* control,
@@ -57,14 +77,15 @@ EngineCore::~EngineCore() {
 
 void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   operation->submit_ns = clock_->NowNs();
-  if (!fatal_.ok()) return CompleteOperation(*operation, fatal_);
+  if (!fatal_.ok()) return Refuse(*operation, fatal_);
   const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(operation->turn - turn_));
   if (ahead < 0) {
     // Submitted while the result was on its way: the caller hears what those before it heard.
     const Status late(gwAborted, "the step was aborted before this operation was submitted",
                       "End the step and run it again");
-    return CompleteOperation(
-        *operation, last_reason_.ok() ? late : FromMyPointOfView(last_reason_, operation->Text()));
+    return Refuse(*operation, last_reason_.ok() ? late
+                                                : FromMyPointOfView(last_reason_, options_.rank,
+                                                                    operation->Text()));
   }
   operation->op_seq = ahead == 0 ? submitted_++ : submitted_later_++;
   operation->signature = operation->Signature();
@@ -73,6 +94,8 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
         .time_ns = operation->submit_ns,
         .turn = operation->turn,
         .op_seq = operation->op_seq,
+        .bytes = operation->bytes,
+        .dtype = operation->dtype,
         .signature = operation->signature,
         .text = operation->name,
         .tensor = operation->tensor});
@@ -101,6 +124,10 @@ void EngineCore::EndTurn(const TurnEnd& end) {
         0, {.turn = end.turn,
             .fields = HeartbeatFields{.slices_done = slices_done_, .submitted = submitted}});
   }
+}
+
+void EngineCore::NoteStepBegin(uint64_t step, int64_t time_ns) {
+  Note({.kind = RecordKind::kStepBegin, .time_ns = time_ns, .turn = turn_, .step = step});
 }
 
 bool EngineCore::Poll() {
@@ -147,6 +174,7 @@ bool EngineCore::AdmitSlices() {
       // An operation of one slice is admitted when it is submitted and done when it is complete.
       if (progress.operation->slices() > 1) {
         Note({.kind = RecordKind::kAdmit,
+              .turn = turn_,
               .op_seq = progress.operation->op_seq,
               .slice = static_cast<uint32_t>(index)});
       }
@@ -222,7 +250,10 @@ void EngineCore::FinishSlice(size_t index) {
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
   ++slices_done_;
   if (operation->slices() > 1) {
-    Note({.kind = RecordKind::kSliceDone, .op_seq = active_key.op_seq, .slice = active_key.slice});
+    Note({.kind = RecordKind::kSliceDone,
+          .turn = turn_,
+          .op_seq = active_key.op_seq,
+          .slice = active_key.slice});
   }
   auto it = std::find_if(queue_.begin(), queue_.end(),
                          [&](const Progress& p) { return p.operation == operation; });
@@ -250,25 +281,31 @@ void EngineCore::SkipDone() {
   SetProgress();
 }
 
+// It was never submitted, so the record has nothing of it.
+void EngineCore::Refuse(Operation& operation, Status status) {
+  operation.complete_ns = operation.submit_ns;
+  EndOperation(operation, std::move(status).WithOp(operation.name));
+}
+
 void EngineCore::CompleteOperation(Operation& operation, Status status) {
   operation.complete_ns = clock_->NowNs();
+  NoteStatus({.kind = RecordKind::kComplete,
+              .time_ns = operation.complete_ns,
+              .turn = operation.turn,
+              .op_seq = operation.op_seq},
+             status);
+  EndOperation(operation, std::move(status).WithOp(operation.name, operation.op_seq));
+}
+
+void EngineCore::EndOperation(Operation& operation, Status status) {
   if (status.ok()) {
     operation.OnComplete();
   } else {
     operation.OnFailed();
   }
   if (!status.ok()) {
-    operation.status = std::move(status)
-                           .WithOp(operation.name, operation.op_seq)
-                           .WithTensor(operation.tensor)
-                           .WithRank(options_.rank);
+    operation.status = std::move(status).WithTensor(operation.tensor).WithRank(options_.rank);
   }
-  Note({.kind = RecordKind::kComplete,
-        .time_ns = operation.complete_ns,
-        .op_seq = operation.op_seq,
-        .peer = operation.status.detail().peer,
-        .status = operation.status.code(),
-        .text = operation.status.detail().message});
   listener_->OnOperationDone(operation);
   operation.done.store(true, std::memory_order_release);
 }
@@ -285,17 +322,16 @@ void EngineCore::SetProgress() {
 void EngineCore::Note(RecorderEvent event) {
   if (options_.recorder == nullptr) return;
   if (event.time_ns == 0) event.time_ns = clock_->NowNs();
-  if (event.turn == 0) event.turn = turn_;
   options_.recorder->Record(event);
 }
 
-void EngineCore::NoteStatus(RecordKind kind, const Status& status, uint32_t op_seq, int32_t value) {
-  Note({.kind = kind,
-        .op_seq = op_seq,
-        .peer = status.detail().peer,
-        .status = status.code(),
-        .value = value,
-        .text = status.detail().message});
+void EngineCore::NoteStatus(RecorderEvent event, const Status& status) {
+  if (status.ok()) return Note(event);
+  const std::string text = RecordedText(status.detail());
+  event.peer = status.detail().peer;
+  event.status = status.code();
+  event.text = text;
+  Note(event);
 }
 
 // ---- failures ----
@@ -355,14 +391,16 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
         .body = EncodeStatus(why)};
     (void)control_->Broadcast(std::move(message));
   }
-  NoteStatus(RecordKind::kRevoke, why, op_seq, why.detail().rank);
+  NoteStatus(
+      {.kind = RecordKind::kRevoke, .turn = turn_, .op_seq = op_seq, .value = why.detail().rank},
+      why);
   revoked_ = std::move(why);
 }
 
 void EngineCore::Fatal(const Status& status) {
   if (!fatal_.ok()) return;
   fatal_ = WithWaiting(status, driver_.DescribeWaiting());
-  NoteStatus(RecordKind::kError, status, kNoOpSeq, 0);
+  NoteStatus({.kind = RecordKind::kError, .turn = turn_, .op_seq = kNoOpSeq}, status);
   driver_.CancelAll(status);
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
@@ -508,8 +546,11 @@ std::string EngineCore::TableToTell(const TurnEnd& end) {
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
   PassFailpoint(Failpoint::kVote);
   voted_ = true;
-  NoteStatus(RecordKind::kVote, revoked_.value_or(Status()), revoked_op_,
-             static_cast<int32_t>(submitted_));
+  NoteStatus({.kind = RecordKind::kVote,
+              .turn = turn_,
+              .op_seq = revoked_op_,
+              .value = static_cast<int32_t>(submitted_)},
+             revoked_.value_or(Status()));
   ControlMessage message = {.turn = turn_,
                             .fields = VoteFields{.step = end.step,
                                                  .digest = end.digest,
@@ -565,7 +606,8 @@ void EngineCore::OnRevoke(const ControlMessage& message) {
 }
 
 void EngineCore::OnRankLost(int rank, const Status& cause) {
-  Note({.kind = RecordKind::kPeerLost, .peer = rank, .text = cause.detail().message});
+  Note(
+      {.kind = RecordKind::kPeerLost, .turn = turn_, .peer = rank, .text = cause.detail().message});
   // A rank may leave as soon as it has told the result: that came first.
   (void)MaybeEndTurn();
   if (!fatal_.ok()) return;
@@ -623,9 +665,12 @@ void EngineCore::DecideIfComplete() {
     votes.back().table = &tables_[r];
   }
   TurnResult result = DecideTurn(turn_, votes, revoked_.value_or(Status()), options_.nonfinite);
+  const int peer = result.reason.detail().peer;
   ControlMessage message = {
       .turn = turn_,
-      .fields = ResultFields{.step = result.step, .culprit = kAllRanks, .outcome = result.outcome},
+      .fields = ResultFields{.step = result.step,
+                             .culprit = peer < 0 ? kAllRanks : static_cast<uint16_t>(peer),
+                             .outcome = result.outcome},
       .body = result.reason.ok() ? std::string() : EncodeStatus(result.reason)};
   PassFailpoint(Failpoint::kResult);
   (void)control_->Broadcast(std::move(message));
@@ -639,11 +684,11 @@ bool EngineCore::MaybeEndTurn() {
   if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
   TurnResult result = *std::exchange(result_, std::nullopt);
   if (driver_.Quiet()) graveyard_.clear();
-  Note({.kind = RecordKind::kResult,
-        .step = result.step,
-        .status = result.reason.code(),
-        .value = static_cast<int32_t>(result.outcome),
-        .text = result.reason.detail().message});
+  NoteStatus({.kind = RecordKind::kResult,
+              .turn = turn_,
+              .step = result.step,
+              .value = static_cast<int32_t>(result.outcome)},
+             result.reason);
   std::optional<uint64_t> unwitnessed;
   if (!ends_.empty() && ends_.front().turn == turn_) {
     const TurnEnd& end = ends_.front();
@@ -651,7 +696,7 @@ bool EngineCore::MaybeEndTurn() {
     ends_.pop_front();
   }
   last_reason_ = result.reason;
-  result.reason = FromMyPointOfView(std::move(result.reason), OpTextOf(revoked_op_));
+  result.reason = FromMyPointOfView(std::move(result.reason), options_.rank, OpTextOf(revoked_op_));
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {
     const std::shared_ptr<Operation> operation = queue_.front().operation;
     queue_.pop_front();

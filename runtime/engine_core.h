@@ -71,6 +71,8 @@ class EngineCore final : private ControlSink {
   // The caller has submitted all of this turn. At most two may be pending (the second after one
   // with no_wait).
   void EndTurn(const TurnEnd& end);
+  // The caller has begun a step, at `time_ns`: only for the record.
+  void NoteStepBegin(uint64_t step, int64_t time_ns);
   // Moves everything once; true if anything moved. Never blocks.
   bool Poll();
   // Ends the epoch from this side. Idempotent.
@@ -109,7 +111,9 @@ class EngineCore final : private ControlSink {
   void Advance(size_t index);
   void FinishSlice(size_t index);
   void FinishOperation(Progress* progress);
+  void Refuse(Operation& operation, Status status);
   void CompleteOperation(Operation& operation, Status status);
+  void EndOperation(Operation& operation, Status status);
   void SkipDone();
   bool HandleDriverErrors();
   void FailSlice(size_t index, Status status);
@@ -136,7 +140,7 @@ class EngineCore final : private ControlSink {
   bool DrainFatal();
   void SetProgress();
   void Note(RecorderEvent event);
-  void NoteStatus(RecordKind kind, const Status& status, uint32_t op_seq, int32_t value);
+  void NoteStatus(RecorderEvent event, const Status& status);
 
   const Options options_;
   Transport* const transport_;

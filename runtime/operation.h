@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/status.h"
 #include "collectives/schemes/slice_op.h"
 
@@ -50,6 +52,9 @@ class Operation {
   std::string tensor;   // first registered tensor, for error texts
   uint16_t turn = 0;    // of the step it was submitted in
   bool in_step = true;  // else its values are no concern of the vote's
+  // For the record: what the caller passed.
+  int64_t bytes = 0;
+  std::optional<DType> dtype;
   // Set by the engine at submission.
   uint32_t op_seq = 0;
   uint64_t signature = 0;

@@ -80,7 +80,11 @@ StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
 
 // The text is made at once: it may be asked for when the tensors are gone or have another codec.
 TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options)
-    : tensors_(std::move(tensors)), options_(options), text_(MakeText()) {}
+    : tensors_(std::move(tensors)), options_(options), text_(MakeText()) {
+  dtype = tensors_[0].tensor->dtype;
+  for (const SubmittedTensor& submitted : tensors_)
+    bytes += submitted.tensor->elems * SizeOf(*dtype);
+}
 
 OpText TensorOperation::MakeText() const {
   std::vector<std::string> names, specs, counts;

@@ -26,7 +26,10 @@ class RawOperation final : public Operation {
       : op_(op),
         per_slice_(RawSliceElems(op, slice_elems)),
         algorithm_(algorithm),
-        schedule_(schedule) {}
+        schedule_(schedule) {
+    bytes = op.count * SizeOf(op.dtype);
+    dtype = op.dtype;
+  }
 
   OpText Text() const override;
   uint64_t Signature() const override;

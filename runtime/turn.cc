@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "runtime/tensor_list.h"
@@ -15,10 +17,31 @@ std::string ValueWithRanks(const std::string& value, const std::vector<int>& ran
   return fmt::format("{} (rank {})", value, fmt::join(ranks, ", "));
 }
 
+// True if `rank` is among the ranks of a ValueWithRanks.
+bool NamesRank(const std::string& value, int rank) {
+  const size_t begin = value.rfind("(rank ");
+  if (begin == std::string::npos) return false;
+  std::istringstream ranks(value.substr(begin + std::string_view("(rank ").size()));
+  char separator = ',';
+  for (int one = -1; separator == ',' && ranks >> one; ranks >> separator) {
+    if (one == rank) return true;
+  }
+  return false;
+}
+
 // Values of one field with the ranks that hold each, the value of the lowest rank first.
-std::vector<std::pair<std::string, std::vector<int>>> GroupByValue(
-    const std::vector<std::pair<int, std::string>>& values) {
-  std::vector<std::pair<std::string, std::vector<int>>> groups;
+using Groups = std::vector<std::pair<std::string, std::vector<int>>>;
+
+// Where there are two groups, the rank that stands alone against several; -1: none does.
+int OddOneOut(const Groups& groups) {
+  for (int i = 0; groups.size() == 2 && i < 2; ++i) {
+    if (groups[i].second.size() == 1 && groups[1 - i].second.size() > 1) return groups[i].second[0];
+  }
+  return -1;
+}
+
+Groups GroupByValue(const std::vector<std::pair<int, std::string>>& values) {
+  Groups groups;
   for (const auto& entry : values) {
     auto it = std::find_if(groups.begin(), groups.end(),
                            [&](const auto& g) { return g.first == entry.second; });
@@ -48,6 +71,8 @@ Status Difference(Status mismatch, const std::string& field,
   detail.field = field;
   detail.expected = ValueWithRanks(groups[0].first, groups[0].second);
   detail.actual = ValueWithRanks(groups[1].first, groups[1].second);
+  // Better than who was heard first.
+  if (const int odd = OddOneOut(groups); odd >= 0) detail.peer = odd;
   return Status(mismatch.code(), std::move(detail));
 }
 
@@ -118,12 +143,12 @@ Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts)
   return mismatch;
 }
 
-Status FromMyPointOfView(Status reason, const OpText& mine) {
+Status FromMyPointOfView(Status reason, int rank, const OpText& mine) {
   const ErrorDetail& d = reason.detail();
   auto it =
       std::find_if(mine.begin(), mine.end(), [&](const auto& f) { return f.first == d.field; });
-  if (d.field.empty() || it == mine.end() || !d.actual.starts_with(it->second + " (rank "))
-    return reason;
+  const bool is_mine = it != mine.end() && d.actual.starts_with(it->second + " (rank ");
+  if (d.field.empty() || (!is_mine && !NamesRank(d.actual, rank))) return reason;
   ErrorDetail swapped = d;
   std::swap(swapped.expected, swapped.actual);
   return Status(reason.code(), std::move(swapped));

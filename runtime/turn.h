@@ -43,12 +43,14 @@ TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Statu
                       NonFinitePolicy policy);
 
 // Fills `field`, `expected` and `actual` of a mismatch from the ranks' texts: the first field with
-// two values, each with the ranks that hold it. Ranks without a text do not count. No effect where
-// all texts agree.
+// two values, each with the ranks that hold it; `peer` where one rank stands against several. Ranks
+// without a text do not count. No effect where all texts agree.
 Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts);
 
-// The result's reason as this rank should read it: what it holds itself comes first.
-Status FromMyPointOfView(Status reason, const OpText& mine);
+// The result's reason as `rank` should read it: what it holds itself comes first. `mine` is its
+// text of the operation in doubt: where it said nothing, the reason does not name it among the
+// ranks.
+Status FromMyPointOfView(Status reason, int rank, const OpText& mine);
 
 }  // namespace gradwire
 

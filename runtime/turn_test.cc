@@ -144,14 +144,36 @@ TEST(WithDifference, HasNoEffectWhereNothingDiffers) {
 TEST(FromMyPointOfView, PutsMineFirst) {
   const Status reason(gwMismatch,
                       {.field = "count", .expected = "1 (rank 0, 2)", .actual = "2 (rank 1)"});
-  const Status swapped = FromMyPointOfView(reason, {{"count", "2"}});
+  const Status swapped = FromMyPointOfView(reason, 3, {{"count", "2"}});
   EXPECT_EQ(swapped.detail().expected, "2 (rank 1)");
   EXPECT_EQ(swapped.detail().actual, "1 (rank 0, 2)");
   for (const OpText& mine :
        {OpText{{"count", "1"}}, OpText{{"count", "3"}}, OpText{{"other", "2"}}, OpText{}}) {
-    EXPECT_EQ(FromMyPointOfView(reason, mine).detail().expected, "1 (rank 0, 2)");
+    EXPECT_EQ(FromMyPointOfView(reason, 3, mine).detail().expected, "1 (rank 0, 2)");
   }
-  EXPECT_TRUE(FromMyPointOfView(Status(), {{"count", "2"}}).ok());
+  EXPECT_TRUE(FromMyPointOfView(Status(), 3, {{"count", "2"}}).ok());
+}
+
+TEST(FromMyPointOfView, KnowsItsRankAmongThoseThatAreNamed) {
+  const Status reason(gwMismatch,
+                      {.field = "step", .expected = "5 (rank 0, 12)", .actual = "6 (rank 1, 23)"});
+  for (int rank : {1, 23}) {
+    EXPECT_EQ(FromMyPointOfView(reason, rank, {}).detail().expected, "6 (rank 1, 23)") << rank;
+  }
+  for (int rank : {0, 12, 2, 3}) {
+    EXPECT_EQ(FromMyPointOfView(reason, rank, {}).detail().expected, "5 (rank 0, 12)") << rank;
+  }
+}
+
+TEST(WithDifference, BlamesOneAgainstSeveral) {
+  const auto culprit = [](const std::vector<std::string>& texts) {
+    return WithDifference(Status(gwMismatch, "x"), texts).detail().peer;
+  };
+  EXPECT_EQ(culprit({TextWith("1"), TextWith("2"), TextWith("1")}), 1);
+  EXPECT_EQ(culprit({TextWith("2"), TextWith("1"), TextWith("1")}), 0);
+  EXPECT_EQ(culprit({TextWith("1"), TextWith("2")}), -1);
+  EXPECT_EQ(culprit({TextWith("1"), TextWith("2"), TextWith("3")}), -1);
+  EXPECT_EQ(culprit({TextWith("1"), TextWith("2"), TextWith("1"), TextWith("2")}), -1);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr int kSteps = 5;
 constexpr uint32_t kOpsPerStep = 3;
 constexpr int64_t kElems = 3000;
 
-enum class Fault { kNone, kKilled, kStopped, kLeaves, kHangs, kOtherCount, kFewer };
+enum class Fault { kNone, kKilled, kStopped, kLeaves, kHangs, kOtherCount, kFewer, kOtherTable };
 
 struct Trial {
   Fault fault = Fault::kNone;
@@ -68,7 +68,9 @@ class RankProgram {
           gwTensorRegister(comm_, name.c_str(), &kElems, 1, gwFloat32, &config, &tensors_[op]);
       if (result != gwSuccess) return false;
     }
-    return true;
+    if (trial_.fault != Fault::kOtherTable || rank_ != trial_.victim) return true;
+    gwTensor_t extra = nullptr;
+    return gwTensorRegister(comm_, "extra", &kElems, 1, gwFloat32, nullptr, &extra) == gwSuccess;
   }
 
   bool Step(uint64_t step) {
@@ -77,7 +79,8 @@ class RankProgram {
       size_t count = kElems;
       if (rank_ == trial_.victim && step == trial_.step && op == trial_.op) {
         switch (trial_.fault) {
-          case Fault::kNone: break;
+          case Fault::kNone:
+          case Fault::kOtherTable: break;
           case Fault::kKilled: raise(SIGKILL); break;
           case Fault::kStopped: raise(SIGSTOP); break;
           case Fault::kLeaves: return false;
@@ -172,6 +175,12 @@ void ExpectNamed(const Trial& trial, const Diagnosis& diagnosis) {
     EXPECT_TRUE(diagnosis.culprits.empty());
     return;
   }
+  if (trial.fault == Fault::kOtherCount) {
+    EXPECT_NE(diagnosis.verdict.find("bytes of float"), std::string::npos);
+  }
+  if (trial.fault == Fault::kOtherTable) {
+    EXPECT_NE(diagnosis.verdict.find("tensor table: "), std::string::npos);
+  }
   const std::vector<int>& culprits = diagnosis.culprits;
   EXPECT_EQ(std::count(culprits.begin(), culprits.end(), trial.victim), 1);
   // Two ranks that disagree in the first step, before the others have spoken: either may be right.
@@ -215,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"none", Fault::kNone, 1}, Case{"killed", Fault::kKilled, 8},
                     Case{"stopped", Fault::kStopped, 2}, Case{"leaves", Fault::kLeaves, 2},
                     Case{"hangs", Fault::kHangs, 2}, Case{"other_count", Fault::kOtherCount, 6},
-                    Case{"fewer", Fault::kFewer, 6}),
+                    Case{"fewer", Fault::kFewer, 6}, Case{"other_table", Fault::kOtherTable, 4}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -103,8 +103,11 @@ std::optional<Finding> Failure(const JobRecord& job) {
                          ? first.entry.value
                          : first.rank;
   const bool named = first.entry.peer >= 0 && first.entry.peer < job.world_size;
+  std::vector<int> culprits = {named ? first.entry.peer : finder};
+  // All ranks record the same result: who was first with it found nothing.
+  if (!named && first.entry.kind == RecordKind::kResult) culprits.clear();
   return Finding{.kind = FindingKind::kFailed,
-                 .culprits = {named ? first.entry.peer : finder},
+                 .culprits = std::move(culprits),
                  .text = fmt::format("rank {}: {}", first.rank, DescribeEntry(first.entry))};
 }
 
@@ -116,7 +119,9 @@ std::string WhereText(const JobRecord& job, int rank, OpPosition at) {
     return fmt::format("rank {} ended its step after {} operations", rank, ended->second);
   }
   if (record.closed) return fmt::format("rank {} had closed the communicator", rank);
-  return fmt::format("rank {}'s last event, {}: {}", rank, BeforeEnd(job, record),
+  const std::string inside =
+      record.open_step ? fmt::format(" (in step {})", *record.open_step) : std::string();
+  return fmt::format("rank {}{}'s last event, {}: {}", rank, inside, BeforeEnd(job, record),
                      DescribeEntry(*record.last()));
 }
 

@@ -101,6 +101,24 @@ TEST(Diagnose, RankThatLeftEarly) {
   ExpectVerdict(world.Diagnose(), {1}, {"rank 1 was lost", "it had closed the communicator"});
 }
 
+TEST(Diagnose, TellsWhichStepALateRankIsIn) {
+  World world(2);
+  world.GoodTurn(1);
+  world.RecordAll({.kind = RecordKind::kStepBegin, .step = 78});
+  world.Submit(0, 0, "w0");
+  ExpectVerdict(world.Diagnose(), {1}, {"rank 1 never submitted", "rank 1 (in step 78)'s last"});
+}
+
+// All ranks record the same result, one of them first.
+TEST(Diagnose, AResultBlamesNobodyButWhomItNames) {
+  for (const int peer : {-1, 2}) {
+    World world(3);
+    world.Result(2, gwMismatch, peer);
+    world.RecordAll({.kind = RecordKind::kClose});
+    EXPECT_EQ(world.Diagnose().culprits, peer < 0 ? std::vector<int>{} : std::vector<int>{peer});
+  }
+}
+
 TEST(Diagnose, MinorityOfADisagreementIsNamed) {
   World world(4);
   world.GoodTurn(2);

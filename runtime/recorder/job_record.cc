@@ -77,6 +77,7 @@ class Merger {
       case RecordKind::kSliceDone: Op(e, turn); break;
       case RecordKind::kComplete: Complete(e, turn); break;
       case RecordKind::kStepEnd:
+        record_.open_step.reset();
         record_.ended[turn] = e.value;
         AtLeast(turn, e.value);
         break;
@@ -90,8 +91,8 @@ class Merger {
       case RecordKind::kPeerLost: job_.losses.push_back(report); break;
       case RecordKind::kError: Error(report); break;
       case RecordKind::kClose: record_.closed = true; break;
+      case RecordKind::kStepBegin: record_.open_step = e.step; break;
       case RecordKind::kOpen:
-      case RecordKind::kStepBegin:
       case RecordKind::kPlan:
       case RecordKind::kWaiting: break;
     }

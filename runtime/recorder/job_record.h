@@ -43,6 +43,7 @@ struct RankRecord {
   std::map<int64_t, int64_t> submitted;  // by turn: operations known to be submitted
   std::optional<RecorderEntry> waiting;  // the last kWaiting, if nothing moved after it
   std::optional<RecorderEntry> error;    // first kError
+  std::optional<uint64_t> open_step;     // begun, and not ended by the caller
   bool closed = false;
   const RecorderEntry* last() const { return log.entries.empty() ? nullptr : &log.entries.back(); }
 };
