@@ -66,11 +66,12 @@ class PerfTest(unittest.TestCase):
         self.assertLess(coded["out_of_place"]["busbw"], coded["out_of_place"]["eff_busbw"])
 
     def test_a_contribution_is_encoded_twice_at_any_number_of_ranks(self):
-        wanted = {"none": 2 * [0], "bf16": [0, 2], "qsgd(bits=4)": [0, 2], "efsign": [0, 2]}
+        wanted = {"none": [0, 0], "bf16": [0, 2], "qsgd": [0, 2], "efsign": [0, 2]}
         options = [option for spec in wanted for option in ("-x", spec)]
         for ranks in (1, 2, 3, 5):
             result = _json("perf", "--ranks", str(ranks), "-b", "40K", *options, *_FEW)
-            found = {row["spec"]: row["encodes_per_elem"] for row in result["results"]}
+            found = {row["spec"].split("(")[0]: row["encodes_per_elem"]
+                     for row in result["results"]}
             self.assertEqual(found, {spec: of[ranks > 1] for spec, of in wanted.items()}, ranks)
         result = _json("perf", "--ranks", "3", "-b", "40K", "-C", "reduce", "-r", "1", *_FEW)
         self.assertEqual([row["encodes_per_elem"] for row in result["results"]], [0])
