@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kVerdictNs = 300'000'000;
 // A rank that left properly can have nothing more under way after this.
 constexpr int64_t kLeftNs = 1'000'000'000;
+// So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
+constexpr int64_t kNoteWaitingNs = kNsPerSecond;
 // Finished operations kept for the case that a peer disagrees about one later.
 constexpr size_t kKeptOperations = 64;
 
@@ -448,10 +450,27 @@ void EngineCore::CheckTimeouts() {
   if (CheckLostPeers()) return;
   if (queue_.empty() && ends_.empty() && last_vote_ns_ == 0) return;
   const int64_t now_ns = clock_->NowNs();
-  if (std::exchange(moved_, false)) last_move_ns_ = now_ns;
+  if (std::exchange(moved_, false)) {
+    last_move_ns_ = now_ns;
+    waiting_noted_ = false;
+  }
   const int64_t still_ns = now_ns - last_move_ns_;
+  if (still_ns > kNoteWaitingNs && !std::exchange(waiting_noted_, true)) NoteWaiting();
   if (CheckLeft(still_ns) || CheckOperationTime(still_ns)) return;
   (void)CheckVoteTime(now_ns);
+}
+
+void EngineCore::NoteWaiting() {
+  const std::optional<WaitingRun> waiting = driver_.Waiting();
+  if (!waiting) return;
+  const PeerProgress& p = waiting->progress;
+  Note({.kind = RecordKind::kWaiting,
+        .turn = turn_,
+        .op_seq = waiting->key.op_seq,
+        .slice = waiting->key.slice,
+        .peer = p.peer,
+        .progress = {static_cast<uint16_t>(p.sends_done), static_cast<uint16_t>(p.sends),
+                     static_cast<uint16_t>(p.recvs_done), static_cast<uint16_t>(p.recvs)}});
 }
 
 // A rank that has left properly may close its end while others still work.
@@ -645,6 +664,14 @@ void EngineCore::OnVote(int from, const ControlMessage& message) {
   const bool in_favour = fields.ok != 0;
   votes_[from] = Vote{fields, in_favour ? std::string() : message.body};
   last_vote_ns_ = clock_->NowNs();
+  if (from != 0) {  // its own is noted where it is made
+    Note({.kind = RecordKind::kVoteHeard,
+          .time_ns = last_vote_ns_,
+          .turn = turn_,
+          .peer = from,
+          .status = in_favour ? gwSuccess : gwAborted,
+          .value = static_cast<int32_t>(fields.submitted)});
+  }
   if (in_favour && !message.body.empty()) tables_[from] = message.body;
   if (in_favour) {
     for (int r = 0; r < options_.world_size; ++r) {

@@ -133,6 +133,7 @@ class EngineCore final : private ControlSink {
   void Fatal(const Status& status);
   void GiveUp(uint64_t step);
   void CheckTimeouts();
+  void NoteWaiting();
   bool CheckLostPeers();
   bool CheckLeft(int64_t still_ns);
   bool CheckOperationTime(int64_t still_ns);
@@ -177,6 +178,7 @@ class EngineCore final : private ControlSink {
   bool fatal_told_ = false;
   int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
   bool moved_ = false;
+  bool waiting_noted_ = false;  // since the last move
   int64_t quiet_deadline_ns_ = 0;
   struct Loss {
     int peer;

@@ -440,11 +440,18 @@ std::vector<std::pair<int, Status>> EventDriver::TakeLostPeers() {
   return std::exchange(lost_, {});
 }
 
-int EventDriver::AwaitedPeer() const {
+std::optional<WaitingRun> EventDriver::Waiting() const {
   for (int slot : active_) {
-    if (int peer = slots_[slot]->executor->AwaitedPeer(); peer >= 0) return peer;
+    const Run& run = *slots_[slot];
+    const int peer = run.executor->AwaitedPeer();
+    if (peer >= 0) return WaitingRun{run.spec.key, run.executor->progress(peer)};
   }
-  return -1;
+  return std::nullopt;
+}
+
+int EventDriver::AwaitedPeer() const {
+  const std::optional<WaitingRun> waiting = Waiting();
+  return waiting ? waiting->progress.peer : -1;
 }
 
 std::string EventDriver::DescribeWaiting() const {

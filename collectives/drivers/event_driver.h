@@ -40,6 +40,11 @@ struct FinishedRun {
   Status status;
 };
 
+struct WaitingRun {
+  RunKey key;
+  PeerProgress progress;
+};
+
 // One message as it was really sent, for `gradwire perf --record`.
 struct SentMessage {
   int dst = -1;
@@ -115,7 +120,9 @@ class EventDriver : public Sink {
   // What the oldest run waits for: "sent 7 of 8, waits for peer 3 message 5"; empty: nothing is
   // running.
   std::string DescribeWaiting() const;
-  // The peer the oldest run waits for, -1: none.
+  // The oldest run that waits for a peer, and how far it got with it.
+  std::optional<WaitingRun> Waiting() const;
+  // Its peer, -1: none.
   int AwaitedPeer() const;
   bool idle() const { return active_.empty(); }
   // Non-null: every message whose sending begins is appended. Must outlive the driver or be reset.

@@ -169,6 +169,17 @@ JobRecord ReadJob(const std::string& dir) {
   return MergeLogs(std::move(logs));
 }
 
+bool HasEntry(const std::string& dir, RecordKind kind, int peer) {
+  for (const auto& file : std::filesystem::directory_iterator(dir)) {
+    const auto log = ReadRecorder(file.path().string());
+    if (!log.ok()) continue;
+    for (const RecorderEntry& e : log->entries) {
+      if (e.kind == kind && e.peer == peer) return true;
+    }
+  }
+  return false;
+}
+
 void ExpectNamed(const Trial& trial, const Diagnosis& diagnosis) {
   SCOPED_TRACE(diagnosis.verdict);
   if (trial.fault == Fault::kNone) {
@@ -216,6 +227,12 @@ TEST_P(Culprit, IsNamedByTheFiles) {
     const JobRecord job = ReadJob(trial.dir);
     ASSERT_EQ(job.world_size, trial.world_size);
     ExpectNamed(trial, Diagnose(job));
+    if (trial.fault == Fault::kHangs) {
+      EXPECT_TRUE(HasEntry(trial.dir, RecordKind::kWaiting, trial.victim));
+    }
+    if (trial.fault == Fault::kNone) {
+      EXPECT_TRUE(HasEntry(trial.dir, RecordKind::kVoteHeard, trial.world_size - 1));
+    }
   }
 }
 
