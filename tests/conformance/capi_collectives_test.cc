@@ -2,6 +2,7 @@
 // reference: integers of all bits that wrap, floats whose results have no rounding.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -125,7 +126,7 @@ class Output {
   explicit Output(size_t bytes) : memory_(bytes + kTail, kFill) {}
   std::byte* data() { return memory_.data(); }
   bool Holds(const Memory& expected, size_t at = 0) const {
-    return std::memcmp(memory_.data() + at, expected.data(), expected.size()) == 0;
+    return std::equal(expected.begin(), expected.end(), memory_.begin() + at);
   }
   bool intact() const {
     for (size_t i = memory_.size() - kTail; i < memory_.size(); ++i) {

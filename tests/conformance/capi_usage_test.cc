@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/conformance/capi_scene.h"
 #include "tests/lib/capi_ranks.h"
@@ -122,16 +123,18 @@ TEST(CapiUsage, AForkedChildIsRefused) {
 }
 
 TEST(CapiUsage, RequestsOutliveTheirCommunicator) {
-  gwRequest_t left[kSceneRanks] = {};
+  gwRequest_t left = nullptr;
+  const std::vector<float> send(kSceneElems, 1.0f);
+  std::vector<float> recv(kSceneElems);
   RunScene("abort_timeout_ms=200", [&](Scene& scene) {
     // Rank 1 never submits: rank 0's request cannot succeed.
     if (scene.rank == 0) {
-      ASSERT_EQ(gwAllReduceTensor(scene.tensor, scene.send, scene.recv, gwSum, nullptr, &left[0]),
+      ASSERT_EQ(gwAllReduceTensor(scene.tensor, send.data(), recv.data(), gwSum, nullptr, &left),
                 gwSuccess);
     }
   });
-  EXPECT_NE(left[0], nullptr);
-  EXPECT_EQ(gwRequestFree(left[0]), gwSuccess);
+  EXPECT_NE(left, nullptr);
+  EXPECT_EQ(gwRequestFree(left), gwSuccess);
 }
 
 }  // namespace
