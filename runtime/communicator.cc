@@ -278,12 +278,12 @@ Status Communicator::CheckUsable() const {
   return async_error();
 }
 
-// A turn that ended without this thread's doing was aborted: the caller hears of it once, then goes
-// on in the next.
+// A turn that ended without this thread's doing was aborted. The caller hears of each such turn
+// once, here or as the outcome of the step that it begins in it, then goes on in the next.
 Status Communicator::CatchUp() {
   if (Ahead(user_turn_, engine_turn_.load()) >= 0) return Status();
   const std::optional<TurnResult> result = ResultOf(user_turn_);
-  if (!step_open_) user_turn_ = engine_turn_.load();
+  if (!step_open_) ++user_turn_;
   Status reason =
       result && !result->reason.ok() ? result->reason : Status(gwAborted, "the step was aborted");
   ErrorDetail detail = reason.detail();
@@ -294,7 +294,6 @@ Status Communicator::CatchUp() {
 Status Communicator::BeginStep(uint64_t step) {
   GW_RETURN_IF_ERROR(CheckUsable());
   if (step_open_) return Usage("a step is open already", "End it with gwStepEnd first");
-  GW_RETURN_IF_ERROR(CatchUp());
   step_open_ = true;
   step_has_submits_ = false;
   step_ = step;
@@ -346,7 +345,7 @@ StatusOr<StepEnd> Communicator::EndStep() {
   // A rank lost right after the outcome does not change it.
   const std::optional<TurnResult> result = ResultOf(turn);
   if (!result && !waited.ok()) return waited;
-  user_turn_ = engine_turn_.load();
+  ++user_turn_;
   // Only a turn that ended without this rank's doing can be so long ago: it was aborted.
   if (!result) return StepEnd{StepOutcome::kAbort, Status(gwAborted, "the step was aborted")};
   return StepEnd{result->outcome, result->reason};
@@ -382,7 +381,7 @@ void Communicator::FollowTurn(uint16_t failed) {
   const bool left_behind = Ahead(user_turn_, failed) > 0;
   if (step_open_ || left_behind) return;
   (void)WaitForTurn(static_cast<uint16_t>(failed + 1));
-  user_turn_ = engine_turn_.load();
+  user_turn_ = static_cast<uint16_t>(failed + 1);
 }
 
 std::optional<TurnResult> Communicator::ResultOf(uint16_t turn) {

@@ -32,10 +32,13 @@
 
 #ifdef __cplusplus
 extern "C" {
+#define GW_ENUM : int /* may hold what a caller gets wrong */
+#else
+#define GW_ENUM
 #endif
 
 /* Result of a call. 0-8 as in NCCL; from 100 up grouped by what is broken. */
-typedef enum {
+typedef enum GW_ENUM {
   gwSuccess = 0,
   gwUnhandledCudaError = 1, /* the CUDA runtime failed */
   gwSystemError = 2,        /* the operating system failed (memory, file, socket) */
@@ -59,7 +62,7 @@ typedef enum {
 } gwResult_t;
 
 /* Element types, values as in NCCL. */
-typedef enum {
+typedef enum GW_ENUM {
   gwInt8 = 0,
   gwUint8 = 1,
   gwInt32 = 2,
@@ -74,7 +77,7 @@ typedef enum {
 #define GW_NUM_TYPES 10
 
 /* Reduction operations, values as in NCCL. */
-typedef enum { gwSum = 0, gwProd = 1, gwMax = 2, gwMin = 3, gwAvg = 4 } gwRedOp_t;
+typedef enum GW_ENUM { gwSum = 0, gwProd = 1, gwMax = 2, gwMin = 3, gwAvg = 4 } gwRedOp_t;
 #define GW_NUM_OPS 5
 
 #define GW_API __attribute__((visibility("default")))
@@ -241,7 +244,7 @@ GW_API gwResult_t gwRequestFree(gwRequest_t request);
 
 /* ---- training steps ---- */
 
-typedef enum {
+typedef enum GW_ENUM {
   gwStepCommitted = 0,
   gwStepSkipped = 1, /* a non-finite value under the policy `nonfinite=skip`: do not update */
   gwStepAborted =
@@ -276,6 +279,7 @@ GW_API gwResult_t gwStateLoad(gwComm_t comm, const void* buffer, size_t bytes);
 GW_API gwResult_t gwCommGetStats(gwComm_t comm, char* buffer, size_t* bytes);
 GW_API gwResult_t gwCommGetLedger(gwComm_t comm, char* buffer, size_t* bytes);
 
+#undef GW_ENUM
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -96,7 +96,7 @@ StepResult Trainer::Step(uint64_t step) {
   StepResult result = {.out = Empty(tensors_)};
   const std::vector<std::vector<float>> grads = Gradients(step);
   result.code = gwStepBegin(comm_, step);
-  if (result.code != gwSuccess) {  // the others' disagreement may be known before this rank begins
+  if (result.code != gwSuccess) {
     result.text = gwGetLastError(comm_);
     return result;
   }
