@@ -501,7 +501,10 @@ bool EngineCore::CheckLeft(int64_t still_ns) {
   for (int r = 0; peer < 0 && voted_ && r < options_.world_size; ++r) {
     if (left_[r] && !votes_[r]) peer = r;
   }
-  if (peer < 0 || !left_[peer]) return false;
+  const bool needed = peer >= 0 && left_[peer];
+  // Rank 0 waits for the others before it leaves; without it nobody hears of anybody any more.
+  if (!needed && left_[0]) peer = 0;
+  if (!needed && !left_[0]) return false;
   Fatal(
       Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
                           .hint = "All ranks must submit the same operations before they finalize",
