@@ -135,7 +135,7 @@ class Output {
     return true;
   }
   void Put(const Memory& bytes, size_t at = 0) {
-    std::memcpy(memory_.data() + at, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), memory_.begin() + at);
   }
 
  private:
