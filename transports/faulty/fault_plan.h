@@ -24,9 +24,9 @@ struct FaultPlan {
 
   double corrupt = 0;       // one bit of header or payload is flipped
   int64_t corrupt_at = -1;  // that of the n-th accepted fragment, from 0; -1: none
-  // The n-th accepted fragment has bit 31 of its payload flipped and is sealed again, as if memory
-  // had failed before: no checksum tells. In what codecs send first that is the sign of a scale,
-  // which their decoders refuse. A payload of less than 4 bytes stays as it is.
+  // The first accepted fragment from the n-th on with a payload of at least 4 bytes has bit 31 of
+  // it flipped and is sealed again, as if memory had failed before: no checksum tells. In what
+  // codecs send first that is the sign of a scale, which their decoders refuse.
   int64_t corrupt_sealed_at = -1;
   double duplicate = 0;  // the fragment is sent twice
   double lose =

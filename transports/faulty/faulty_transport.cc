@@ -13,6 +13,9 @@ bool SameMessage(const FrameHeader& a, const FrameHeader& b) {
          a.slice == b.slice && a.message == b.message;
 }
 
+// Of a little-endian word: it has bit 31.
+constexpr int64_t kSignByte = 3;
+
 }  // namespace
 
 // Between the inner transport and the driver's sink, during one Progress.
@@ -82,7 +85,10 @@ SendOutcome FaultyTransport::TrySend(int peer, const FrameHeader& header, ConstB
                .report = true,
                .due = poll_};
   if (accepted_fragments_ == plan_.corrupt_at || Happens(plan_.corrupt)) Corrupt(&out);
-  if (accepted_fragments_ == plan_.corrupt_sealed_at) CorruptSealed(&out);
+  const bool corrupts_sealed = !sealed_corrupted_ && plan_.corrupt_sealed_at >= 0 &&
+                               accepted_fragments_ >= plan_.corrupt_sealed_at &&
+                               fragment.size > kSignByte;
+  if (corrupts_sealed) CorruptSealed(&out);
   Outgoing again;
   const bool twice = Happens(plan_.duplicate);
   if (twice) {
@@ -101,6 +107,7 @@ SendOutcome FaultyTransport::TrySend(int peer, const FrameHeader& header, ConstB
   }
   if (twice) Hold(std::move(again));
   ++accepted_fragments_;
+  sealed_corrupted_ |= corrupts_sealed;
   return SendOutcome::kAccepted;
 }
 
@@ -159,10 +166,7 @@ void FaultyTransport::Corrupt(Outgoing* out) {
   out->fragment = {out->copy.data(), out->fragment.size};
 }
 
-// Bit 31 of a little-endian payload.
 void FaultyTransport::CorruptSealed(Outgoing* out) {
-  constexpr int64_t kSignByte = 3;
-  if (out->fragment.size <= kSignByte) return;
   out->copy.assign(out->fragment.data, out->fragment.data + out->fragment.size);
   out->copy[kSignByte] ^= std::byte{0x80};
   out->fragment = {out->copy.data(), out->fragment.size};

@@ -39,8 +39,9 @@ struct Recorder : Sink {
 };
 
 constexpr int kFragments = 100;
+constexpr uint32_t kFragmentBytes = 64;
 
-// Rank 0 is faulty and sends kFragments fragments of 32 bytes, `per_message` to a message; rank 1
+// Rank 0 is faulty and sends kFragments fragments, `per_message` to a message; rank 1
 // listens.
 class Trial {
  public:
@@ -51,18 +52,18 @@ class Trial {
     const std::vector<std::string> addresses = {sender->address(), receiver->address()};
     EXPECT_TRUE(sender->Connect(addresses).ok() && receiver->Connect(addresses).ok());
     for (int i = 0; i < kFragments; ++i) {
-      payloads.push_back(std::string(32, static_cast<char>(i)));
+      payloads.push_back(std::string(kFragmentBytes, static_cast<char>(i)));
       FrameHeader header = {.message = static_cast<uint32_t>(i / per_message),
-                            .offset = static_cast<uint32_t>(64 * (i % per_message)),
-                            .message_bytes = 4096,
-                            .fragment_bytes = 32};
+                            .offset = static_cast<uint32_t>(kFragmentBytes * (i % per_message)),
+                            .message_bytes = static_cast<uint32_t>(kFragmentBytes * per_message),
+                            .fragment_bytes = kFragmentBytes};
       SealFrame(&header, Payload(i));
       headers.push_back(header);
     }
   }
 
   ConstBytes Payload(int i) const {
-    return {reinterpret_cast<const std::byte*>(payloads[i].data()), 32};
+    return {reinterpret_cast<const std::byte*>(payloads[i].data()), kFragmentBytes};
   }
 
   // False: the peer is lost.
@@ -81,7 +82,7 @@ class Trial {
     sender->Progress(&from);
     // What was sent may be written again.
     for (; scribbled < from.sent.size(); ++scribbled)
-      payloads[from.sent[scribbled]].assign(32, '!');
+      payloads[from.sent[scribbled]].assign(kFragmentBytes, '!');
     receiver->Progress(&to);
   }
   void SendAll() {
@@ -115,7 +116,7 @@ TEST(FaultyTransportTest, EmptyPlanChangesNothing) {
   run.SendAll();
   ASSERT_EQ(run.to.arrivals.size(), static_cast<size_t>(kFragments));
   for (int i = 0; i < kFragments; ++i) {
-    EXPECT_EQ(run.to.arrivals[i].bytes, std::string(32, static_cast<char>(i)));
+    EXPECT_EQ(run.to.arrivals[i].bytes, std::string(kFragmentBytes, static_cast<char>(i)));
     EXPECT_EQ(std::memcmp(&run.to.arrivals[i].header, &run.headers[i], 64), 0);
   }
   ExpectEachTokenOnce(run);
@@ -130,9 +131,10 @@ TEST(FaultyTransportTest, DelayReordersMessagesAndNeverTheirFragments) {
     std::vector<uint32_t> next(kFragments, 0);
     for (const Arrival& arrival : run.to.arrivals) {
       EXPECT_EQ(arrival.header.offset, next[arrival.header.message]) << "seed " << seed;
-      next[arrival.header.message] += 64;
-      const int index = 4 * arrival.header.message + arrival.header.offset / 64;
-      EXPECT_EQ(arrival.bytes, std::string(32, static_cast<char>(index))) << "seed " << seed;
+      next[arrival.header.message] += kFragmentBytes;
+      const int index = 4 * arrival.header.message + arrival.header.offset / kFragmentBytes;
+      EXPECT_EQ(arrival.bytes, std::string(kFragmentBytes, static_cast<char>(index)))
+          << "seed " << seed;
     }
     EXPECT_EQ(messages.size(), static_cast<size_t>(kFragments));
     ExpectEachTokenOnce(run);
@@ -185,15 +187,16 @@ TEST(FaultyTransportTest, CorruptsOneBitOfTheChosenFragment) {
     run.SendAll();
     ASSERT_EQ(run.to.arrivals.size(), static_cast<size_t>(kFragments));
     for (int i = 0; i < kFragments; ++i) {
-      const std::string sent(32, static_cast<char>(i));
-      EXPECT_EQ(BitsApart(run.to.arrivals[i], run.headers[i], sent), i == 17) << "seed " << seed;
+      SCOPED_TRACE(testing::Message() << "fragment " << i << ", seed " << seed);
+      const Arrival& arrival = run.to.arrivals[i];
+      const std::string sent(kFragmentBytes, static_cast<char>(i));
+      EXPECT_EQ(BitsApart(arrival, run.headers[i], sent), i == 17);
+      const ConstBytes fragment(reinterpret_cast<const std::byte*>(arrival.bytes.data()),
+                                kFragmentBytes);
+      const FrameVerdict verdict = CheckFrame(arrival.header, fragment,
+                                              {.world_size = 2, .max_message_bytes = 256}, nullptr);
+      EXPECT_EQ(verdict, i == 17 ? FrameVerdict::kCorrupt : FrameVerdict::kValid);
     }
-    const Arrival& hit = run.to.arrivals[17];
-    const ConstBytes fragment(reinterpret_cast<const std::byte*>(hit.bytes.data()), 32);
-    EXPECT_EQ(
-        CheckFrame(hit.header, fragment, {.world_size = 2, .max_message_bytes = 4096}, nullptr),
-        FrameVerdict::kCorrupt)
-        << "seed " << seed;
   }
 }
 
@@ -203,11 +206,11 @@ TEST(FaultyTransportTest, CorruptsTheSignBelowTheSeal) {
   ASSERT_EQ(run.to.arrivals.size(), static_cast<size_t>(kFragments));
   for (int i = 0; i < kFragments; ++i) {
     const Arrival& arrival = run.to.arrivals[i];
-    std::string sent(32, static_cast<char>(i));
+    std::string sent(kFragmentBytes, static_cast<char>(i));
     if (i == 17) sent[3] = static_cast<char>(sent[3] ^ 0x80);
     EXPECT_EQ(arrival.bytes, sent) << i;
     FrameHeader sealed = arrival.header;
-    SealFrame(&sealed, {reinterpret_cast<const std::byte*>(arrival.bytes.data()), 32});
+    SealFrame(&sealed, {reinterpret_cast<const std::byte*>(arrival.bytes.data()), kFragmentBytes});
     EXPECT_EQ(std::memcmp(&sealed, &arrival.header, sizeof sealed), 0) << i;
   }
   ExpectEachTokenOnce(run);

@@ -91,20 +91,17 @@ TEST(Retry, AfterADecodeErrorGivesTheSameBits) {
     const std::vector<TrainedTensor> tensors = {{"a", spec, 3001}, {"b", spec, 300}};
     const TrainedJob good = Train(3, "", tensors);
     EXPECT_TRUE(good.aborts.empty());
-    size_t aborts = 0;
     for (int at = 0; at < 200; at += 19) {
       SCOPED_TRACE(testing::Message() << spec << ", fragment " << at);
       const TrainedJob bad = Train(
           3, "transport=faulty(loopback,corrupt_sealed_at=" + std::to_string(at) + ")", tensors);
       ExpectSame(good, bad);
-      aborts += bad.aborts.size();
+      EXPECT_FALSE(bad.aborts.empty());
       for (const std::string& text : bad.aborts) {
         EXPECT_NE(text.find("data corrupt: a payload is not what its codec writes"), text.npos)
             << text;
       }
     }
-    // A fragment without payload, as timing has it, takes no damage.
-    EXPECT_GT(aborts, 10u) << spec;
   }
 }
 
