@@ -497,14 +497,12 @@ bool EngineCore::CheckLostPeers() {
 bool EngineCore::CheckLeft(int64_t still_ns) {
   if (still_ns <= kLeftNs) return false;
   int peer = driver_.AwaitedPeer();
-  if (peer < 0 && voted_ && options_.rank != 0) peer = 0;
-  for (int r = 0; peer < 0 && voted_ && r < options_.world_size; ++r) {
+  for (int r = 1; options_.rank == 0 && voted_ && peer < 0 && r < options_.world_size; ++r) {
     if (left_[r] && !votes_[r]) peer = r;
   }
-  const bool needed = peer >= 0 && left_[peer];
   // Rank 0 waits for the others before it leaves; without it nobody hears of anybody any more.
-  if (!needed && left_[0]) peer = 0;
-  if (!needed && !left_[0]) return false;
+  if (peer < 0 || !left_[peer]) peer = 0;
+  if (!left_[peer]) return false;
   Fatal(
       Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
                           .hint = "All ranks must submit the same operations before they finalize",

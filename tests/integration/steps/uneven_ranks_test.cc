@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -167,7 +168,8 @@ TEST(UnevenRanks, WaitingForARequestOfAStepLongOverChangesNothing) {
 }
 
 TEST(UnevenRanks, StateIsLeftAloneWhileAnOperationUsesIt) {
-  RunRanks(2, "", [](int rank, gwComm_t comm) {
+  std::latch asked(1);
+  RunRanks(2, "", [&](int rank, gwComm_t comm) {
     const gwTensor_t tensor = Register(comm, "kept", 300, "qsgd(bits=4,feedback=on)");
     const std::vector<float> in(300, 1.0f);
     std::vector<float> out(300);
@@ -183,10 +185,11 @@ TEST(UnevenRanks, StateIsLeftAloneWhileAnOperationUsesIt) {
       const std::string text = gwGetLastError(comm);
       EXPECT_NE(text.find("'kept'"), std::string::npos) << text;
       EXPECT_EQ(gwStateSave(comm, nullptr, &bytes), gwInvalidUsage);
+      asked.count_down();
       ASSERT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
       EXPECT_EQ(gwRequestFree(request), gwSuccess);
     } else {
-      std::this_thread::sleep_for(milliseconds(200));
+      asked.wait();
       ASSERT_EQ(SumAndWait(tensor, in, &out), gwSuccess) << gwGetLastError(comm);
     }
     EXPECT_EQ(gwStateLoad(comm, state.data(), state.size()), gwSuccess) << gwGetLastError(comm);
