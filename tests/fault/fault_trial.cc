@@ -161,8 +161,11 @@ class Watch {
 
   void JudgeEnd(int rank) {
     const Survivor& s = survivors_[rank];
-    // Who had left before the fault heard nothing of it, and need not.
-    const bool may_succeed = trial_.phase == Phase::kFinalize && s.is_done;
+    // Who had left before the fault heard nothing of it, and need not. Rank 0 leaves after all who
+    // say BYE.
+    const bool died_before_bye = !trial_.failpoint.empty();
+    const bool may_succeed =
+        trial_.phase == Phase::kFinalize && s.is_done && !(died_before_bye && rank == 0);
     if (rank == trial_.victim || s.has_error || s.is_void || may_succeed) return;
     Complain(fmt::format("rank {} got no error", rank));
   }

@@ -199,7 +199,8 @@ void ControlNode::Lose(int rank, const Status& cause, ControlSink* out) {
   if (!Here(rank)) return;
   presence_[rank] = Presence::kLost;
   liveness_.Forget(rank);
-  if (!leaving_) out->OnRankLost(rank, cause);
+  if (!leaving_) return out->OnRankLost(rank, cause);
+  if (lost_while_leaving_.ok()) lost_while_leaving_ = cause;
 }
 
 void ControlNode::OnBye(const ControlMessage& message, ControlSink* out) {

@@ -46,8 +46,10 @@ class ControlNode {
   void SetEpoch(uint32_t epoch) { epoch_ = epoch; }
 
   // This rank leaves: finished when `why` is success, otherwise the others take it for lost with
-  // `why` as the cause. From here on nothing is reported as lost here.
+  // `why` as the cause. From here on nothing is reported to the sink as lost.
   void SayBye(const Status& why);
+  // The first rank that was lost since, by whose death nobody can be told that all is well.
+  const Status& lost_while_leaving() const { return lost_while_leaving_; }
   // Everybody that has to know knows: rank 0 has answered or is gone; at rank 0, all others have
   // left or are lost (so that the hub leaves last).
   bool MayLeave() const;
@@ -87,6 +89,7 @@ class ControlNode {
   uint32_t epoch_ = 0;
   int64_t now_ns_;
   bool leaving_ = false;
+  Status lost_while_leaving_;
 };
 
 }  // namespace gradwire

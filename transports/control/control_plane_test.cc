@@ -215,6 +215,21 @@ TEST(ControlPlane, OthersGoOnAfterOneHasLeft) {
   }
 }
 
+TEST(ControlPlane, HubThatLeavesHearsWhoDiedBeforeItsBye) {
+  Star star(3);
+  std::thread others([&star] {
+    Rank& witness = star.ranks[1];
+    EXPECT_TRUE(witness.Until([&] { return witness.Count<ByeFields>() == 1; }));
+    star.ranks[2].plane->Shutdown();
+    EXPECT_TRUE(witness.Until([&] { return !witness.lost.empty(); }));
+    EXPECT_TRUE(witness.plane->GracefulBye(kPatienceNs).ok());
+  });
+  const Status status = star.ranks[0].plane->GracefulBye(kPatienceNs);
+  others.join();
+  EXPECT_EQ(status.code(), gwPeerLost) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("rank 2"));
+}
+
 TEST(ControlPlane, HubThatCannotLeaveNamesWhoStays) {
   Star star(4);
   ASSERT_TRUE(star.ranks[2].plane->GracefulBye(kPatienceNs).ok());
