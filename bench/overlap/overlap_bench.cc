@@ -77,8 +77,8 @@ class OverlapBench {
   }
 
  private:
-  static void Check(gwResult_t result) {
-    if (result != gwSuccess) throw std::runtime_error(gwGetErrorString(result));
+  void Check(gwResult_t result) const {
+    if (result != gwSuccess) throw std::runtime_error(gwGetLastError(comm_));
   }
 
   // Equal on all ranks, as all compute at the same pace.
