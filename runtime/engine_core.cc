@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "runtime/recorder/recorded_text.h"
 
 namespace gradwire {
 namespace {
@@ -25,26 +26,6 @@ Status WithWaiting(const Status& status, const std::string& waiting) {
   ErrorDetail detail = status.detail();
   detail.message += fmt::format(" (in {})", waiting);
   return Status(status.code(), std::move(detail));
-}
-
-// Cut in the middle: values often differ at their ends only, where the ranks stand too.
-std::string Shorten(const std::string& text, size_t room) {
-  if (text.size() <= room) return text;
-  const size_t tail = room / 2;
-  return text.substr(0, room - tail - 1) + "~" + text.substr(text.size() - tail);
-}
-
-// What a recorder entry has room for: the message, or of a mismatch "op: sum (rank 0), max (rank
-// 1)".
-std::string RecordedText(const ErrorDetail& d) {
-  if (d.field.empty()) return d.message;
-  constexpr size_t kFieldBytes = 20;  // longer than any; the rest is for the values
-  const std::string field = Shorten(d.field, kFieldBytes) + ": ", between = ", ";
-  const size_t room = kRecorderTextBytes - field.size() - between.size(), half = room / 2;
-  // Who needs less than a half leaves the rest to the other.
-  const std::string expected =
-      Shorten(d.expected, std::max(half, room - std::min(room, d.actual.size())));
-  return field + expected + between + Shorten(d.actual, room - expected.size());
 }
 
 }  // namespace

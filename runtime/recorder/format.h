@@ -21,6 +21,7 @@ inline constexpr int64_t kRecorderEntries = 4096;
 inline constexpr int64_t kMaxRecorderEntries = 1 << 20;
 inline constexpr int kMaxRecorderRanks = 0xFFFE;
 inline constexpr int kRecorderTextBytes = 52;
+inline constexpr char kRecorderCut = '~';           // stands where text was left out
 inline constexpr int32_t kMaxRecordedStatus = 127;  // what gwResult_t has room for
 
 // What happened. A new kind goes to the end and into kRecordKindNames.

@@ -17,8 +17,6 @@
 namespace gradwire {
 namespace {
 
-constexpr char kCut = '~';  // stands where text was left out
-
 Status SystemError(const std::string& what, int error) {
   return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)),
                 "Choose another folder with GRADWIRE_RECORDER_DIR");
@@ -71,13 +69,13 @@ StatusOr<std::byte*> MapFile(int64_t bytes, const std::string& dir, const std::s
 void CopyText(std::string_view text, std::string_view tensor, char* out) {
   const size_t room = kRecorderTextBytes;
   const size_t first = text.copy(out, room);
-  if (text.size() > room) out[room - 1] = kCut;
+  if (text.size() > room) out[room - 1] = kRecorderCut;
   if (tensor.empty() || first + 2 > room) return;
   out[first] = ' ';
   const size_t taken = std::min(tensor.size(), room - first - 1);
   tensor.copy(out + first + 1, taken, tensor.size() - taken);
   // Names differ in their last parts: "...layers.31.attention.weight".
-  if (taken < tensor.size()) out[first + 1] = kCut;
+  if (taken < tensor.size()) out[first + 1] = kRecorderCut;
 }
 
 }  // namespace
