@@ -43,9 +43,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                           .epoch = options.epoch,
                           .window = options.window,
                           .max_message_bytes = options.slice_bytes}),
-      tables_(options.world_size),
-      votes_(options.world_size),
-      heard_submitted_(options.world_size),
+      ballot_(options.world_size),
       left_(options.world_size),
       last_move_ns_(clock->NowNs()) {}
 
@@ -84,7 +82,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
         .tensor = operation->tensor});
   queue_.push_back({std::move(operation)});
   SetProgress();
-  CheckMine();
+  HearMine();
 }
 
 void EngineCore::EndTurn(const TurnEnd& end) {
@@ -357,6 +355,10 @@ bool EngineCore::HandleDriverErrors() {
   return moved;
 }
 
+void EngineCore::RevokeUnlessOk(Status status) {
+  if (!status.ok()) RevokeTurn(std::move(status), kNoOpSeq, true);
+}
+
 void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
   if (revoked_ || !fatal_.ok()) return;
   why = Locate(std::move(why), op_seq).WithRank(options_.rank);
@@ -429,7 +431,7 @@ bool EngineCore::DrainFatal() {
 
 void EngineCore::CheckTimeouts() {
   if (CheckLostPeers()) return;
-  if (queue_.empty() && ends_.empty() && last_vote_ns_ == 0) return;
+  if (queue_.empty() && ends_.empty() && ballot_.last_vote_ns() == 0) return;
   const int64_t now_ns = clock_->NowNs();
   if (std::exchange(moved_, false)) {
     last_move_ns_ = now_ns;
@@ -478,8 +480,10 @@ bool EngineCore::CheckLostPeers() {
 bool EngineCore::CheckLeft(int64_t still_ns) {
   if (still_ns <= kLeftNs) return false;
   int peer = driver_.AwaitedPeer();
-  for (int r = 1; options_.rank == 0 && voted_ && peer < 0 && r < options_.world_size; ++r) {
-    if (left_[r] && !votes_[r]) peer = r;
+  if (options_.rank == 0 && voted_ && peer < 0) {
+    const std::vector<int> missing = ballot_.Missing();
+    const auto gone = std::find_if(missing.begin(), missing.end(), [&](int r) { return left_[r]; });
+    if (gone != missing.end()) peer = *gone;
   }
   // Rank 0 waits for the others before it leaves; without it nobody hears of anybody any more.
   if (peer < 0 || !left_[peer]) peer = 0;
@@ -506,14 +510,11 @@ bool EngineCore::CheckOperationTime(int64_t still_ns) {
 
 // Rank 0 hears all votes, so it alone can tell who keeps the others waiting, itself included.
 bool EngineCore::CheckVoteTime(int64_t now_ns) {
-  const int64_t still_ns = now_ns - std::max(last_vote_ns_, last_move_ns_);
-  if (options_.op_timeout_ns <= 0 || last_vote_ns_ == 0 || still_ns <= options_.op_timeout_ns ||
-      revoked_ || result_)
+  const int64_t still_ns = now_ns - std::max(ballot_.last_vote_ns(), last_move_ns_);
+  if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 ||
+      still_ns <= options_.op_timeout_ns || revoked_ || result_)
     return false;
-  std::vector<int> silent;
-  for (int r = 0; r < options_.world_size; ++r) {
-    if (!votes_[r]) silent.push_back(r);
-  }
+  const std::vector<int> silent = ballot_.Missing();
   RevokeTurn(Status(gwTimeout,
                     {.message = fmt::format("rank {} has not ended the step, others have {} ms ago",
                                             fmt::join(silent, ", "), still_ns / kNsPerMs),
@@ -584,11 +585,7 @@ void EngineCore::OnControl(const ControlMessage& message) {
 
 void EngineCore::HandleControl(const ControlMessage& message) {
   if (const auto* heartbeat = message.get<HeartbeatFields>()) {
-    heard_submitted_[message.src] = heartbeat->submitted;
-    for (int r = 0; r < options_.world_size; ++r) {
-      if (votes_[r])
-        CheckSubmitted(r, votes_[r]->fields.submitted, message.src, heartbeat->submitted);
-    }
+    RevokeUnlessOk(ballot_.HearSubmitted(message.src, heartbeat->submitted));
   } else if (message.get<VoteFields>() != nullptr) {
     OnVote(message.src, message);
   } else if (message.get<RevokeFields>() != nullptr) {
@@ -618,62 +615,29 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
                             .peer = rank}));
 }
 
-// A rank that has voted submits nothing more in its turn: who has submitted another number can
-// never be served.
-void EngineCore::CheckSubmitted(int voter, uint32_t submitted, int other,
-                                uint32_t others_submitted) {
-  if (others_submitted <= submitted) return;  // may still submit, or its heartbeat is old
-  RevokeTurn(
-      Status(gwMismatch, {.message = "the ranks submit different numbers of operations in one step",
-                          .hint = "All ranks must submit the same operations in every step",
-                          .peer = other,
-                          .field = "operations in step",
-                          .expected = fmt::format("{} (rank {})", submitted, voter),
-                          .actual = fmt::format("{} (rank {})", others_submitted, other)}),
-      kNoOpSeq, true);
-}
-
 // Rank 0 hears of its own submissions here.
-void EngineCore::CheckMine() {
-  for (int r = 1; r < options_.world_size; ++r) {
-    if (votes_[r] && votes_[r]->fields.ok != 0)
-      CheckSubmitted(r, votes_[r]->fields.submitted, 0, submitted_);
-  }
+void EngineCore::HearMine() {
+  if (options_.rank == 0) RevokeUnlessOk(ballot_.HearSubmitted(0, submitted_));
 }
 
 void EngineCore::OnVote(int from, const ControlMessage& message) {
   const VoteFields& fields = *message.get<VoteFields>();
-  const bool in_favour = fields.ok != 0;
-  votes_[from] = Vote{fields, in_favour ? std::string() : message.body};
-  last_vote_ns_ = clock_->NowNs();
+  const int64_t now_ns = clock_->NowNs();
   if (from != 0) {  // its own is noted where it is made
     Note({.kind = RecordKind::kVoteHeard,
-          .time_ns = last_vote_ns_,
+          .time_ns = now_ns,
           .turn = turn_,
           .peer = from,
-          .status = in_favour ? gwSuccess : gwAborted,
+          .status = fields.ok != 0 ? gwSuccess : gwAborted,
           .value = static_cast<int32_t>(fields.submitted)});
   }
-  if (in_favour && !message.body.empty()) tables_[from] = message.body;
-  if (in_favour) {
-    for (int r = 0; r < options_.world_size; ++r) {
-      if (heard_submitted_[r]) CheckSubmitted(from, fields.submitted, r, *heard_submitted_[r]);
-    }
-    CheckSubmitted(from, fields.submitted, 0, submitted_);
-  }
+  RevokeUnlessOk(ballot_.HearVote(from, fields, message.body, now_ns));
   DecideIfComplete();
 }
 
 void EngineCore::DecideIfComplete() {
-  if (result_ ||
-      std::any_of(votes_.begin(), votes_.end(), [](const auto& v) { return !v.has_value(); }))
-    return;
-  std::vector<Vote> votes;
-  for (int r = 0; r < options_.world_size; ++r) {
-    votes.push_back(*votes_[r]);
-    votes.back().table = &tables_[r];
-  }
-  TurnResult result = DecideTurn(turn_, votes, revoked_.value_or(Status()), options_.nonfinite);
+  if (result_ || !ballot_.Missing().empty()) return;
+  TurnResult result = ballot_.Decide(turn_, revoked_.value_or(Status()), options_.nonfinite);
   const int peer = result.reason.detail().peer;
   ControlMessage message = {
       .turn = turn_,
@@ -717,12 +681,11 @@ bool EngineCore::MaybeEndTurn() {
   revoked_.reset();
   revoked_op_ = kNoOpSeq;
   voted_ = nonfinite_ = false;
-  std::fill(votes_.begin(), votes_.end(), std::nullopt);
-  last_vote_ns_ = 0;
-  std::fill(heard_submitted_.begin(), heard_submitted_.end(), std::nullopt);
   done_.clear();
   ++turn_;
   submitted_ = std::exchange(submitted_later_, 0);
+  ballot_.BeginTurn();
+  HearMine();
   driver_.BeginTurn(turn_);
   if (!ends_.empty()) driver_.SetSubmitted(submitted_);
   last_move_ns_ = clock_->NowNs();

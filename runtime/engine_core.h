@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "collectives/drivers/event_driver.h"
+#include "runtime/ballot.h"
 #include "runtime/operation.h"
 #include "runtime/recorder/recorder.h"
 #include "runtime/turn.h"
@@ -121,11 +122,11 @@ class EngineCore final : private ControlSink {
   bool MaybeVote();
   void SendVote(const TurnEnd& end, bool ok);
   std::string TableToTell(const TurnEnd& end);
-  void CheckMine();
-  void CheckSubmitted(int voter, uint32_t submitted, int other, uint32_t others_submitted);
+  void HearMine();
   void DecideIfComplete();
   bool MaybeEndTurn();
   void RevokeTurn(Status why, uint32_t op_seq, bool tell_others);
+  void RevokeUnlessOk(Status status);
   std::string TextOf(uint32_t op_seq) const;
   OpText OpTextOf(uint32_t op_seq) const;
   Status Locate(Status status, uint32_t op_seq) const;
@@ -169,11 +170,9 @@ class EngineCore final : private ControlSink {
   Status last_reason_;  // why the turn before was aborted or skipped
   std::vector<ControlMessage>
       later_;  // of the next turn: their senders have heard this turn's result already
-  std::optional<uint64_t> told_table_;                    // digest of the table told last
-  std::vector<std::string> tables_;                       // rank 0: as told last
-  std::vector<std::optional<Vote>> votes_;                // rank 0: of this turn
-  std::vector<std::optional<uint32_t>> heard_submitted_;  // rank 0: from heartbeats, of this turn
-  std::vector<bool> left_;                                // ranks that said BYE
+  std::optional<uint64_t> told_table_;  // digest of the table told last
+  Ballot ballot_;                       // of use at rank 0 only
+  std::vector<bool> left_;              // ranks that said BYE
   Status fatal_;
   bool fatal_told_ = false;
   int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
@@ -186,7 +185,6 @@ class EngineCore final : private ControlSink {
     int64_t ns;
   };
   std::vector<Loss> lost_by_transport_;
-  int64_t last_vote_ns_ = 0;  // rank 0: when the last vote of this turn came
 };
 
 }  // namespace gradwire

@@ -1,0 +1,66 @@
+#include "runtime/ballot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+
+Ballot::Ballot(int world_size) : votes_(world_size), submitted_(world_size), tables_(world_size) {}
+
+Status Ballot::HearSubmitted(int rank, uint32_t submitted) {
+  submitted_[rank] = submitted;
+  for (int voter = 0; voter < static_cast<int>(votes_.size()); ++voter)
+    GW_RETURN_IF_ERROR(CheckSubmitted(voter, rank));
+  return Status();
+}
+
+Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns) {
+  const bool in_favour = fields.ok != 0;
+  last_vote_ns_ = now_ns;
+  votes_[rank] = Vote{.fields = fields, .op_text = in_favour ? std::string() : body};
+  if (in_favour && !body.empty()) tables_[rank] = std::move(body);
+  for (int other = 0; other < static_cast<int>(votes_.size()); ++other)
+    GW_RETURN_IF_ERROR(CheckSubmitted(rank, other));
+  return Status();
+}
+
+// A rank that has voted submits nothing more in its turn; one with fewer operations may still
+// submit, or what was heard of it is old.
+Status Ballot::CheckSubmitted(int voter, int other) const {
+  const std::optional<Vote>& vote = votes_[voter];
+  if (!vote || vote->fields.ok == 0 || submitted_[other] <= vote->fields.submitted) return Status();
+  return Status(gwMismatch,
+                {.message = "the ranks submit different numbers of operations in one step",
+                 .hint = "All ranks must submit the same operations in every step",
+                 .peer = other,
+                 .field = "operations in step",
+                 .expected = fmt::format("{} (rank {})", vote->fields.submitted, voter),
+                 .actual = fmt::format("{} (rank {})", submitted_[other], other)});
+}
+
+std::vector<int> Ballot::Missing() const {
+  std::vector<int> ranks;
+  for (size_t r = 0; r < votes_.size(); ++r) {
+    if (!votes_[r]) ranks.push_back(static_cast<int>(r));
+  }
+  return ranks;
+}
+
+TurnResult Ballot::Decide(uint16_t turn, const Status& revoked, NonFinitePolicy policy) const {
+  std::vector<Vote> votes;
+  for (size_t r = 0; r < votes_.size(); ++r) {
+    votes.push_back(*votes_[r]);
+    votes.back().table = &tables_[r];
+  }
+  return DecideTurn(turn, votes, revoked, policy);
+}
+
+void Ballot::BeginTurn() {
+  std::fill(votes_.begin(), votes_.end(), std::nullopt);
+  std::fill(submitted_.begin(), submitted_.end(), 0);
+  last_vote_ns_ = 0;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,48 @@
+// Ballot: what rank 0 has heard for the vote of the turn that runs. Sans threads and clock.
+#ifndef GRADWIRE_RUNTIME_BALLOT_H_
+#define GRADWIRE_RUNTIME_BALLOT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/turn.h"
+#include "transports/control/message.h"
+
+namespace gradwire {
+
+class Ballot {
+ public:
+  explicit Ballot(int world_size);
+
+  // `rank` has submitted so many operations up to now, and may submit more. gwMismatch where
+  // another rank has ended the step with fewer: what it does not submit can never be served.
+  Status HearSubmitted(int rank, uint32_t submitted);
+  // `body` of a vote in favour is the rank's table of tensors, empty if it is as before; of one
+  // against the text of the operation in doubt. gwMismatch as above.
+  Status HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns);
+
+  // Ranks whose vote is missing, ascending.
+  std::vector<int> Missing() const;
+  // When the last vote of this turn came; 0: none has.
+  int64_t last_vote_ns() const { return last_vote_ns_; }
+
+  // Of all votes; `revoked` as for DecideTurn.
+  TurnResult Decide(uint16_t turn, const Status& revoked, NonFinitePolicy policy) const;
+  // Forgets all but the tables.
+  void BeginTurn();
+
+ private:
+  Status CheckSubmitted(int voter, int other) const;
+
+  std::vector<std::optional<Vote>> votes_;
+  std::vector<uint32_t> submitted_;  // as heard last
+  std::vector<std::string> tables_;  // as told last
+  int64_t last_vote_ns_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_BALLOT_H_

@@ -1,0 +1,96 @@
+#include "runtime/ballot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/tensor_list.h"
+
+namespace gradwire {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+VoteFields For(uint32_t submitted) { return {.step = 7, .submitted = submitted, .ok = 1}; }
+VoteFields Against(uint32_t submitted) { return {.step = 7, .submitted = submitted, .ok = 0}; }
+
+void ExpectNames(const Status& status, const std::string& expected, const std::string& actual,
+                 int peer) {
+  EXPECT_EQ(status.code(), gwMismatch);
+  EXPECT_EQ(status.detail().field, "operations in step");
+  EXPECT_EQ(status.detail().expected, expected);
+  EXPECT_EQ(status.detail().actual, actual);
+  EXPECT_EQ(status.detail().peer, peer);
+}
+
+TEST(Ballot, IsCompleteWithTheLastVote) {
+  Ballot ballot(3);
+  EXPECT_EQ(ballot.last_vote_ns(), 0);
+  EXPECT_TRUE(ballot.HearVote(1, For(2), "", 100).ok());
+  EXPECT_THAT(ballot.Missing(), ElementsAre(0, 2));
+  EXPECT_TRUE(ballot.HearVote(2, For(2), "", 200).ok());
+  EXPECT_TRUE(ballot.HearVote(0, For(2), "", 300).ok());
+  EXPECT_THAT(ballot.Missing(), IsEmpty());
+  EXPECT_EQ(ballot.last_vote_ns(), 300);
+  const TurnResult result = ballot.Decide(4, Status(), NonFinitePolicy::kPropagate);
+  EXPECT_EQ(result.turn, 4);
+  EXPECT_EQ(result.step, 7u);
+  EXPECT_EQ(result.outcome, StepOutcome::kCommit);
+}
+
+TEST(Ballot, WhoHasVotedWithFewerOperationsIsAMismatch) {
+  Ballot ballot(3);
+  EXPECT_TRUE(ballot.HearSubmitted(2, 1).ok());
+  EXPECT_TRUE(ballot.HearVote(1, For(1), "", 1).ok());
+  EXPECT_TRUE(ballot.HearSubmitted(0, 1).ok());
+  ExpectNames(ballot.HearSubmitted(2, 2), "1 (rank 1)", "2 (rank 2)", 2);
+}
+
+TEST(Ballot, AVoteWithFewerOperationsThanSubmittedIsAMismatch) {
+  Ballot ballot(3);
+  EXPECT_TRUE(ballot.HearSubmitted(2, 2).ok());
+  ExpectNames(ballot.HearVote(1, For(1), "", 1), "1 (rank 1)", "2 (rank 2)", 2);
+}
+
+// It may be cut short by the reason for which it is against.
+TEST(Ballot, AVoteAgainstTellsNothingOfTheNumberOfOperations) {
+  Ballot ballot(2);
+  EXPECT_TRUE(ballot.HearSubmitted(0, 2).ok());
+  EXPECT_TRUE(ballot.HearVote(1, Against(1), "", 1).ok());
+  EXPECT_TRUE(ballot.HearSubmitted(0, 3).ok());
+}
+
+TEST(Ballot, TextsOfVotesAgainstExplainAMismatch) {
+  Ballot ballot(2);
+  EXPECT_TRUE(ballot.HearVote(0, Against(1), EncodeOpText({{"op", "sum"}}), 1).ok());
+  EXPECT_TRUE(ballot.HearVote(1, Against(1), EncodeOpText({{"op", "max"}}), 2).ok());
+  const TurnResult result =
+      ballot.Decide(0, Status(gwMismatch, "operations differ"), NonFinitePolicy::kPropagate);
+  EXPECT_EQ(result.outcome, StepOutcome::kAbort);
+  EXPECT_EQ(result.reason.detail().expected, "sum (rank 0)");
+  EXPECT_EQ(result.reason.detail().actual, "max (rank 1)");
+}
+
+TEST(Ballot, ATurnForgetsAllButTheTables) {
+  Ballot ballot(2);
+  VoteFields mine = For(9), other = For(9);
+  mine.table_digest = 1, other.table_digest = 2;
+  EXPECT_TRUE(ballot.HearSubmitted(0, 9).ok());
+  EXPECT_TRUE(ballot.HearVote(0, mine, EncodeTensorList({{"a", "[1] float"}}, 1000), 1).ok());
+  EXPECT_TRUE(ballot.HearVote(1, other, EncodeTensorList({{"b", "[1] float"}}, 1000), 2).ok());
+
+  ballot.BeginTurn();
+  EXPECT_THAT(ballot.Missing(), ElementsAre(0, 1));
+  EXPECT_EQ(ballot.last_vote_ns(), 0);
+  mine.submitted = other.submitted = 1;
+  EXPECT_TRUE(ballot.HearVote(0, mine, "", 3).ok());
+  EXPECT_TRUE(ballot.HearVote(1, other, "", 4).ok());
+  const std::string text =
+      ballot.Decide(1, Status(), NonFinitePolicy::kPropagate).reason.ToString();
+  EXPECT_THAT(text, testing::HasSubstr("different tensors: a, b"));
+}
+
+}  // namespace
+}  // namespace gradwire
