@@ -100,49 +100,51 @@ class EngineCore final : private ControlSink {
     bool complete() const { return prepared && finished == operation->slices(); }
   };
 
-  void OnControl(const ControlMessage& message) override;
-  void OnRankLost(int rank, const Status& cause) override;
-  void HandleControl(const ControlMessage& message);
-  void OnVote(int from, const ControlMessage& message);
-  void OnRevoke(const ControlMessage& message);
-
+  // Slices and operations.
   bool AdmitSlices();
   bool AdvanceFinishedRuns();
   bool ComputeLocalOnce();
   void Advance(size_t index);
+  void FailSlice(size_t index, Status status);
   void FinishSlice(size_t index);
   void FinishOperation(Progress* progress);
+  void SkipDone();
   void Refuse(Operation& operation, Status status);
   void CompleteOperation(Operation& operation, Status status);
   void EndOperation(Operation& operation, Status status);
-  void SkipDone();
-  bool HandleDriverErrors();
-  void FailSlice(size_t index, Status status);
+  void SetProgress();
+  void Note(RecorderEvent event);
+  void NoteStatus(RecorderEvent event, const Status& status);
 
+  // The vote: engine_vote.cc.
   bool MaybeVote();
-  void SendVote(const TurnEnd& end, bool ok);
   std::string TableToTell(const TurnEnd& end);
+  void SendVote(const TurnEnd& end, bool ok);
+  void OnControl(const ControlMessage& message) override;
+  void HandleControl(const ControlMessage& message);
   void HearMine();
+  void OnVote(int from, const ControlMessage& message);
   void DecideIfComplete();
   bool MaybeEndTurn();
-  void RevokeTurn(Status why, uint32_t op_seq, bool tell_others);
-  void RevokeUnlessOk(Status status);
-  std::string TextOf(uint32_t op_seq) const;
-  OpText OpTextOf(uint32_t op_seq) const;
-  Status Locate(Status status, uint32_t op_seq) const;
 
+  // Failures: engine_failures.cc.
+  Status Locate(Status status, uint32_t op_seq) const;
+  OpText OpTextOf(uint32_t op_seq) const;
+  std::string TextOf(uint32_t op_seq) const;
+  bool HandleDriverErrors();
+  void RevokeUnlessOk(Status status);
+  void RevokeTurn(Status why, uint32_t op_seq, bool tell_others);
+  void OnRevoke(const ControlMessage& message);
+  void OnRankLost(int rank, const Status& cause) override;
   void Fatal(const Status& status);
   void GiveUp(uint64_t step);
+  bool DrainFatal();
   void CheckTimeouts();
   void NoteWaiting();
   bool CheckLostPeers();
   bool CheckLeft(int64_t still_ns);
   bool CheckOperationTime(int64_t still_ns);
   bool CheckVoteTime(int64_t now_ns);
-  bool DrainFatal();
-  void SetProgress();
-  void Note(RecorderEvent event);
-  void NoteStatus(RecorderEvent event, const Status& status);
 
   const Options options_;
   Transport* const transport_;

@@ -1,0 +1,256 @@
+// Failures of an EngineCore: what revokes a turn or ends the epoch, and whom it waits for in vain.
+#include "runtime/engine_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// How long the control plane has to tell who is lost before the transport's word counts.
+constexpr int64_t kVerdictNs = 300'000'000;
+// A rank that left properly can have nothing more under way after this.
+constexpr int64_t kLeftNs = 1'000'000'000;
+// So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
+constexpr int64_t kNoteWaitingNs = kNsPerSecond;
+
+// `waiting` is empty where no run is under way.
+Status WithWaiting(const Status& status, const std::string& waiting) {
+  if (waiting.empty()) return status;
+  ErrorDetail detail = status.detail();
+  detail.message += fmt::format(" (in {})", waiting);
+  return Status(status.code(), std::move(detail));
+}
+
+}  // namespace
+
+Status EngineCore::Locate(Status status, uint32_t op_seq) const {
+  for (const Progress& progress : queue_) {
+    if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq) {
+      return std::move(status)
+          .WithOp(progress.operation->name, op_seq)
+          .WithTensor(progress.operation->tensor);
+    }
+  }
+  return status;
+}
+
+OpText EngineCore::OpTextOf(uint32_t op_seq) const {
+  for (const Progress& progress : queue_) {
+    if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq)
+      return progress.operation->Text();
+  }
+  for (const auto& operation : done_) {
+    if (operation->op_seq == op_seq) return operation->Text();
+  }
+  return {};
+}
+
+std::string EngineCore::TextOf(uint32_t op_seq) const { return EncodeOpText(OpTextOf(op_seq)); }
+
+bool EngineCore::HandleDriverErrors() {
+  bool moved = false;
+  if (std::optional<ProtocolError> error = driver_.TakeProtocolError()) {
+    // After this rank's vote others may be in the next turn, and a damaged frame one of theirs.
+    if (voted_ && error->next_turn) damaged_ = error->status;
+    RevokeTurn(std::move(error->status), error->key.op_seq, true);
+    moved = true;
+  }
+  for (auto& [peer, cause] : driver_.TakeLostPeers()) {
+    lost_by_transport_.push_back({peer, std::move(cause), clock_->NowNs()});
+  }
+  return moved;
+}
+
+void EngineCore::RevokeUnlessOk(Status status) {
+  if (!status.ok()) RevokeTurn(std::move(status), kNoOpSeq, true);
+}
+
+void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
+  if (revoked_ || !fatal_.ok()) return;
+  why = Locate(std::move(why), op_seq).WithRank(options_.rank);
+  revoked_op_ = op_seq;
+  driver_.CancelAll(why);
+  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
+  active_.clear();
+  quiet_deadline_ns_ = clock_->NowNs() + options_.abort_timeout_ns;
+  if (tell_others) {
+    ControlMessage message = {
+        .turn = turn_,
+        .fields = RevokeFields{.op_seq = op_seq,
+                               .culprit = static_cast<uint16_t>(options_.rank),
+                               .scope = RevokeScope::kStep},
+        .body = EncodeStatus(why)};
+    (void)control_->Broadcast(std::move(message));
+  }
+  NoteStatus(
+      {.kind = RecordKind::kRevoke, .turn = turn_, .op_seq = op_seq, .value = why.detail().rank},
+      why);
+  revoked_ = std::move(why);
+}
+
+void EngineCore::OnRevoke(const ControlMessage& message) {
+  const auto* revoke = message.get<RevokeFields>();
+  if (revoke->scope == RevokeScope::kEpoch) return;  // OnRankLost tells
+  RevokeTurn(DecodeStatus(message.body), revoke->op_seq, false);
+}
+
+void EngineCore::OnRankLost(int rank, const Status& cause) {
+  Note(
+      {.kind = RecordKind::kPeerLost, .turn = turn_, .peer = rank, .text = cause.detail().message});
+  // A rank may leave as soon as it has told the result: that came first.
+  (void)MaybeEndTurn();
+  if (!fatal_.ok()) return;
+  Fatal(Status(gwPeerLost, {.message = cause.detail().message,
+                            .hint = "Restart the job, or continue without that rank",
+                            .rank = options_.rank,
+                            .peer = rank}));
+}
+
+void EngineCore::Fatal(const Status& status) {
+  if (!fatal_.ok()) return;
+  fatal_ = WithWaiting(status, driver_.DescribeWaiting());
+  NoteStatus({.kind = RecordKind::kError, .turn = turn_, .op_seq = kNoOpSeq}, status);
+  driver_.CancelAll(status);
+  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
+  active_.clear();
+  quiet_deadline_ns_ =
+      clock_->NowNs() + std::min<int64_t>(options_.abort_timeout_ns, 1'000'000'000);
+}
+
+// Nobody waited for the outcome, so the caller may have updated from a step that was aborted. The
+// others are told: for some of them the turn may have ended before they began the step.
+void EngineCore::GiveUp(uint64_t step) {
+  Status why(
+      gwRevoked,
+      {.message = fmt::format("step {} was aborted after it was ended without waiting", step),
+       .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry"});
+  (void)control_->Broadcast(
+      {.turn = turn_,
+       .fields = RevokeFields{.culprit = kAllRanks, .scope = RevokeScope::kEpoch},
+       .body = EncodeStatus(why)});
+  Fatal(std::move(why).WithRank(options_.rank));
+}
+
+void EngineCore::Abort(const Status& status) { Fatal(status); }
+
+// Requests complete only when the transport has let go of their memory, or its time is up.
+bool EngineCore::DrainFatal() {
+  if (fatal_told_) return transport_->Progress(&driver_) > 0;
+  const bool moved = transport_->Progress(&driver_) > 0;
+  if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return moved;
+  fatal_told_ = true;
+  // The operations name themselves; a call that comes later hears which one was under way.
+  Status told = fatal_;
+  if (!queue_.empty()) told = Locate(std::move(told), queue_.front().operation->op_seq);
+  for (Progress& progress : queue_) {
+    if (!progress.operation->done.load(std::memory_order_relaxed))
+      CompleteOperation(*progress.operation, fatal_);
+  }
+  queue_.clear();
+  ends_.clear();
+  if (driver_.Quiet()) graveyard_.clear();
+  listener_->OnFatal(told);
+  return true;
+}
+
+// ---- time ----
+
+void EngineCore::CheckTimeouts() {
+  if (CheckLostPeers()) return;
+  if (queue_.empty() && ends_.empty() && ballot_.last_vote_ns() == 0) return;
+  const int64_t now_ns = clock_->NowNs();
+  if (std::exchange(moved_, false)) {
+    last_move_ns_ = now_ns;
+    waiting_noted_ = false;
+  }
+  const int64_t still_ns = now_ns - last_move_ns_;
+  if (still_ns > kNoteWaitingNs && !std::exchange(waiting_noted_, true)) NoteWaiting();
+  if (CheckLeft(still_ns) || CheckOperationTime(still_ns)) return;
+  (void)CheckVoteTime(now_ns);
+}
+
+void EngineCore::NoteWaiting() {
+  const std::optional<WaitingRun> waiting = driver_.Waiting();
+  if (!waiting) return;
+  const PeerProgress& p = waiting->progress;
+  Note({.kind = RecordKind::kWaiting,
+        .turn = turn_,
+        .op_seq = waiting->key.op_seq,
+        .slice = waiting->key.slice,
+        .peer = p.peer,
+        .progress = {static_cast<uint16_t>(p.sends_done), static_cast<uint16_t>(p.sends),
+                     static_cast<uint16_t>(p.recvs_done), static_cast<uint16_t>(p.recvs)}});
+}
+
+// A rank that has left properly may close its end while others still work.
+bool EngineCore::CheckLostPeers() {
+  std::erase_if(lost_by_transport_, [this](const Loss& loss) { return left_[loss.peer]; });
+  const bool needed = !queue_.empty() || !ends_.empty();
+  if (!needed || lost_by_transport_.empty()) return false;
+  const Loss& loss = lost_by_transport_.front();
+  if (clock_->NowNs() - loss.ns <= kVerdictNs) return false;
+  Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", loss.peer,
+                                                 loss.cause.detail().message),
+                          .hint = "Restart the job, or continue without that rank",
+                          .rank = options_.rank,
+                          .peer = loss.peer});
+  (void)control_->Broadcast({.turn = turn_,
+                             .fields = RevokeFields{.culprit = static_cast<uint16_t>(loss.peer),
+                                                    .scope = RevokeScope::kEpoch},
+                             .body = EncodeStatus(why)});
+  Fatal(why);
+  return true;
+}
+
+// Ranks that have left matter only to who still needs something of theirs.
+bool EngineCore::CheckLeft(int64_t still_ns) {
+  if (still_ns <= kLeftNs) return false;
+  int peer = driver_.AwaitedPeer();
+  if (options_.rank == 0 && voted_ && peer < 0) {
+    const std::vector<int> missing = ballot_.Missing();
+    const auto gone = std::find_if(missing.begin(), missing.end(), [&](int r) { return left_[r]; });
+    if (gone != missing.end()) peer = *gone;
+  }
+  // Rank 0 waits for the others before it leaves; without it nobody hears of anybody any more.
+  if (peer < 0 || !left_[peer]) peer = 0;
+  if (!left_[peer]) return false;
+  Fatal(
+      Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
+                          .hint = "All ranks must submit the same operations before they finalize",
+                          .rank = options_.rank,
+                          .peer = peer}));
+  return true;
+}
+
+bool EngineCore::CheckOperationTime(int64_t still_ns) {
+  const bool waiting = !revoked_ && !queue_.empty() && queue_.front().operation->turn == turn_;
+  if (options_.op_timeout_ns <= 0 || still_ns <= options_.op_timeout_ns || !waiting) return false;
+  RevokeTurn(Status(gwTimeout,
+                    {.message = fmt::format("no progress for {} ms: {}", still_ns / kNsPerMs,
+                                            driver_.DescribeWaiting()),
+                     .hint = "Look at what the awaited rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
+                     .peer = driver_.AwaitedPeer()}),
+             queue_.front().operation->op_seq, true);
+  return true;
+}
+
+// Rank 0 hears all votes, so it alone can tell who keeps the others waiting, itself included.
+bool EngineCore::CheckVoteTime(int64_t now_ns) {
+  const int64_t still_ns = now_ns - std::max(ballot_.last_vote_ns(), last_move_ns_);
+  if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 ||
+      still_ns <= options_.op_timeout_ns || revoked_ || result_)
+    return false;
+  const std::vector<int> silent = ballot_.Missing();
+  RevokeTurn(Status(gwTimeout,
+                    {.message = fmt::format("rank {} has not ended the step, others have {} ms ago",
+                                            fmt::join(silent, ", "), still_ns / kNsPerMs),
+                     .hint = "Look at what that rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
+                     .peer = silent.front()}),
+             kNoOpSeq, true);
+  return true;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,163 @@
+// The vote of an EngineCore, what the control plane brings to it, and the end of a turn.
+#include "runtime/engine_core.h"
+
+#include <utility>
+
+#include "base/failpoint.h"
+
+namespace gradwire {
+
+bool EngineCore::MaybeVote() {
+  if (voted_) return false;
+  if (revoked_) {
+    SendVote(ends_.empty() ? TurnEnd{} : ends_.front(), false);
+    return true;
+  }
+  const bool open = !queue_.empty() && queue_.front().operation->turn == turn_;
+  if (ends_.empty() || open) return false;
+  SendVote(ends_.front(), true);
+  return true;
+}
+
+// Empty: as before. Not with a vote against, whose body tells of an operation.
+std::string EngineCore::TableToTell(const TurnEnd& end) {
+  if (end.table == nullptr || told_table_ == end.table_digest) return {};
+  told_table_ = end.table_digest;
+  return *end.table;
+}
+
+void EngineCore::SendVote(const TurnEnd& end, bool ok) {
+  PassFailpoint(Failpoint::kVote);
+  voted_ = true;
+  NoteStatus({.kind = RecordKind::kVote,
+              .turn = turn_,
+              .op_seq = revoked_op_,
+              .value = static_cast<int32_t>(submitted_)},
+             revoked_.value_or(Status()));
+  ControlMessage message = {.turn = turn_,
+                            .fields = VoteFields{.step = end.step,
+                                                 .digest = end.digest,
+                                                 .table_digest = end.table_digest,
+                                                 .submitted = submitted_,
+                                                 .ok = static_cast<uint8_t>(ok),
+                                                 .nonfinite = static_cast<uint8_t>(nonfinite_),
+                                                 .no_wait = static_cast<uint8_t>(end.no_wait)},
+                            .body = ok ? TableToTell(end) : TextOf(revoked_op_)};
+  if (options_.rank == 0) return OnVote(0, message);
+  // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
+  // this.
+  (void)control_->SendTo(0, std::move(message));
+}
+
+void EngineCore::OnControl(const ControlMessage& message) {
+  if (message.get<ByeFields>() != nullptr) {
+    left_[message.src] = true;
+    return;
+  }
+  if (!fatal_.ok()) return;
+  const auto* revoke = message.get<RevokeFields>();
+  if (revoke != nullptr && revoke->scope == RevokeScope::kEpoch && revoke->culprit == kAllRanks)
+    return Fatal(DecodeStatus(message.body).WithRank(options_.rank));
+  if (message.turn == turn_) return HandleControl(message);
+  // A rank that has heard the result of this turn may be in the next one already; an older turn's
+  // words are void.
+  if (message.turn == static_cast<uint16_t>(turn_ + 1)) later_.push_back(message);
+}
+
+void EngineCore::HandleControl(const ControlMessage& message) {
+  if (const auto* heartbeat = message.get<HeartbeatFields>()) {
+    RevokeUnlessOk(ballot_.HearSubmitted(message.src, heartbeat->submitted));
+  } else if (message.get<VoteFields>() != nullptr) {
+    OnVote(message.src, message);
+  } else if (message.get<RevokeFields>() != nullptr) {
+    OnRevoke(message);
+  } else if (const auto* fields = message.get<ResultFields>()) {
+    result_ =
+        TurnResult{turn_, fields->step, fields->outcome,
+                   fields->outcome == StepOutcome::kCommit ? Status() : DecodeStatus(message.body)};
+  }
+}
+
+// Rank 0 hears of its own submissions here.
+void EngineCore::HearMine() {
+  if (options_.rank == 0) RevokeUnlessOk(ballot_.HearSubmitted(0, submitted_));
+}
+
+void EngineCore::OnVote(int from, const ControlMessage& message) {
+  const VoteFields& fields = *message.get<VoteFields>();
+  const int64_t now_ns = clock_->NowNs();
+  if (from != 0) {  // its own is noted where it is made
+    Note({.kind = RecordKind::kVoteHeard,
+          .time_ns = now_ns,
+          .turn = turn_,
+          .peer = from,
+          .status = fields.ok != 0 ? gwSuccess : gwAborted,
+          .value = static_cast<int32_t>(fields.submitted)});
+  }
+  RevokeUnlessOk(ballot_.HearVote(from, fields, message.body, now_ns));
+  DecideIfComplete();
+}
+
+void EngineCore::DecideIfComplete() {
+  if (result_ || !ballot_.Missing().empty()) return;
+  TurnResult result = ballot_.Decide(turn_, revoked_.value_or(Status()), options_.nonfinite);
+  const int peer = result.reason.detail().peer;
+  ControlMessage message = {
+      .turn = turn_,
+      .fields = ResultFields{.step = result.step,
+                             .culprit = peer < 0 ? kAllRanks : static_cast<uint16_t>(peer),
+                             .outcome = result.outcome},
+      .body = result.reason.ok() ? std::string() : EncodeStatus(result.reason)};
+  PassFailpoint(Failpoint::kResult);
+  (void)control_->Broadcast(std::move(message));
+  result_ = std::move(result);
+}
+
+bool EngineCore::MaybeEndTurn() {
+  if (!result_) return false;
+  // An abort that no revoke announced (a disagreement seen by the vote itself): nothing is under
+  // way here.
+  if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
+  TurnResult result = *std::exchange(result_, std::nullopt);
+  if (driver_.Quiet()) graveyard_.clear();
+  NoteStatus({.kind = RecordKind::kResult,
+              .turn = turn_,
+              .step = result.step,
+              .value = static_cast<int32_t>(result.outcome)},
+             result.reason);
+  std::optional<uint64_t> unwitnessed;
+  if (!ends_.empty() && ends_.front().turn == turn_) {
+    const TurnEnd& end = ends_.front();
+    if (end.no_wait && result.outcome != StepOutcome::kCommit) unwitnessed = end.step;
+    ends_.pop_front();
+  }
+  last_reason_ = result.reason;
+  result.reason = FromMyPointOfView(std::move(result.reason), options_.rank, OpTextOf(revoked_op_));
+  while (!queue_.empty() && queue_.front().operation->turn == turn_) {
+    const std::shared_ptr<Operation> operation = queue_.front().operation;
+    queue_.pop_front();
+    if (operation->done.load(std::memory_order_relaxed)) continue;
+    CompleteOperation(*operation, result.reason.ok()
+                                      ? Status(gwInternalError, "its step was committed before it")
+                                      : result.reason);
+  }
+  revoked_.reset();
+  revoked_op_ = kNoOpSeq;
+  voted_ = nonfinite_ = false;
+  done_.clear();
+  ++turn_;
+  submitted_ = std::exchange(submitted_later_, 0);
+  ballot_.BeginTurn();
+  HearMine();
+  driver_.BeginTurn(turn_);
+  if (!ends_.empty()) driver_.SetSubmitted(submitted_);
+  last_move_ns_ = clock_->NowNs();
+  SetProgress();
+  listener_->OnTurnEnd(result);
+  if (unwitnessed) GiveUp(*unwitnessed);
+  if (damaged_) RevokeTurn(*std::exchange(damaged_, std::nullopt), kNoOpSeq, true);
+  for (const ControlMessage& message : std::exchange(later_, {})) OnControl(message);
+  return true;
+}
+
+}  // namespace gradwire
