@@ -9,7 +9,6 @@
 
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "runtime/json_text.h"
 #include "runtime/tensor_list.h"
 #include "transports/control/message.h"
 
@@ -30,8 +29,6 @@ Status Usage(std::string message, std::string hint) {
 
 // How many turns `a` is ahead of `b`.
 int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
-
-std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
 
 }  // namespace
 
@@ -117,12 +114,7 @@ Status Communicator::Run(RawOp op) {
   operation->name = std::string(Name(op.collective));
   operation->turn = user_turn_;
   engine_->SubmitAndHelp(operation);
-  {
-    std::lock_guard lock(mu_);
-    totals_.last_algorithm = &algorithm;
-    totals_.last_root = op.root;
-    totals_.raw_bytes += bytes;
-  }
+  statistics_.NoteSubmit(algorithm, op.root, bytes);
   if (!operation->status.ok()) FollowTurn(operation->turn);
   return operation->status;
 }
@@ -235,10 +227,7 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
   operation->tensor = first;
   operation->turn = user_turn_;
   operation->in_step = step_open_;
-  std::lock_guard lock(mu_);
-  totals_.last_algorithm = &algorithm;
-  totals_.last_root = 0;
-  totals_.raw_bytes += bytes;
+  statistics_.NoteSubmit(algorithm, 0, bytes);
   return operation;
 }
 
@@ -394,27 +383,14 @@ std::optional<TurnResult> Communicator::ResultOf(uint16_t turn) {
 
 // ---- what the engine tells ----
 
-void Communicator::OnOperationDone(Operation& operation) {
-  std::lock_guard lock(mu_);
-  ++totals_.operations;
-  totals_.payload_bytes += operation.stats.payload_bytes;
-  totals_.encode_ns += operation.stats.encode_ns;
-  totals_.decode_ns += operation.stats.decode_ns;
-  totals_.op_ns += operation.complete_ns - operation.submit_ns;
-  totals_.sum_p2 += operation.stats.sum_p2;
-  totals_.sum_err2 += operation.stats.sum_err2;
-}
+void Communicator::OnOperationDone(Operation& operation) { statistics_.NoteDone(operation); }
 
 void Communicator::OnTurnEnd(const TurnResult& result) {
   tensors_.EndStep(result.step, result.outcome == StepOutcome::kCommit);
+  statistics_.NoteOutcome(result.outcome);
   std::lock_guard lock(mu_);
   turn_results_.push_back(result);
   if (turn_results_.size() > kKeptResults) turn_results_.erase(turn_results_.begin());
-  switch (result.outcome) {
-    case StepOutcome::kCommit: ++totals_.commits; break;
-    case StepOutcome::kSkip: ++totals_.skips; break;
-    case StepOutcome::kAbort: ++totals_.aborts; break;
-  }
   engine_turn_.store(static_cast<uint16_t>(result.turn + 1));
 }
 
@@ -499,48 +475,19 @@ Status Communicator::LoadState(ConstBytes bytes) {
 }
 
 std::string Communicator::StatsJson() {
-  const DriverCounters counters =
-      engine_->WithCore([](EngineCore& core) { return core.counters(); });
-  const int64_t control_bytes = parts_.control->sent_bytes();
-  std::lock_guard lock(mu_);
-  const Totals& t = totals_;
-  const std::string algorithm = t.last_algorithm == nullptr ? "" : t.last_algorithm->name;
-  const int encodes =
-      t.last_algorithm == nullptr ? 0 : schedules_.EncodesPerElem(*t.last_algorithm, t.last_root);
-  return fmt::format(
-      "{{\"rank\": {}, \"world_size\": {}, \"transport\": {}, \"algorithm\": {}, "
-      "\"encodes_per_elem\": {}, "
-      "\"slice_elems\": {}, \"operations\": {}, \"raw_bytes\": {}, \"payload_bytes\": {}, "
-      "\"sent_bytes\": {}, "
-      "\"sent_frames\": {}, \"framing_bytes\": {}, \"control_bytes\": {}, \"received_bytes\": {}, "
-      "\"staged_bytes\": {}, \"stale_frames\": {}, "
-      "\"encode_ns\": {}, "
-      "\"decode_ns\": {}, \"operation_ns\": {}, \"relerr\": {}, \"commits\": {}, \"skips\": {}, "
-      "\"aborts\": {}}}",
-      parts_.rank, parts_.world_size, JsonText(parts_.agreed.transport), JsonText(algorithm),
-      encodes, parts_.agreed.slice_elems, t.operations, t.raw_bytes, t.payload_bytes,
-      counters.sent_bytes, counters.sent_frames, counters.framing_bytes, control_bytes,
-      counters.received_bytes, counters.staged_bytes, counters.stale_frames, t.encode_ns,
-      t.decode_ns, t.op_ns, t.sum_p2 > 0 ? std::sqrt(t.sum_err2 / t.sum_p2) : 0.0, t.commits,
-      t.skips, t.aborts);
+  const CommFacts facts = {
+      .rank = parts_.rank,
+      .world_size = parts_.world_size,
+      .transport = parts_.agreed.transport,
+      .slice_elems = parts_.agreed.slice_elems,
+      .driver = engine_->WithCore([](EngineCore& core) { return core.counters(); }),
+      .control_bytes = parts_.control->sent_bytes()};
+  return statistics_.Json(facts, &schedules_);
 }
 
 std::string Communicator::LedgerJson() {
-  return engine_->WithCore([&](EngineCore&) {
-    std::string rows;
-    for (const TensorState* tensor : tensors_.All()) {
-      rows += fmt::format(
-          "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"scheme\": {}, "
-          "\"ops\": {}, "
-          "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
-          "\"committed_step\": {}}}",
-          rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
-          JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
-          JsonText(Name(SchemeOf(*tensor))), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
-          tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
-    }
-    return fmt::format("{{\"rank\": {}, \"tensors\": [{}]}}", parts_.rank, rows);
-  });
+  return engine_->WithCore(
+      [&](EngineCore&) { return gradwire::LedgerJson(parts_.rank, tensors_.All()); });
 }
 
 void Communicator::WriteRecord() {

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "runtime/comm_statistics.h"
 #include "runtime/engine.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
@@ -144,14 +145,7 @@ class Communicator final : private EngineListener {
   Status fatal_;                          // guarded by mu_
   std::vector<TurnResult> turn_results_;  // the last ones; guarded by mu_
   std::string last_error_;                // guarded by mu_
-  struct Totals {                         // guarded by mu_
-    int64_t operations = 0, raw_bytes = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0,
-            op_ns = 0;
-    int64_t commits = 0, skips = 0, aborts = 0;
-    double sum_p2 = 0, sum_err2 = 0;
-    const AlgorithmRow* last_algorithm = nullptr;
-    int last_root = 0;
-  } totals_;
+  CommStatistics statistics_;
   std::vector<SentMessage> record_;
   std::unique_ptr<Engine> engine_;  // last: its thread uses everything above
 };

@@ -1,0 +1,84 @@
+#include "runtime/comm_statistics.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string_view>
+
+#include "runtime/json_text.h"
+#include "runtime/operations.h"
+
+namespace gradwire {
+namespace {
+
+std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
+
+}  // namespace
+
+void CommStatistics::NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes) {
+  std::lock_guard lock(mu_);
+  last_algorithm_ = &algorithm;
+  last_root_ = root;
+  raw_bytes_ += raw_bytes;
+}
+
+void CommStatistics::NoteDone(const Operation& operation) {
+  std::lock_guard lock(mu_);
+  ++operations_;
+  payload_bytes_ += operation.stats.payload_bytes;
+  encode_ns_ += operation.stats.encode_ns;
+  decode_ns_ += operation.stats.decode_ns;
+  op_ns_ += operation.complete_ns - operation.submit_ns;
+  sum_p2_ += operation.stats.sum_p2;
+  sum_err2_ += operation.stats.sum_err2;
+}
+
+void CommStatistics::NoteOutcome(StepOutcome outcome) {
+  std::lock_guard lock(mu_);
+  switch (outcome) {
+    case StepOutcome::kCommit: ++commits_; break;
+    case StepOutcome::kSkip: ++skips_; break;
+    case StepOutcome::kAbort: ++aborts_; break;
+  }
+}
+
+std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedules) const {
+  std::lock_guard lock(mu_);
+  const std::string algorithm = last_algorithm_ == nullptr ? "" : last_algorithm_->name;
+  const int encodes =
+      last_algorithm_ == nullptr ? 0 : schedules->EncodesPerElem(*last_algorithm_, last_root_);
+  return fmt::format(
+      "{{\"rank\": {}, \"world_size\": {}, \"transport\": {}, \"algorithm\": {}, "
+      "\"encodes_per_elem\": {}, "
+      "\"slice_elems\": {}, \"operations\": {}, \"raw_bytes\": {}, \"payload_bytes\": {}, "
+      "\"sent_bytes\": {}, "
+      "\"sent_frames\": {}, \"framing_bytes\": {}, \"control_bytes\": {}, \"received_bytes\": {}, "
+      "\"staged_bytes\": {}, \"stale_frames\": {}, "
+      "\"encode_ns\": {}, "
+      "\"decode_ns\": {}, \"operation_ns\": {}, \"relerr\": {}, \"commits\": {}, \"skips\": {}, "
+      "\"aborts\": {}}}",
+      facts.rank, facts.world_size, JsonText(facts.transport), JsonText(algorithm), encodes,
+      facts.slice_elems, operations_, raw_bytes_, payload_bytes_, facts.driver.sent_bytes,
+      facts.driver.sent_frames, facts.driver.framing_bytes, facts.control_bytes,
+      facts.driver.received_bytes, facts.driver.staged_bytes, facts.driver.stale_frames, encode_ns_,
+      decode_ns_, op_ns_, sum_p2_ > 0 ? std::sqrt(sum_err2_ / sum_p2_) : 0.0, commits_, skips_,
+      aborts_);
+}
+
+std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors) {
+  std::string rows;
+  for (const TensorState* tensor : tensors) {
+    rows += fmt::format(
+        "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"scheme\": {}, "
+        "\"ops\": {}, "
+        "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
+        "\"committed_step\": {}}}",
+        rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
+        JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
+        JsonText(Name(SchemeOf(*tensor))), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
+        tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
+  }
+  return fmt::format("{{\"rank\": {}, \"tensors\": [{}]}}", rank, rows);
+}
+
+}  // namespace gradwire
