@@ -17,30 +17,13 @@ namespace {
 
 // The results of turns a caller may still ask for: it is at most two behind.
 constexpr size_t kKeptResults = 8;
-// Tensors that fall in no step draw from counters of their own, told apart from steps by the top
-// bit.
-constexpr uint32_t kOutsideStep = 0x80000000u;
 // Leaving waits for the other ranks no longer than this.
 constexpr int64_t kByeNs = 5'000'000'000;
-
-Status Usage(std::string message, std::string hint) {
-  return Status(gwInvalidUsage, std::move(message), std::move(hint));
-}
 
 // How many turns `a` is ahead of `b`.
 int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
 
 }  // namespace
-
-bool Request::done() const {
-  return std::all_of(operations.begin(), operations.end(),
-                     [](const auto& op) { return op->done.load(std::memory_order_acquire); });
-}
-
-Status Request::status() const {
-  for (const auto& op : operations) GW_RETURN_IF_ERROR(op->status);
-  return Status();
-}
 
 StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
   std::unique_ptr<Communicator> comm(new Communicator(std::move(parts)));
@@ -119,151 +102,11 @@ Status Communicator::Run(RawOp op) {
   return operation->status;
 }
 
-// ---- tensors ----
-
-StatusOr<TensorState*> Communicator::Register(const std::string& name,
-                                              std::span<const int64_t> shape, DType dtype,
-                                              const std::string& spec) {
-  GW_RETURN_IF_ERROR(CheckUsable());
-  auto tensor = std::make_unique<TensorState>();
-  tensor->name = name;
-  tensor->shape.assign(shape.begin(), shape.end());
-  tensor->dtype = dtype;
-  tensor->elems = 1;
-  for (int64_t length : shape) {
-    if (length < 0 || __builtin_mul_overflow(tensor->elems, length, &tensor->elems)) {
-      return Status(gwInvalidArgument,
-                    {.message = "a length of the shape is negative, or their product overflows",
-                     .tensor = name});
-    }
-  }
-  if (tensor->elems > kDitherMaxElems) {
-    return Status(gwInvalidArgument,
-                  {.message = fmt::format("a tensor holds at most {} elements", kDitherMaxElems),
-                   .tensor = name,
-                   .hint = "Register it in parts"});
-  }
-  GW_RETURN_IF_ERROR(SetSpec(tensor.get(), spec.empty() ? parts_.agreed.spec : spec));
-  return engine_->WithCore([&](EngineCore&) { return tensors_.Add(std::move(tensor)); });
-}
-
-Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
-  GW_RETURN_IF_ERROR(CheckUsable());
-  if (tensor->in_flight.load(std::memory_order_acquire) || (step_open_ && tensor->submitted)) {
-    return Usage(
-        fmt::format("the codec of tensor '{}' cannot change while it is in use", tensor->name),
-        "Change it between steps");
-  }
-  StatusOr<Codec> codec = MakeCodec(spec);
-  if (!codec.ok()) return codec.status();
-  const bool exempt = tensor->elems < codec->min_numel || MatchesAny(codec->exclude, tensor->name);
-  tensor->codec = exempt ? none_ : *codec;
-  return Status();
-}
-
-Status Communicator::Deregister(TensorState* tensor) {
-  if (tensor->in_flight.load(std::memory_order_acquire) || (step_open_ && tensor->submitted)) {
-    return Usage(fmt::format("tensor '{}' is in use", tensor->name), "Deregister it between steps");
-  }
-  if (!is_fatal_.load()) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
-  engine_->WithCore([&](EngineCore&) { tensors_.Remove(tensor); });
-  return Status();
-}
-
-Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) const {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const TensorState& tensor = *tensors[i].tensor;
-    bool twice =
-        tensor.in_flight.load(std::memory_order_acquire) || (step_open_ && tensor.submitted);
-    for (size_t j = 0; j < i; ++j) twice |= tensors[j].tensor == tensors[i].tensor;
-    if (twice) {
-      return Status(
-          gwInvalidUsage,
-          {.message = "the tensor takes part in one operation a step, and has been submitted",
-           .op = "all-reduce of tensors",
-           .tensor = tensor.name,
-           .hint = "Accumulate gradients before submitting, or register a second name"});
-    }
-  }
-  return Status();
-}
-
-std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<SubmittedTensor> tensors,
-                                                             ReduceOp op) {
-  const Scheme scheme = SchemeOf(*tensors[0].tensor);
-  int64_t bytes = 0;
-  for (SubmittedTensor& submitted : tensors) {
-    submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
-    submitted.tensor->submitted = step_open_;
-    submitted.dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
-                                       : submitted.tensor->free_ops++ | kOutsideStep;
-    bytes += submitted.tensor->elems * SizeOf(submitted.tensor->dtype);
-  }
-  const bool encoded = scheme == Scheme::kTwoShot;
-  const AlgorithmRow& algorithm = AlgorithmFor(Collective::kAllReduce, bytes, encoded);
-  const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
-  // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
-  const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(loss_scale_), -126, 126));
-  TensorOperation::Options options = {
-      .scheme = scheme,
-      .op = op,
-      .context = {.rank = parts_.rank,
-                  .world_size = parts_.world_size,
-                  .in_scale = 1.0f / unit,
-                  .out_scale = unit * average,
-                  .seed = parts_.agreed.seed,
-                  .clock = clock_,
-                  .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate},
-      .slice_elems = parts_.agreed.slice_elems,
-      .algorithm = &algorithm,
-      .schedule = schedules_.Get(algorithm, 0),
-      .loss_scale = loss_scale_,
-      .step = step_open_ ? std::to_string(step_) : "none",
-      .transaction = parts_.agreed.transaction,
-      .in_step = step_open_ && parts_.agreed.transaction};
-  const std::string first = tensors[0].tensor->name;
-  auto operation = std::make_shared<TensorOperation>(std::move(tensors), options);
-  operation->name = "all-reduce of tensors";
-  operation->tensor = first;
-  operation->turn = user_turn_;
-  operation->in_step = step_open_;
-  statistics_.NoteSubmit(algorithm, 0, bytes);
-  return operation;
-}
-
-StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const SubmittedTensor> tensors,
-                                                        ReduceOp op) {
-  GW_RETURN_IF_ERROR(CheckUsable());
-  GW_RETURN_IF_ERROR(CatchUp());
-  GW_RETURN_IF_ERROR(CheckSubmit(tensors));
-  step_has_submits_ |= step_open_;
-  auto request = std::make_unique<Request>();
-  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors)) {
-    request->operations.push_back(MakeTensorOperation(std::move(group), op));
-  }
-  for (const auto& operation : request->operations) engine_->Submit(operation);
-  return request;
-}
-
-Status Communicator::Wait(Request* request, int64_t timeout_ns) {
-  const Deadline deadline =
-      timeout_ns < 0 ? Deadline::Never() : Deadline::After(*clock_, timeout_ns);
-  if (!engine_->HelpUntil([&](const EngineCore&) { return request->done(); }, deadline)) {
-    return Status(gwTimeout, {.message = fmt::format("the request is not complete after {} ms",
-                                                     timeout_ns / 1'000'000),
-                              .op = request->operations[0]->name,
-                              .tensor = request->operations[0]->tensor,
-                              .hint = "The request stays valid: wait again"});
-  }
-  Status status = request->status();
-  if (!status.ok()) FollowTurn(request->operations[0]->turn);
-  return status;
-}
-
 // ---- steps ----
 
 Status Communicator::CheckUsable() const {
-  if (finalized_) return Usage("the communicator is finalized", "Create a new one");
+  if (finalized_)
+    return Status(gwInvalidUsage, "the communicator is finalized", "Create a new one");
   return async_error();
 }
 
@@ -282,7 +125,8 @@ Status Communicator::CatchUp() {
 
 Status Communicator::BeginStep(uint64_t step) {
   GW_RETURN_IF_ERROR(CheckUsable());
-  if (step_open_) return Usage("a step is open already", "End it with gwStepEnd first");
+  if (step_open_)
+    return Status(gwInvalidUsage, "a step is open already", "End it with gwStepEnd first");
   step_open_ = true;
   step_has_submits_ = false;
   step_ = step;
@@ -294,7 +138,8 @@ Status Communicator::BeginStep(uint64_t step) {
 Status Communicator::SetLossScale(float scale) {
   GW_RETURN_IF_ERROR(CheckUsable());
   if (!step_open_ || step_has_submits_) {
-    return Usage("the loss scale is set between gwStepBegin and the first submit", "Move the call");
+    return Status(gwInvalidUsage, "the loss scale is set between gwStepBegin and the first submit",
+                  "Move the call");
   }
   if (!std::isfinite(scale) || scale <= 0) {
     return Status(gwInvalidArgument,
@@ -326,7 +171,7 @@ void Communicator::LeaveStep() {
 
 StatusOr<StepEnd> Communicator::EndStep() {
   GW_RETURN_IF_ERROR(CheckUsable());
-  if (!step_open_) return Usage("no step is open", "Begin one with gwStepBegin");
+  if (!step_open_) return Status(gwInvalidUsage, "no step is open", "Begin one with gwStepBegin");
   const uint16_t turn = user_turn_;
   if (Ahead(engine_turn_.load(), turn) <= 0) engine_->EndTurn(MakeTurnEnd(false));
   const Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1));
@@ -342,10 +187,10 @@ StatusOr<StepEnd> Communicator::EndStep() {
 
 Status Communicator::EndStepNoWait() {
   GW_RETURN_IF_ERROR(CheckUsable());
-  if (!step_open_) return Usage("no step is open", "Begin one with gwStepBegin");
+  if (!step_open_) return Status(gwInvalidUsage, "no step is open", "Begin one with gwStepBegin");
   if (parts_.agreed.nonfinite == NonFinitePolicy::kSkip) {
-    return Usage("the policy nonfinite=skip needs the outcome of every step",
-                 "Pass an outcome pointer");
+    return Status(gwInvalidUsage, "the policy nonfinite=skip needs the outcome of every step",
+                  "Pass an outcome pointer");
   }
   // One turn may be waiting for its result, not two.
   GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
@@ -410,7 +255,8 @@ Status Communicator::async_error() const {
 // ---- end ----
 
 Status Communicator::Finalize() {
-  if (finalized_) return Usage("the communicator is finalized already", "Destroy it");
+  if (finalized_)
+    return Status(gwInvalidUsage, "the communicator is finalized already", "Destroy it");
   if (step_open_) LeaveStep();
   Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_);
   if (waited.ok()) {
@@ -442,37 +288,7 @@ std::string Communicator::last_error() const {
   return last_error_;
 }
 
-// ---- state and statistics ----
-
-// Waits for a vote under way, but not for operations outside steps: they may have no end.
-Status Communicator::WaitForRest(const char* done) {
-  GW_RETURN_IF_ERROR(CheckUsable());
-  if (step_open_) {
-    return Usage(fmt::format("state is {} between steps", done), "Call gwStepEnd first");
-  }
-  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
-  for (const TensorState* tensor : tensors_.All()) {
-    if (!tensor->in_flight.load(std::memory_order_acquire)) continue;
-    return Status(gwInvalidUsage,
-                  {.message = fmt::format("state is {} while nothing is under way", done),
-                   .tensor = tensor->name,
-                   .hint = "Wait for the request of this tensor first"});
-  }
-  return Status();
-}
-
-StatusOr<std::string> Communicator::SaveState() {
-  GW_RETURN_IF_ERROR(WaitForRest("saved"));
-  return engine_->WithCore(
-      [&](EngineCore&) { return tensors_.Save(parts_.rank, parts_.world_size); });
-}
-
-Status Communicator::LoadState(ConstBytes bytes) {
-  GW_RETURN_IF_ERROR(WaitForRest("loaded"));
-  return engine_->WithCore([&](EngineCore&) {
-    return tensors_.Load(bytes, parts_.rank, parts_.world_size, parts_.agreed.transaction);
-  });
-}
+// ---- statistics ----
 
 std::string Communicator::StatsJson() {
   const CommFacts facts = {
