@@ -117,7 +117,9 @@ Status ControlNode::Broadcast(ControlMessage message) {
 void ControlNode::SendHeartbeats() {
   ControlMessage beat{.turn = progress_.turn, .fields = progress_.counters};
   for (int r = 0; r < (hub() ? options_.world_size : 1); ++r) {
-    if (r == options_.rank || !Here(r)) continue;
+    // A hub that leaves watches the others until the last of them has left.
+    const bool watches = r == 0 ? presence_[0] != Presence::kLost : Here(r);
+    if (r == options_.rank || !watches) continue;
     links_->Send(r, EncodeControl(Stamp(beat, static_cast<uint16_t>(r))));
   }
 }

@@ -173,6 +173,17 @@ TEST(ControlNode, ByeIsNotDeath) {
   EXPECT_TRUE(w.sim.MayLeave(1));
 }
 
+TEST(ControlNode, AHubThatWantsToLeaveStillServesWhoStays) {
+  World w({.world_size = 4, .seed = 8});
+  w.sim.SayBye(0, Status::Ok());
+  w.RunFor(6 * kBound);
+  EXPECT_FALSE(w.sim.MayLeave(0));
+  for (const Recorder& s : w.sinks) EXPECT_TRUE(s.lost.empty());
+  w.sim.Stop(2);
+  w.RunFor(2 * kBound);
+  for (const int r : {1, 3}) EXPECT_EQ(w.sinks[r].lost, std::vector<int>{2}) << "rank " << r;
+}
+
 TEST(ControlNode, LeavingWithAReasonIsDeathByThatReason) {
   for (const int victim : {0, 2}) {
     World w({.world_size = 4, .seed = 9});
