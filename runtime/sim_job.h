@@ -102,6 +102,9 @@ class SimJob {
   int64_t now_ns() const { return clock().NowNs(); }
   SimNetwork& network() { return *network_; }
   void Kill(int rank);
+  // As gwCommFinalize, without waiting: the rank says that it leaves. When it may, Kill ends it.
+  void SayBye(int rank) { control_->SayBye(rank, Status()); }
+  bool MayLeave(int rank) const { return control_->MayLeave(rank); }
 
   // Lets everybody work, and time pass when nobody can, until `done`. `work` is called before each
   // poll of a live rank and does what its caller does; true: it did something. `next_ns`: when

@@ -1,14 +1,11 @@
-// Ranks that do the same at different times or with different memory: early leavers, late voters,
-// groups that lie in one piece on one rank only, requests that are waited for when their step is
-// long over.
+// Ranks that do the same at different times or with different memory: groups that lie in one piece
+// on one rank only, requests that are waited for when their step is long over.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <latch>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gradwire/gradwire.h"
@@ -16,12 +13,6 @@
 
 namespace gradwire {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
-// More than what a rank that left is given to deliver its last words.
-constexpr milliseconds kLate{1500};
 
 gwTensor_t Register(gwComm_t comm, const std::string& name, int64_t elems, const char* spec) {
   gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
@@ -39,39 +30,6 @@ gwResult_t SumAndWait(gwTensor_t tensor, const std::vector<float>& in, std::vect
   code = gwRequestWait(request, -1);
   EXPECT_EQ(gwRequestFree(request), gwSuccess);
   return code;
-}
-
-TEST(UnevenRanks, WhoHasLeftIsMissedOnlyWhereItIsNeeded) {
-  RunRanks(3, "", [](int rank, gwComm_t comm) {
-    if (rank == 1) std::this_thread::sleep_for(kLate);
-    const float one = 1.0f;
-    float sum = 0.0f;
-    EXPECT_EQ(gwReduce(&one, &sum, 1, gwFloat32, gwSum, 0, comm, nullptr), gwSuccess)
-        << gwGetLastError(comm);
-    EXPECT_EQ(sum, rank == 0 ? 3.0f : 0.0f);
-    EXPECT_EQ(gwCommFinalize(comm), gwSuccess) << gwGetLastError(comm);
-  });
-}
-
-TEST(UnevenRanks, WhoKeepsTheOthersFromEndingAStepIsNamed) {
-  constexpr int kSilent = 1;
-  RunRanks(3, "op_timeout_ms=300", [](int rank, gwComm_t comm) {
-    gwStepOutcome_t outcome = gwStepCommitted;
-    ASSERT_EQ(gwStepBegin(comm, 1), gwSuccess);
-    if (rank == kSilent) std::this_thread::sleep_for(kLate);
-    const auto begin = steady_clock::now();
-    ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
-    EXPECT_LT(steady_clock::now() - begin, kLate);
-    EXPECT_EQ(outcome, gwStepAborted);
-    const std::string text = gwGetLastError(comm);
-    EXPECT_NE(text.find("rank 1 has not ended the step"), std::string::npos) << text;
-    // The others try again, and give up again, until it is back.
-    for (int tries = 0; tries < 100 && outcome != gwStepCommitted; ++tries) {
-      ASSERT_EQ(gwStepBegin(comm, 1), gwSuccess) << gwGetLastError(comm);
-      ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
-    }
-    EXPECT_EQ(outcome, gwStepCommitted);
-  });
 }
 
 // Names and specs are longer than a message of the control plane.

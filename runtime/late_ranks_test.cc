@@ -1,0 +1,166 @@
+// Ranks that come late, and ranks that leave while others still work, in virtual time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "collectives/schedule.h"
+#include "runtime/sim_job.h"
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kRanks = 3;
+constexpr int64_t kOpTimeoutNs = 300 * kNsPerMs;
+// More than what a rank that left is given to deliver its last words.
+constexpr int64_t kLateNs = 1500 * kNsPerMs;
+constexpr int64_t kBoundNs = 30 * kNsPerSecond;
+
+// One float a rank: rank r gives r + 1.
+class LateRanks : public testing::Test {
+ protected:
+  explicit LateRanks(int64_t op_timeout_ns = 0)
+      : job_({.world_size = kRanks, .op_timeout_ns = op_timeout_ns}) {}
+
+  std::shared_ptr<Operation> Submit(int rank, Collective collective, int root = 0) {
+    const RawOp op = {.collective = collective,
+                      .send = reinterpret_cast<const std::byte*>(&values_[rank]),
+                      .recv = reinterpret_cast<std::byte*>(&sums_[rank]),
+                      .count = 1,
+                      .root = root};
+    return job_[rank].SubmitRaw(op, ChooseAlgorithm(collective, kRanks, sizeof(float), false),
+                                job_[rank].turn());
+  }
+
+  void EndStep(int rank) { job_[rank].EndStep({.number = 1, .turn = job_[rank].turn()}); }
+
+  bool RunUntil(const std::function<bool()>& done) { return job_.RunUntil(done, kBoundNs); }
+  bool RunUntilDone(const Operation& operation) {
+    return RunUntil([&] { return operation.done.load(); });
+  }
+  bool RunUntilTurn(uint16_t turn) {
+    return RunUntil(
+        [&] { return job_[0].turn() == turn && job_[1].turn() == turn && job_[2].turn() == turn; });
+  }
+  bool RunUntilFatal(int rank) {
+    return RunUntil([&, rank] { return !job_[rank].fatal().ok(); });
+  }
+  bool BeLate() {
+    return RunUntil([this, late_ns = job_.now_ns() + kLateNs] { return job_.now_ns() >= late_ns; });
+  }
+  bool Leave(int rank) {
+    job_.SayBye(rank);
+    const bool may = RunUntil([&, rank] { return job_.MayLeave(rank); });
+    job_.Kill(rank);
+    return may;
+  }
+
+  void ExpectMisses(int rank, int gone) {
+    const Status& fatal = job_[rank].fatal();
+    EXPECT_EQ(fatal.code(), gwPeerLost) << rank;
+    EXPECT_EQ(fatal.detail().peer, gone) << rank;
+    EXPECT_THAT(fatal.ToString(), HasSubstr("rank " + std::to_string(gone) + " has left")) << rank;
+  }
+
+  std::array<float, kRanks> values_ = {1, 2, 3}, sums_ = {};
+  SimJob job_;
+};
+
+TEST_F(LateRanks, WhoHasLeftIsNotMissedWhereItDidItsPart) {
+  const auto root = Submit(0, Collective::kReduce);
+  ASSERT_TRUE(RunUntilDone(*Submit(2, Collective::kReduce)));
+  ASSERT_TRUE(Leave(2));
+  ASSERT_TRUE(BeLate());
+  EXPECT_FALSE(root->done.load());
+  const auto late = Submit(1, Collective::kReduce);
+  ASSERT_TRUE(RunUntilDone(*late));
+  ASSERT_TRUE(RunUntilDone(*root));
+  EXPECT_TRUE(late->status.ok()) << late->status.ToString();
+  EXPECT_TRUE(root->status.ok()) << root->status.ToString();
+  EXPECT_EQ(sums_[0], 6.0f);
+  EXPECT_TRUE(Leave(1));
+  EXPECT_TRUE(Leave(0));
+}
+
+TEST_F(LateRanks, WhoHasLeftIsNamedByWhomItsPartIsMissing) {
+  ASSERT_TRUE(Leave(2));
+  const std::array operations = {Submit(0, Collective::kAllReduce),
+                                 Submit(1, Collective::kAllReduce)};
+  for (int rank : {0, 1}) {
+    ASSERT_TRUE(RunUntilFatal(rank));
+    ExpectMisses(rank, 2);
+    EXPECT_EQ(operations[rank]->status.code(), gwPeerLost) << rank;
+  }
+}
+
+TEST_F(LateRanks, WhoHasLeftIsNamedWhereItsVoteIsMissing) {
+  ASSERT_TRUE(Leave(2));
+  EndStep(0);
+  EndStep(1);
+  ASSERT_TRUE(RunUntilFatal(0));
+  ExpectMisses(0, 2);
+}
+
+TEST_F(LateRanks, Rank0IsMissedByAllThatEndAStep) {
+  job_.SayBye(0);
+  ASSERT_TRUE(BeLate());
+  for (int rank : {1, 2}) {
+    EXPECT_TRUE(job_[rank].fatal().ok()) << "nothing is needed of rank 0 yet";
+    EndStep(rank);
+  }
+  for (int rank : {1, 2}) {
+    ASSERT_TRUE(RunUntilFatal(rank));
+    ExpectMisses(rank, 0);
+  }
+}
+
+// It did its part, but nobody would hear of rank 2 if that were lost.
+TEST_F(LateRanks, Rank0IsMissedByWhoWaitsForAnother) {
+  const auto root = Submit(1, Collective::kReduce, 1);
+  ASSERT_TRUE(RunUntilDone(*Submit(0, Collective::kReduce, 1)));
+  job_.SayBye(0);
+  ASSERT_TRUE(RunUntilFatal(1));
+  ExpectMisses(1, 0);
+  EXPECT_EQ(root->status.code(), gwPeerLost);
+}
+
+class LateVoters : public LateRanks {
+ protected:
+  LateVoters() : LateRanks(kOpTimeoutNs) {}
+};
+
+TEST_F(LateVoters, WhoKeepsTheOthersFromEndingAStepIsNamed) {
+  constexpr uint16_t kTries = 2;
+  for (uint16_t turn = 0; turn < kTries; ++turn) {
+    const int64_t begin_ns = job_.now_ns();
+    EndStep(0);
+    EndStep(2);
+    ASSERT_TRUE(RunUntilTurn(turn + 1));
+    EXPECT_GT(job_.now_ns() - begin_ns, kOpTimeoutNs);
+    EXPECT_LT(job_.now_ns() - begin_ns, 2 * kOpTimeoutNs);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const TurnResult& result = job_[rank].results()[turn];
+      EXPECT_EQ(result.outcome, StepOutcome::kAbort) << rank;
+      EXPECT_EQ(result.reason.code(), gwTimeout) << rank;
+      EXPECT_EQ(result.reason.detail().peer, 1) << rank;
+      EXPECT_THAT(result.reason.ToString(), HasSubstr("rank 1 has not ended the step")) << rank;
+    }
+  }
+  for (int rank = 0; rank < kRanks; ++rank) EndStep(rank);
+  ASSERT_TRUE(RunUntilTurn(kTries + 1));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(job_[rank].results()[kTries].outcome, StepOutcome::kCommit) << rank;
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
