@@ -201,8 +201,8 @@ void ControlNode::Lose(int rank, const Status& cause, ControlSink* out) {
   if (!Here(rank)) return;
   presence_[rank] = Presence::kLost;
   liveness_.Forget(rank);
-  if (!leaving_) return out->OnRankLost(rank, cause);
-  if (lost_while_leaving_.ok()) lost_while_leaving_ = cause;
+  if (first_loss_.ok() && !(leaving_ && rank == 0)) first_loss_ = cause;
+  if (!leaving_) out->OnRankLost(rank, cause);
 }
 
 void ControlNode::OnBye(const ControlMessage& message, ControlSink* out) {

@@ -48,8 +48,9 @@ class ControlNode {
   // This rank leaves: finished when `why` is success, otherwise the others take it for lost with
   // `why` as the cause. From here on nothing is reported to the sink as lost.
   void SayBye(const Status& why);
-  // The first rank that was lost since, by whose death nobody can be told that all is well.
-  const Status& lost_while_leaving() const { return lost_while_leaving_; }
+  // Why the first rank was lost, whenever that was; success while none is. Rank 0 is not counted by
+  // a rank that leaves: it may have gone because all is done.
+  const Status& first_loss() const { return first_loss_; }
   // Everybody that has to know knows: rank 0 has answered or is gone; at rank 0, all others have
   // left or are lost (so that the hub leaves last).
   bool MayLeave() const;
@@ -89,7 +90,7 @@ class ControlNode {
   uint32_t epoch_ = 0;
   int64_t now_ns_;
   bool leaving_ = false;
-  Status lost_while_leaving_;
+  Status first_loss_;
 };
 
 }  // namespace gradwire

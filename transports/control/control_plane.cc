@@ -134,7 +134,7 @@ Status ControlPlane::GracefulBye(int64_t timeout_ns) {
   may_leave_ = node_.MayLeave();
   const bool known = left_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
                                     [&] { return may_leave_ || stop_.load(); });
-  if (known) return node_.lost_while_leaving();
+  if (known) return node_.first_loss();
   return Status(gwTimeout, ErrorDetail{.message = node_.WhoStays(),
                                        .op = "leaving the communicator",
                                        .rank = options_.node.rank});

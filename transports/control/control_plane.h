@@ -54,7 +54,7 @@ class ControlPlane : public ControlChannel {
 
   // Leaves in peace: tells the others that this rank is finished and waits until they know. Rank 0
   // is the hub, so it waits until everybody else has left (or is lost). gwTimeout names who has
-  // not, gwPeerLost who died on the way; the word is given all the same, and Shutdown is right
+  // not, gwPeerLost who died before; the word is given all the same, and Shutdown is right
   // next.
   Status GracefulBye(int64_t timeout_ns);
   // Leaves in anger: the others take this rank for lost, with `why` as the cause. Does not wait.
