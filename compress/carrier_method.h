@@ -37,13 +37,9 @@ struct RoundSpec {
 // kElementwise: slices may cut it. kTensor: never cut, only its runs are.
 enum class CarrierUnit : uint8_t { kElementwise, kTensor };
 
-// Scratch of one step, equal on all ranks after each Absorb (scales, index set, basis).
-struct Agreed {
-  Bytes memory;
-};
-
 struct StepView {
   TensorMeta meta;
+  int world_size = 1;
   ConstView grad;  // float32, float16 or bfloat16
   float in_scale = 1.0f, out_scale = 1.0f;
   ConstView e_in;            // float32 or empty
@@ -52,7 +48,9 @@ struct StepView {
   Bytes replicated_out;
   View out;  // type of grad; written in the last round
   Dither dither;
-  Bytes workspace;  // alive through all rounds of the step
+  Bytes agreed;  // AgreedBytes of scratch, equal on all ranks after each Absorb (scales, index set)
+  Bytes workspace;               // WorkspaceBytes of scratch of this rank alone
+  EncodeStats* stats = nullptr;  // added to by Fill; never null
 };
 
 class CarrierMethod {
@@ -61,14 +59,21 @@ class CarrierMethod {
   virtual const CodecTraits& traits() const = 0;
   virtual int rounds() const = 0;  // 1..3
   virtual CarrierUnit unit() const = 0;
+  // gwInvalidArgument with the valid range where this tensor cannot be summed by this many ranks.
+  virtual Status Check(const TensorMeta&, int /*world_size*/) const { return Status(); }
   virtual int64_t QuantumElems(const TensorMeta&, int world_size) const = 0;
-  virtual int64_t WorkspaceBytes(const TensorMeta&, int world_size) const = 0;
-  virtual RoundSpec Round(int round, const TensorMeta&, int world_size, const Agreed&) const = 0;
+  // Both kinds of scratch live through all rounds of a step.
+  virtual int64_t AgreedBytes(const TensorMeta&, int /*world_size*/) const { return 0; }
+  virtual int64_t WorkspaceBytes(const TensorMeta&, int /*world_size*/) const { return 0; }
+  // With `agreed` as the rounds before left it. Collective, type and operation do not depend on it:
+  // tensors that are equal in them share their collectives.
+  virtual RoundSpec Round(int round, const TensorMeta&, int world_size,
+                          ConstBytes agreed) const = 0;
   // Local data -> carrier (RoundSpec::elems elements of its dtype).
   virtual Status Fill(int round, const StepView&, View carrier, ExecContext*) const = 0;
-  // The reduced carrier -> agreed scratch; in the last round out, e_out and replicated_out.
-  virtual Status Absorb(int round, ConstView reduced, const StepView&, Agreed*,
-                        ExecContext*) const = 0;
+  // The reduced carrier -> agreed scratch; in the last round out, e_out and replicated_out, as far
+  // as Fill has not written e_out.
+  virtual Status Absorb(int round, ConstView reduced, const StepView&, ExecContext*) const = 0;
 };
 
 }  // namespace gradwire

@@ -24,6 +24,7 @@ struct CodecTraits {
   bool estimates_sum = true;  // the aggregate estimates the sum (majority vote does not)
   bool fixed_size = true;     // MaxBytes is the size
   bool lossless = false;
+  bool stochastic = false;    // rounding takes its random bits from the dither
   int64_t quantum_elems = 1;  // shard borders are multiples of this (but for the end of the tensor)
   DTypeSet dtypes = kFloatTypes;
 };

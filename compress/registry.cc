@@ -8,6 +8,7 @@
 #include "compress/codecs/fp16/fp16_codec.h"
 #include "compress/codecs/none/none_codec.h"
 #include "compress/codecs/qsgd/qsgd_codec.h"
+#include "compress/codecs/terngrad/terngrad_codec.h"
 #include "compress/spec_args.h"
 
 namespace gradwire {
@@ -88,8 +89,8 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(), Fp16Row(), QsgdRow(),
-                                             EfsignRow()};
+  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(),   Fp16Row(),
+                                             QsgdRow(), EfsignRow(), TerngradRow()};
   return rows;
 }
 

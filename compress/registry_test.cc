@@ -42,9 +42,10 @@ TEST(RegistryTest, FillsInDefaults) {
   EXPECT_EQ(SpecOf("bf16"), "bf16(feedback=off)");
   EXPECT_EQ(SpecOf("fp16()"), "fp16");
   EXPECT_EQ(SpecOf("efsign(feedback=on)"), "efsign");
-  EXPECT_EQ(SpecOf("qsgd"), "qsgd(bits=8,block=256,norm=max,feedback=off)");
+  EXPECT_EQ(SpecOf("qsgd"), "qsgd(bits=8,norm=max,sum=owner,block=256,feedback=off)");
   EXPECT_EQ(SpecOf("qsgd(4)"), SpecOf("qsgd( bits = 4 )"));
-  EXPECT_EQ(SpecOf("qsgd(4,512,feedback=on)"), "qsgd(bits=4,block=512,norm=max,feedback=on)");
+  EXPECT_EQ(SpecOf("qsgd(4,512,feedback=on)"),
+            "qsgd(bits=4,norm=max,sum=owner,block=512,feedback=on)");
 }
 
 TEST(RegistryTest, ReadsCommonOptions) {
@@ -52,9 +53,9 @@ TEST(RegistryTest, ReadsCommonOptions) {
   ASSERT_TRUE(codec.ok()) << codec.status().ToString();
   EXPECT_EQ(codec->min_numel, 1024);
   EXPECT_EQ(codec->exclude, "*.bias,*norm*");
-  EXPECT_EQ(
-      codec->spec,
-      "qsgd(bits=4,block=256,norm=max,feedback=off,min_numel=1024,exclude=\"*.bias,*norm*\")");
+  EXPECT_EQ(codec->spec,
+            "qsgd(bits=4,norm=max,sum=owner,block=256,feedback=off,min_numel=1024,exclude=\"*.bias,"
+            "*norm*\")");
   EXPECT_EQ(SpecOf(codec->spec), codec->spec);
 }
 

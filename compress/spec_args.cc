@@ -22,6 +22,11 @@ std::string Quoted(const std::string& value) {
   return value.find_first_of(",()= \t") == std::string::npos ? value : '"' + value + '"';
 }
 
+std::string Shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
 }  // namespace
 
 std::string FormatSpecText(const SpecText& spec) {
@@ -68,6 +73,24 @@ int64_t SpecArgs::Int(std::string_view key, int64_t otherwise, const IntRange& r
   }
   canonical_.args.emplace_back(key, std::to_string(value));
   return value;
+}
+
+double SpecArgs::Real(std::string_view key, double otherwise, double min, double max) {
+  double value = otherwise;
+  if (const std::string* text = Find(key); text != nullptr) {
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    const bool whole = error == std::errc() && end == text->data() + text->size();
+    if (!whole || !(value >= min && value <= max)) {
+      Fail(key, *text, Shortest(min) + " to " + Shortest(max));
+      value = otherwise;
+    }
+  }
+  canonical_.args.emplace_back(key, Shortest(value));
+  return value;
+}
+
+void SpecArgs::Refuse(std::string_view key, const std::string& why) {
+  if (const std::string* text = Find(key); text != nullptr) Fail(key, *text, why);
 }
 
 std::string SpecArgs::Choice(std::string_view key,

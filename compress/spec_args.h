@@ -36,6 +36,10 @@ class SpecArgs {
   explicit SpecArgs(const SpecText& spec) : spec_(spec), canonical_{.name = spec.name} {}
 
   int64_t Int(std::string_view key, int64_t otherwise, const IntRange& range);
+  // Written in the canonical spec with as few digits as give it back.
+  double Real(std::string_view key, double otherwise, double min, double max);
+  // An option that another one excludes: an error if it is given.
+  void Refuse(std::string_view key, const std::string& why);
   // One of `choices`; the first is the default.
   std::string Choice(std::string_view key, std::initializer_list<std::string_view> choices);
   // feedback=on|off.

@@ -62,6 +62,11 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
   }
   StatusOr<Codec> codec = MakeCodec(spec);
   if (!codec.ok()) return codec.status();
+  if (codec->carrier != nullptr) {
+    const TensorMeta meta = {
+        .shape = tensor->shape, .elems = tensor->elems, .dtype = tensor->dtype};
+    GW_RETURN_IF_ERROR(codec->carrier->Check(meta, parts_.world_size).WithTensor(tensor->name));
+  }
   const bool exempt = tensor->elems < codec->min_numel || MatchesAny(codec->exclude, tensor->name);
   tensor->codec = exempt ? none_ : *codec;
   return Status();
@@ -145,7 +150,7 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
   GW_RETURN_IF_ERROR(CheckSubmit(tensors));
   step_has_submits_ |= step_open_;
   auto request = std::make_unique<Request>();
-  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors)) {
+  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, parts_.world_size)) {
     request->operations.push_back(MakeTensorOperation(std::move(group), op));
   }
   for (const auto& operation : request->operations) engine_->Submit(operation);

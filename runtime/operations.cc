@@ -13,18 +13,44 @@
 namespace gradwire {
 
 Scheme SchemeOf(const TensorState& tensor) {
-  return tensor.codec.spec == "none" ? Scheme::kLinear : Scheme::kTwoShot;
+  return tensor.codec.carrier != nullptr ? Scheme::kLinear : Scheme::kTwoShot;
 }
 
-std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors) {
+namespace {
+
+TensorMeta MetaOf(const TensorState& tensor) {
+  return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
+}
+
+const CarrierMethod* ExactMethod() {
+  static const Codec none = *MakeCodec("none");
+  return none.carrier.get();
+}
+
+bool ShareCollectives(const TensorState& a, const TensorState& b, int world_size) {
+  if (SchemeOf(a) != SchemeOf(b) || a.dtype != b.dtype) return false;
+  if (SchemeOf(a) == Scheme::kTwoShot) return true;
+  const CarrierMethod& first = *a.codec.carrier;
+  const CarrierMethod& second = *b.codec.carrier;
+  if (first.rounds() != second.rounds() || first.traits().lossless != second.traits().lossless)
+    return false;
+  for (int round = 0; round < first.rounds(); ++round) {
+    const RoundSpec x = first.Round(round, MetaOf(a), world_size, {});
+    const RoundSpec y = second.Round(round, MetaOf(b), world_size, {});
+    if (x.collective != y.collective || x.dtype != y.dtype || x.op != y.op) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
+                                                     int world_size) {
   std::vector<std::vector<SubmittedTensor>> groups;
   for (const SubmittedTensor& submitted : tensors) {
-    auto same = [&](const std::vector<SubmittedTensor>& group) {
-      const TensorState& first = *group[0].tensor;
-      return SchemeOf(first) == SchemeOf(*submitted.tensor) &&
-             first.dtype == submitted.tensor->dtype;
-    };
-    auto it = std::find_if(groups.begin(), groups.end(), same);
+    auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+      return ShareCollectives(*group[0].tensor, *submitted.tensor, world_size);
+    });
     if (it == groups.end()) it = groups.insert(groups.end(), std::vector<SubmittedTensor>());
     it->push_back(submitted);
   }
@@ -80,7 +106,11 @@ StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
 
 // The text is made at once: it may be asked for when the tensors are gone or have another codec.
 TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options)
-    : tensors_(std::move(tensors)), options_(options), text_(MakeText()) {
+    : tensors_(std::move(tensors)),
+      options_(options),
+      text_(MakeText()),
+      exact_(options.scheme == Scheme::kLinear &&
+             tensors_[0].tensor->codec.carrier->traits().lossless) {
   dtype = tensors_[0].tensor->dtype;
   for (const SubmittedTensor& submitted : tensors_)
     bytes += submitted.tensor->elems * SizeOf(*dtype);
@@ -106,10 +136,10 @@ OpText TensorOperation::MakeText() const {
 }
 
 // An exact sum sends residuals along, in carriers of their own type: a rank without one (it loaded
-// another state) must not take them for gradients. Payloads of two_shot are the same either way.
+// another state) must not take them for gradients. What codecs make is the same either way.
 OpText TensorOperation::Text() const {
   OpText text = text_;
-  if (options_.scheme == Scheme::kLinear) {
+  if (exact_) {
     text.emplace_back("residual", has_residual_.value_or(HasResidual()) ? "kept" : "none");
   }
   return text;
@@ -134,7 +164,7 @@ Status TensorOperation::Prepare() {
   has_residual_ = HasResidual();
   for (TensorPart& part : parts_) part.has_residual = *has_residual_;
   // Not known at submission: the vote on the step before may have flushed it.
-  if (options_.scheme == Scheme::kLinear && *has_residual_) {
+  if (exact_ && *has_residual_) {
     signature = Hasher().Add(signature).Add(*has_residual_).digest();
   }
   flat_ = AsFlat();
@@ -145,15 +175,14 @@ Status TensorOperation::Prepare() {
 }
 
 std::optional<RawOp> TensorOperation::AsFlat() const {
-  if (options_.scheme != Scheme::kLinear) return std::nullopt;
+  if (!exact_) return std::nullopt;
   const std::byte* send = tensors_[0].send;
   std::byte* recv = tensors_[0].recv;
   int64_t elems = 0;
   for (const SubmittedTensor& submitted : tensors_) {
     const int64_t bytes = elems * SizeOf(submitted.tensor->dtype);
-    const bool plain =
-        submitted.tensor->codec.spec == "none" && !submitted.tensor->residual.allocated();
-    if (!plain || submitted.send != send + bytes || submitted.recv != recv + bytes)
+    if (submitted.tensor->residual.allocated() || submitted.send != send + bytes ||
+        submitted.recv != recv + bytes)
       return std::nullopt;
     elems += submitted.tensor->elems;
   }
@@ -176,11 +205,18 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
                      .out = {submitted.recv, tensor.elems, tensor.dtype},
                      .tensor_id = tensor.id,
                      .dither_step = submitted.dither_step,
-                     .codec = tensor.codec.payload.get(),
-                     .method = tensor.codec.carrier.get(),
                      .has_residual = tensor.residual.allocated()};
-  if (options_.context.world_size == 1)
-    return part;  // the output is the input, nothing is kept back
+  const int world_size = options_.context.world_size;
+  if (options_.scheme == Scheme::kTwoShot) {
+    part.codec = tensor.codec.payload.get();
+  } else {
+    part.method = tensor.codec.carrier.get();
+    part.quantum_elems = part.method->QuantumElems(MetaOf(tensor), world_size);
+  }
+  if (world_size == 1) {  // the output is the input, nothing is kept back
+    if (part.method != nullptr) part.method = ExactMethod();
+    return part;
+  }
   if (tensor.residual.allocated()) part.e_in = tensor.residual.live();
   if (tensor.feedback())
     part.e_out = options_.in_step ? tensor.residual.next() : tensor.residual.LiveInPlace();

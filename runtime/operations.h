@@ -60,9 +60,11 @@ inline int64_t SliceBytes(int64_t slice_elems) {
 enum class Scheme : uint8_t { kLinear, kTwoShot };
 Scheme SchemeOf(const TensorState& tensor);
 
-// Tensors of one scheme and type travel together, in the order in which they were submitted; the
-// split is a function of the table alone.
-std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors);
+// Tensors of one scheme and type, whose carriers are of one type and operation in every round,
+// travel together, in the order in which they were submitted; the split is a function of the table
+// alone.
+std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
+                                                     int world_size);
 
 // A group of tensors of one scheme and type. Reads the live residuals and stages the next ones;
 // whether they are kept is the vote's decision. Tensors, schedule and memory outlive the operation.
@@ -100,6 +102,7 @@ class TensorOperation final : public Operation {
   const std::vector<SubmittedTensor> tensors_;
   const Options options_;
   const OpText text_;                 // but for the residual
+  const bool exact_;                  // the plain sum, with residuals sent along
   std::optional<bool> has_residual_;  // from Prepare on
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;

@@ -77,7 +77,7 @@ std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row,
 Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                                   const StepContext& step) {
   Operations operations;
-  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors)) {
+  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, options_.world_size)) {
     for (SubmittedTensor& submitted : group)
       submitted.dither_step = static_cast<uint32_t>(step.number);
     const Scheme scheme = SchemeOf(*group[0].tensor);

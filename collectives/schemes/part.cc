@@ -6,8 +6,8 @@
 namespace gradwire {
 
 int64_t CutElemsOf(const TensorPart& part) {
-  return part.codec == nullptr ? kCutElems
-                               : std::lcm(kCutElems, part.codec->traits().quantum_elems);
+  return std::lcm(kCutElems,
+                  part.codec == nullptr ? part.quantum_elems : part.codec->traits().quantum_elems);
 }
 
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,

@@ -24,6 +24,7 @@ struct TensorPart {
   uint32_t dither_step = 0;
   const PayloadCodec* codec = nullptr;    // of two_shot
   const CarrierMethod* method = nullptr;  // of linear
+  int64_t quantum_elems = 1;              // of the method; a codec's is among its traits
   bool has_residual = false;              // on any rank, so also where e_in is empty
 };
 

@@ -127,14 +127,15 @@ HWY_INLINE VF LoadGrad(const std::byte* grad, int64_t i) {
 }
 
 template <DType kType, bool kHasResidual>
-HWY_INLINE uint32_t LoadRunAs(const EncodeJob& job, int64_t first, float* HWY_RESTRICT p) {
+HWY_INLINE uint32_t LoadInputAs(const EncodeJob& job, int64_t first, int64_t elems,
+                                float* HWY_RESTRICT p) {
   const DF df;
   const DU du;
   const std::byte* grad = job.grad + first * SizeOf(kType);
   const VF in_scale = hn::Set(df, job.in_scale);
   const VU magnitude = hn::Set(du, 0x7FFFFFFFu);
   VU absmax = hn::Zero(du);
-  for (int64_t i = 0; i < kRunElems; i += kLanes) {
+  for (int64_t i = 0; i < elems; i += kLanes) {
     PrefetchAhead(grad + i * SizeOf(kType));
     VF v = hn::Mul(LoadGrad<kType>(grad, i), in_scale);
     if constexpr (kHasResidual) {
@@ -147,21 +148,26 @@ HWY_INLINE uint32_t LoadRunAs(const EncodeJob& job, int64_t first, float* HWY_RE
   return hn::GetLane(hn::MaxOfLanes(du, absmax));
 }
 
-// p[0..256) = input of elements first.. (64-byte aligned). Returns the bits of the largest |p|: at
-// or above kInfBits where one is not finite.
-inline uint32_t LoadRun(const EncodeJob& job, int64_t first, float* HWY_RESTRICT p) {
+// p[0..elems) = input of elements first.. (64-byte aligned); elems is a multiple of 16. Returns the
+// bits of the largest |p|: at or above kInfBits where one is not finite.
+HWY_INLINE uint32_t LoadInput(const EncodeJob& job, int64_t first, int64_t elems,
+                              float* HWY_RESTRICT p) {
   const bool residual = job.e_in != nullptr;
   switch (job.dtype) {
     case DType::kFloat16:
-      return residual ? LoadRunAs<DType::kFloat16, true>(job, first, p)
-                      : LoadRunAs<DType::kFloat16, false>(job, first, p);
+      return residual ? LoadInputAs<DType::kFloat16, true>(job, first, elems, p)
+                      : LoadInputAs<DType::kFloat16, false>(job, first, elems, p);
     case DType::kBfloat16:
-      return residual ? LoadRunAs<DType::kBfloat16, true>(job, first, p)
-                      : LoadRunAs<DType::kBfloat16, false>(job, first, p);
+      return residual ? LoadInputAs<DType::kBfloat16, true>(job, first, elems, p)
+                      : LoadInputAs<DType::kBfloat16, false>(job, first, elems, p);
     default:
-      return residual ? LoadRunAs<DType::kFloat32, true>(job, first, p)
-                      : LoadRunAs<DType::kFloat32, false>(job, first, p);
+      return residual ? LoadInputAs<DType::kFloat32, true>(job, first, elems, p)
+                      : LoadInputAs<DType::kFloat32, false>(job, first, elems, p);
   }
+}
+
+inline uint32_t LoadRun(const EncodeJob& job, int64_t first, float* HWY_RESTRICT p) {
+  return LoadInput(job, first, kRunElems, p);
 }
 
 // --- statistics ---------------------------------------------------------------------------------
@@ -240,33 +246,48 @@ struct PhiloxLanes {
   }
 };
 
-// out[i] = 16 dither bits of element i of the run whose first group of 8 is `group`. Four vectors
-// run side by side to hide the latency of the multiplications.
-inline void FillDither(const Dither& dither, int64_t group, uint16_t* HWY_RESTRICT out) {
+inline constexpr auto kDitherCalls = static_cast<uint32_t>(hn::MaxLanes(DU64()));
+inline constexpr int64_t kDitherElems = kDitherCalls * kDitherGroupElems;
+
+// out[i] = 16 dither bits of element i, from the element on with which group `group` of 8 begins.
+// Vectors run side by side to hide the latency of the multiplications.
+template <int kVectors>
+HWY_INLINE void FillDitherOnce(const Dither& dither, int64_t group, uint16_t* HWY_RESTRICT out) {
   const DU64 d;
-  constexpr auto kCalls = static_cast<uint32_t>(hn::MaxLanes(DU64()));
-  constexpr int64_t kElems = kCalls * kDitherGroupElems;
-  static_assert(kRunElems % (4 * kElems) == 0);
-  for (int64_t i = 0; i < kRunElems; i += 4 * kElems) {
-    const PhiloxInput in = DitherInput(dither, group + i / kDitherGroupElems);
-    PhiloxLanes a(in, 0), b(in, kCalls), c(in, 2 * kCalls), e(in, 3 * kCalls);
-    uint32_t key0 = in.key[0];
-    uint32_t key1 = in.key[1];
-    for (int round = 0; round < 10; ++round) {
-      const VU64 k0 = hn::Set(d, key0);
-      const VU64 k1 = hn::Set(d, key1);
-      a.Round(k0, k1);
-      b.Round(k0, k1);
-      c.Round(k0, k1);
-      e.Round(k0, k1);
-      key0 += 0x9E3779B9u;
-      key1 += 0xBB67AE85u;
-    }
-    a.Store(out + i);
-    b.Store(out + i + kElems);
-    c.Store(out + i + 2 * kElems);
-    e.Store(out + i + 3 * kElems);
+  static_assert(kVectors == 1 || kVectors == 4);
+  const PhiloxInput in = DitherInput(dither, group);
+  PhiloxLanes a(in, 0), b(in, kDitherCalls), c(in, 2 * kDitherCalls), e(in, 3 * kDitherCalls);
+  uint32_t key0 = in.key[0];
+  uint32_t key1 = in.key[1];
+  for (int round = 0; round < 10; ++round) {
+    const VU64 k0 = hn::Set(d, key0);
+    const VU64 k1 = hn::Set(d, key1);
+    a.Round(k0, k1);
+    if constexpr (kVectors == 4) b.Round(k0, k1), c.Round(k0, k1), e.Round(k0, k1);
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
   }
+  a.Store(out);
+  if constexpr (kVectors == 4) {
+    b.Store(out + kDitherElems);
+    c.Store(out + 2 * kDitherElems);
+    e.Store(out + 3 * kDitherElems);
+  }
+}
+
+// For `elems` elements; `out` has room for the next multiple of kDitherElems.
+HWY_INLINE void FillDither(const Dither& dither, int64_t group, int64_t elems,
+                           uint16_t* HWY_RESTRICT out) {
+  int64_t i = 0;
+  for (; i + 4 * kDitherElems <= elems; i += 4 * kDitherElems)
+    FillDitherOnce<4>(dither, group + i / kDitherGroupElems, out + i);
+  for (; i < elems; i += kDitherElems)
+    FillDitherOnce<1>(dither, group + i / kDitherGroupElems, out + i);
+}
+
+inline void FillDither(const Dither& dither, int64_t group, uint16_t* HWY_RESTRICT out) {
+  static_assert(kRunElems % (4 * kDitherElems) == 0);
+  FillDither(dither, group, kRunElems, out);
 }
 
 // --- bit strings --------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ TEST_P(CodecsRandomTest, RepeatsItself) {
 TEST_P(CodecsRandomTest, DrawsByEveryPartOfTheKey) {
   const EncodeCase c = NewCase(Kind::kGaussian, 1300, DType::kFloat32, ResidualMode::kNone);
   const std::vector<std::byte> payload = RunEncode(codec(), c).payload;
-  const bool random = traits().unbiased && !traits().lossless;
+  const bool random = traits().stochastic;
   const auto differs = [&](void (*change)(Dither*, int64_t), const char* what) {
     EncodeCase other = c;
     change(&other.dither, quantum());

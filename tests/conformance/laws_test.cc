@@ -146,8 +146,12 @@ std::vector<std::vector<size_t>> DrawGroups(size_t tensors, RandomStream* random
 // Codecs, groups and so schemes, shards and owners change from step to step; nothing is lost.
 TEST(Laws, ConservationThroughChanges) {
   SCOPED_TRACE(TestSeedText());
-  const char* const specs[] = {"none", "efsign", "qsgd(bits=4,feedback=on)",
-                               "qsgd(bits=2,block=768,feedback=on)", "bf16(feedback=on)"};
+  const char* const specs[] = {"none",
+                               "efsign",
+                               "qsgd(bits=4,feedback=on)",
+                               "qsgd(bits=4,sum=carrier,feedback=on)",
+                               "qsgd(bits=2,block=768,feedback=on)",
+                               "bf16(feedback=on)"};
   RandomStream random(TestSeed());
   for (int n : {2, 3, 5}) {
     Steps steps({.world_size = n}, {3000, 257, 1, 0, 900}, random());

@@ -16,8 +16,10 @@ LinearSlice::LinearSlice(std::span<const TensorPart> parts, const PartContext& c
     : parts_(parts), context_(context), schedule_(schedule) {
   for (const Piece& piece : slice) {
     // Pieces are also the quanta of filling and absorbing.
-    for (int64_t first = 0; first < piece.elems; first += kPieceElems) {
-      const int64_t elems = std::min(kPieceElems, piece.elems - first);
+    const int64_t quantum = parts[piece.part].quantum_elems;
+    const int64_t most = std::max(kPieceElems / quantum * quantum, quantum);
+    for (int64_t first = 0; first < piece.elems; first += most) {
+      const int64_t elems = std::min(most, piece.elems - first);
       pieces_.push_back(
           {.piece = {.part = piece.part, .first = piece.first + first, .elems = elems}});
     }
@@ -52,19 +54,25 @@ StatusOr<SliceAction> LinearSlice::Next() {
 Status LinearSlice::LayOut() {
   int64_t bytes = 0;
   for (PieceState& state : pieces_) {
-    const TensorPart& part = parts_[state.piece.part];
+    const CarrierMethod& method = *parts_[state.piece.part].method;
+    const TensorMeta meta = ViewOf(state).meta;
+    state.agreed_bytes = method.AgreedBytes(meta, context_.world_size);
+    state.agreed_offset = bytes;
+    bytes += AlignUp(state.agreed_bytes);
+    state.workspace_bytes = method.WorkspaceBytes(meta, context_.world_size);
     state.workspace_offset = bytes;
-    bytes += AlignUp(part.method->WorkspaceBytes(ViewOf(state).meta, context_.world_size));
+    bytes += AlignUp(state.workspace_bytes);
   }
-  return workspace_.EnsureBytes(bytes);
+  return scratch_.EnsureBytes(bytes);
 }
 
 // All pieces of a round travel as one array.
 Status LinearSlice::BeginRound() {
   int64_t elems = 0;
   for (PieceState& state : pieces_) {
-    const TensorPart& part = parts_[state.piece.part];
-    state.round = part.method->Round(round_, ViewOf(state).meta, context_.world_size, Agreed());
+    const StepView view = ViewOf(state);
+    state.round =
+        parts_[state.piece.part].method->Round(round_, view.meta, context_.world_size, view.agreed);
     state.carrier_offset = elems * SizeOf(state.round.dtype);
     elems += state.round.elems;
   }
@@ -88,6 +96,7 @@ StepView LinearSlice::ViewOf(const PieceState& state) {
   const TensorPart& part = parts_[piece.part];
   StepView view;
   view.meta = {.elems = piece.elems, .dtype = part.grad.dtype, .has_residual = part.has_residual};
+  view.world_size = context_.world_size;
   view.grad = part.grad.Sub(piece.first, piece.elems);
   view.in_scale = context_.in_scale;
   view.out_scale = context_.out_scale;
@@ -100,9 +109,10 @@ StepView LinearSlice::ViewOf(const PieceState& state) {
                  .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first};
-  if (workspace_.size() > state.workspace_offset) {
-    view.workspace =
-        workspace_.bytes().Sub(state.workspace_offset, workspace_.size() - state.workspace_offset);
+  // Not there yet while it is laid out.
+  if (scratch_.size() > 0) {
+    view.agreed = scratch_.bytes().Sub(state.agreed_offset, state.agreed_bytes);
+    view.workspace = scratch_.bytes().Sub(state.workspace_offset, state.workspace_bytes);
   }
   return view;
 }
@@ -113,21 +123,34 @@ View LinearSlice::CarrierOf(const PieceState& state) {
 
 StatusOr<bool> LinearSlice::ComputeLocal() {
   if (pieces_.empty()) return true;
-  PieceState& state = pieces_[next_piece_];
-  const CarrierMethod& method = *parts_[state.piece.part].method;
+  const PieceState& state = pieces_[next_piece_];
   const int64_t begin_ns = context_.clock->NowNs();
-  Status status;
-  if (state_ == State::kFilling) {
-    status = method.Fill(round_, ViewOf(state), CarrierOf(state), nullptr);
-    stats_.encode_ns += context_.clock->NowNs() - begin_ns;
-  } else {
-    Agreed agreed;
-    status = method.Absorb(round_, CarrierOf(state), ViewOf(state), &agreed, nullptr);
-    if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(ViewOf(state).out);
-    stats_.decode_ns += context_.clock->NowNs() - begin_ns;
-  }
-  if (!status.ok()) return status;
+  const bool fills = state_ == State::kFilling;
+  GW_RETURN_IF_ERROR(fills ? FillPiece(state) : AbsorbPiece(state));
+  (fills ? stats_.encode_ns : stats_.decode_ns) += context_.clock->NowNs() - begin_ns;
   return ++next_piece_ == pieces_.size();
+}
+
+Status LinearSlice::FillPiece(const PieceState& state) {
+  EncodeStats stats;
+  StepView view = ViewOf(state);
+  view.stats = &stats;
+  GW_RETURN_IF_ERROR(
+      parts_[state.piece.part].method->Fill(round_, view, CarrierOf(state), nullptr));
+  stats_.sum_p2 += stats.sum_p2;
+  stats_.sum_err2 += stats.sum_err2;
+  stats_.nonfinite += stats.nonfinite;
+  stats_.payload_bytes += stats.bytes;
+  return Status();
+}
+
+Status LinearSlice::AbsorbPiece(const PieceState& state) {
+  const StepView view = ViewOf(state);
+  GW_RETURN_IF_ERROR(
+      parts_[state.piece.part].method->Absorb(round_, CarrierOf(state), view, nullptr));
+  const bool last = round_ + 1 == parts_[0].method->rounds();
+  if (last && context_.count_nonfinite) stats_.nonfinite += CountNonFinite(view.out);
+  return Status();
 }
 
 }  // namespace gradwire

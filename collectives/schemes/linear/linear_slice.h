@@ -40,11 +40,14 @@ class LinearSlice final : public SliceOp {
   struct PieceState {
     Piece piece;
     RoundSpec round;
-    int64_t carrier_offset = 0;    // bytes
-    int64_t workspace_offset = 0;  // bytes, alive through all rounds
+    int64_t carrier_offset = 0;  // bytes
+    int64_t agreed_offset = 0, agreed_bytes = 0;
+    int64_t workspace_offset = 0, workspace_bytes = 0;
   };
   Status LayOut();
   Status BeginRound();
+  Status FillPiece(const PieceState& state);
+  Status AbsorbPiece(const PieceState& state);
   StepView ViewOf(const PieceState& state);
   View CarrierOf(const PieceState& state);
 
@@ -52,7 +55,7 @@ class LinearSlice final : public SliceOp {
   const PartContext context_;
   const PreparedSchedule* const schedule_;
   std::vector<PieceState> pieces_;
-  AlignedBuffer carrier_, workspace_;
+  AlignedBuffer carrier_, scratch_;
   std::optional<RawSlice> run_;
   State state_ = State::kStart;
   int round_ = 0;

@@ -17,9 +17,8 @@ class NoneCarrier final : public CarrierMethod {
   int rounds() const override { return 1; }
   CarrierUnit unit() const override { return CarrierUnit::kElementwise; }
   int64_t QuantumElems(const TensorMeta&, int) const override { return 1; }
-  int64_t WorkspaceBytes(const TensorMeta&, int) const override { return 0; }
 
-  RoundSpec Round(int, const TensorMeta& meta, int, const Agreed&) const override {
+  RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes) const override {
     return {.dtype = meta.has_residual ? DType::kFloat32 : meta.dtype, .elems = meta.elems};
   }
 
@@ -32,8 +31,7 @@ class NoneCarrier final : public CarrierMethod {
     return Status();
   }
 
-  Status Absorb(int, ConstView reduced, const StepView& view, Agreed*,
-                ExecContext*) const override {
+  Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
     ScaleInto(reduced, view.meta.has_residual ? view.out_scale : view.in_scale * view.out_scale,
               view.out);
     if (!view.e_out.empty()) std::memset(view.e_out.data, 0, view.e_out.bytes());

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "compress/codecs/codec_args.h"
+#include "compress/codecs/level_carrier.h"
 #include "compress/kernels/qsgd/qsgd_kernels.h"
 #include "compress/spec_args.h"
 
@@ -12,7 +13,8 @@ namespace {
 class QsgdCodec final : public CpuCodec {
  public:
   explicit QsgdCodec(const QsgdShape& shape) : shape_(shape) {
-    traits_.unbiased = shape.rounding == Rounding::kStochastic;
+    traits_.stochastic = shape.rounding == Rounding::kStochastic;
+    traits_.unbiased = traits_.stochastic;
     traits_.contractive = shape.rounding == Rounding::kNearest;
     traits_.quantum_elems = shape.block;
   }
@@ -30,19 +32,41 @@ class QsgdCodec final : public CpuCodec {
   CodecTraits traits_;
 };
 
+// With feedback an error that is zero on average is not wanted, but the smallest one.
+Rounding RoundingFor(Feedback feedback) {
+  return feedback == Feedback::kOn ? Rounding::kNearest : Rounding::kStochastic;
+}
+
+// The number of ranks decides the width of the lanes, and so the block.
+Codec MakeCarrier(SpecArgs* args, int bits) {
+  args->Refuse("block", "no block with sum=carrier: it follows from the number of ranks");
+  const Feedback feedback = args->ReadFeedback(Feedback::kOff);
+  return {.spec = args->canonical(),
+          .feedback = feedback,
+          .carrier = std::make_shared<LevelCarrier>(
+              LevelCarrier::Options{.bits = bits, .rounding = RoundingFor(feedback)})};
+}
+
+Codec MakePayload(SpecArgs* args, int bits) {
+  QsgdShape shape{.bits = bits, .block = 0, .rounding = Rounding::kNearest};
+  shape.block = args->Int("block", kBlockElems,
+                          {.min = kRunElems, .max = kQsgdMaxBlock, .multiple_of = kRunElems});
+  const Feedback feedback = args->ReadFeedback(Feedback::kOff);
+  shape.rounding = RoundingFor(feedback);
+  return {.spec = args->canonical(),
+          .feedback = feedback,
+          .payload = std::make_shared<QsgdCodec>(shape)};
+}
+
 StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
-  QsgdShape shape{};
-  shape.bits = static_cast<int>(args.Int("bits", 8, {.min = kQsgdMinBits, .max = kQsgdMaxBits}));
-  shape.block = args.Int("block", kBlockElems,
-                         {.min = kRunElems, .max = kQsgdMaxBlock, .multiple_of = kRunElems});
+  const auto bits =
+      static_cast<int>(args.Int("bits", 8, {.min = kQsgdMinBits, .max = kQsgdMaxBits}));
   args.Choice("norm", {"max"});
-  const Feedback feedback = args.ReadFeedback(Feedback::kOff);
+  const bool carrier = args.Choice("sum", {"owner", "carrier"}) == "carrier";
+  Codec codec = carrier ? MakeCarrier(&args, bits) : MakePayload(&args, bits);
   if (!args.status().ok()) return args.status();
-  shape.rounding = feedback == Feedback::kOn ? Rounding::kNearest : Rounding::kStochastic;
-  return Codec{.spec = args.canonical(),
-               .feedback = feedback,
-               .payload = std::make_shared<QsgdCodec>(shape)};
+  return codec;
 }
 
 }  // namespace
@@ -52,12 +76,14 @@ CodecRow QsgdRow() {
           .doc =
               "stochastic levels per block, variance at most (scale / levels)^2 / 4 per element, "
               "bits + 32 / block bits per element; QSGD, Alistarh et al. 2017",
-          .keys = {"bits", "block", "norm"},
+          .keys = {"bits", "block", "norm", "sum"},
           .conformance_specs = {"qsgd(bits=2)", "qsgd(bits=3)", "qsgd(bits=4)", "qsgd(bits=5)",
                                 "qsgd(bits=6)", "qsgd(bits=7)", "qsgd(bits=8)",
                                 "qsgd(bits=4,block=768)", "qsgd(bits=2,feedback=on)",
                                 "qsgd(bits=4,feedback=on)", "qsgd(bits=8,feedback=on)",
-                                "qsgd(bits=5,block=512,feedback=on)"},
+                                "qsgd(bits=5,block=512,feedback=on)", "qsgd(bits=2,sum=carrier)",
+                                "qsgd(bits=4,sum=carrier)", "qsgd(bits=8,sum=carrier)",
+                                "qsgd(bits=4,sum=carrier,feedback=on)"},
           .make = Make};
 }
 

@@ -23,16 +23,6 @@ inline int64_t EfsignBytes(int64_t elems) {
 inline constexpr uint32_t kEfsignPlainBegin = (127u - 80u) << 23;
 inline constexpr uint32_t kEfsignPlainEnd = (127u + 80u) << 23;
 
-// Sum of 16 lanes in the one order every target uses, because it reaches the wire: halves are added
-// to halves. Lane i has summed |p| of the elements i, i + 16, i + 32, ... of the block in this
-// order.
-inline float SumLanes(float lanes[16]) {
-  for (int half = 8; half >= 1; half /= 2) {
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
-}
-
 // Zero, or a normal finite float.
 inline bool IsEfsignScale(uint32_t bits) {
   return bits == 0 || (bits >= kMinNormalBits && bits < kInfBits);

@@ -5,6 +5,7 @@
 
 #include "compress/kernels/efsign/efsign_kernels.h"
 #include "compress/kernels/scalar_ref.h"
+#include "compress/kernels/sum_lanes.h"
 
 namespace gradwire {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "compress/kernels/dispatch.h"
 #include "compress/kernels/efsign/efsign_kernels.h"
+#include "compress/kernels/sum_lanes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/kernels/efsign/efsign_simd.cc"

@@ -1,0 +1,39 @@
+#include "compress/codecs/terngrad/terngrad_codec.h"
+
+#include <memory>
+
+#include "compress/codecs/level_carrier.h"
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kTernaryBits = 2;
+// The paper's, and a bound beyond which nothing is clipped: one element of a block of 256 is at
+// most 16 times the block's root mean square.
+constexpr double kDefaultClip = 2.5, kMaxClip = 16;
+
+StatusOr<Codec> Make(const SpecText& spec) {
+  SpecArgs args(spec);
+  const double clip = args.Real("clip", kDefaultClip, 0, kMaxClip);
+  const Feedback feedback = args.ReadFeedback(Feedback::kOff);
+  if (!args.status().ok()) return args.status();
+  return Codec{.spec = args.canonical(),
+               .feedback = feedback,
+               .carrier = std::make_shared<LevelCarrier>(
+                   LevelCarrier::Options{.bits = kTernaryBits, .clip = static_cast<float>(clip)})};
+}
+
+}  // namespace
+
+CodecRow TerngradRow() {
+  return {.name = "terngrad",
+          .doc =
+              "-1, 0 or 1 per block scale shared by all ranks, variance scale * |x| - x^2, "
+              "ceil(log2(2 ranks + 1)) bits per element; TernGrad, Wen et al. 2017",
+          .keys = {"clip"},
+          .conformance_specs = {"terngrad", "terngrad(clip=0)"},
+          .make = Make};
+}
+
+}  // namespace gradwire

@@ -1,0 +1,39 @@
+// One field at a time: the specification of packed lanes.
+#ifndef GRADWIRE_COMPRESS_KERNELS_LANES_LANE_REF_H_
+#define GRADWIRE_COMPRESS_KERNELS_LANES_LANE_REF_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compress/kernels/lanes/lane_shape.h"
+#include "compress/kernels/scalar_ref.h"
+
+namespace gradwire::ref {
+
+struct LanePlace {
+  int64_t word;
+  int shift;
+};
+
+// Of element k of an array that starts with a group.
+inline LanePlace PlaceOf(const LaneShape& shape, int64_t k) {
+  const int64_t in_group = k % shape.group_elems();
+  return {k / shape.group_elems() * kGroupWords + in_group % kGroupWords,
+          static_cast<int>(in_group / kGroupWords) * shape.width};
+}
+
+// `words` begin as zeros.
+inline void StoreField(const LaneShape& shape, uint32_t field, int64_t k, std::byte* words) {
+  const LanePlace at = PlaceOf(shape, k);
+  std::byte* word = words + 4 * at.word;
+  StoreAs(LoadAs<uint32_t>(word) | field << at.shift, word);
+}
+
+inline uint32_t LoadField(const LaneShape& shape, const std::byte* words, int64_t k) {
+  const LanePlace at = PlaceOf(shape, k);
+  return LoadAs<uint32_t>(words + 4 * at.word) >> at.shift & shape.mask();
+}
+
+}  // namespace gradwire::ref
+
+#endif  // GRADWIRE_COMPRESS_KERNELS_LANES_LANE_REF_H_

@@ -1,0 +1,47 @@
+// Packed lanes: small unsigned fields side by side in 32-bit words, wide enough that adding the
+// words of all ranks carries from no field into the next. So any sum of unsigned integers adds
+// them: ring, tree, MPI, NCCL.
+#ifndef GRADWIRE_COMPRESS_KERNELS_LANES_LANE_SHAPE_H_
+#define GRADWIRE_COMPRESS_KERNELS_LANES_LANE_SHAPE_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "compress/kernels/kernel_job.h"
+
+namespace gradwire {
+
+// Word i of a group holds elements i, i + 16, i + 32, ...: 16 neighbours are 16 SIMD lanes.
+inline constexpr int64_t kGroupWords = 16;
+
+struct LaneShape {
+  int width = 0;      // bits of a field
+  int per_word = 0;   // fields; bits above them are zero
+  int64_t block = 0;  // elements under one scale: the whole groups that come nearest to kRunElems
+
+  int64_t group_elems() const { return kGroupWords * per_word; }
+  uint32_t mask() const { return ~uint32_t{0} >> (32 - width); }
+  int64_t blocks(int64_t elems) const { return (elems + block - 1) / block; }
+  // A last group that is not whole has a word for each of its first 16 elements.
+  int64_t words(int64_t elems) const {
+    return elems / group_elems() * kGroupWords + std::min(elems % group_elems(), kGroupWords);
+  }
+};
+
+// Fields that hold sums from 0 to `largest` > 0.
+inline LaneShape MakeLaneShape(uint32_t largest) {
+  LaneShape shape;
+  shape.width = std::bit_width(largest);
+  shape.per_word = 32 / shape.width;
+  const int64_t group = shape.group_elems();
+  shape.block = group * std::max<int64_t>((kRunElems + group / 2) / group, 1);
+  return shape;
+}
+
+// Where one bit is a field.
+inline constexpr int64_t kMaxLaneBlock = 32 * kGroupWords;
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_KERNELS_LANES_LANE_SHAPE_H_

@@ -1,0 +1,220 @@
+// SIMD kernels of levels in packed lanes; level_lanes_ref.cc says what they compute, byte for byte.
+// Rare blocks (non-finite, extreme magnitudes) and the tail go to the reference.
+#include <cstring>
+
+#include "compress/kernels/dispatch.h"
+#include "compress/kernels/lanes/level_lanes.h"
+#include "compress/kernels/qsgd/qsgd_scale.h"
+#include "compress/kernels/sum_lanes.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compress/kernels/lanes/level_lanes_simd.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "compress/kernels/run-inl.h"
+
+#if GW_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace gradwire {
+namespace HWY_NAMESPACE {
+namespace {
+
+bool IsPlain(uint32_t bits) { return bits >= kQsgdPlainBegin && bits < kQsgdPlainEnd; }
+
+float RootMeanSquare(const float* p, int64_t elems, uint32_t absmax_bits) {
+  const DF df;
+  const LevelNorm norm = MakeLevelNorm(absmax_bits);
+  const VF scale = hn::Set(df, norm.scale);
+  alignas(64) float lanes[16] = {};
+  for (int64_t lane = 0; lane < 16; lane += kLanes) {
+    VF sum = hn::Zero(df);
+    for (int64_t i = lane; i < elems; i += 16) {
+      const VF x = hn::Mul(hn::Load(df, p + i), scale);
+      sum = hn::Add(sum, hn::Mul(x, x));  // no MulAdd: the sum reaches the wire
+    }
+    hn::Store(sum, df, lanes + lane);
+  }
+  const auto one = hn::CappedTag<float, 1>();
+  const float mean = SumLanes(lanes) / static_cast<float>(elems);
+  return hn::GetLane(hn::Sqrt(hn::Set(one, mean))) * norm.unscale;
+}
+
+uint32_t Clipped(const LevelLanes& shape, const float* p, uint32_t absmax_bits) {
+  const float bound = shape.clip * RootMeanSquare(p, shape.lanes.block, absmax_bits);
+  uint32_t bits;
+  hwy::CopyBytes<4>(&bound, &bits);
+  return bits < absmax_bits ? bits : absmax_bits;
+}
+
+void LevelMagnitudes(const LevelLanes& shape, const EncodeJob& job, uint32_t* magnitudes) {
+  const int64_t block = shape.lanes.block;
+  const int64_t whole = job.elems - job.elems % block;
+  alignas(64) float p[kMaxLaneBlock];
+  for (int64_t first = 0; first < whole; first += block) {
+    const uint32_t bits = LoadInput(job, first, block, p);
+    const bool clips = shape.clip != 0 && bits < kInfBits && bits >= kMinNormalBits;
+    *magnitudes++ = clips ? Clipped(shape, p, bits) : bits;
+  }
+  LevelMagnitudesRef(shape, job.Sub(whole, job.elems - whole, 0), magnitudes);
+}
+
+// --- encoding -----------------------------------------------------------------------------------
+
+struct Quantizer {
+  VF bound, inverse, unit;
+  VI bias;
+
+  template <Rounding kRounding>
+  HWY_INLINE VI Level(VF p, const uint16_t* dither) const {
+    const VF clipped = hn::Min(hn::Max(p, hn::Neg(bound)), bound);
+    const VI rounded = hn::NearestInt(hn::Mul(clipped, inverse));
+    if constexpr (kRounding == Rounding::kNearest) return rounded;
+    const VI random = hn::PromoteTo(DI(), hn::LoadU(DU16(), dither));
+    return hn::ShiftRight<16>(hn::Add(rounded, random));
+  }
+};
+
+// Quantizes one group into its 16 words.
+template <Rounding kRounding>
+HWY_INLINE void EncodeGroup(const Quantizer& q, const LaneShape& lanes, const float* p,
+                            const uint16_t* dither, float* e_out, std::byte* out,
+                            SquareSums* sums) {
+  const DF df;
+  const DU du;
+  for (int64_t lane = 0; lane < kGroupWords; lane += kLanes) {
+    VU words = hn::Zero(du);
+    for (int j = 0; j < lanes.per_word; ++j) {
+      const int64_t i = kGroupWords * j + lane;
+      const VF v = hn::Load(df, p + i);
+      const VI level = q.Level<kRounding>(v, dither + i);
+      const VF error = hn::Sub(v, hn::Mul(hn::ConvertTo(df, level), q.unit));
+      hn::StoreU(error, df, e_out + i);
+      sums->Add(v, error);
+      const VU field = hn::BitCast(du, hn::Add(level, q.bias));
+      words = hn::Or(words, hn::ShiftLeftSame(field, lanes.width * j));
+    }
+    StoreWords(words, out + 4 * lane);
+  }
+}
+
+// A whole block whose agreed magnitude is plain. `p` holds its inputs, the largest of them
+// `own_bits`.
+template <Rounding kRounding>
+void EncodePlain(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed, uint32_t own_bits,
+                 const float* p) {
+  const QsgdScale s = MakeQsgdScale(shape.levels, agreed);
+  const Quantizer q = {hn::Set(DF(), s.scale), hn::Set(DF(), s.inverse), hn::Set(DF(), s.unit),
+                       hn::Set(DI(), shape.bias())};
+  alignas(64) uint16_t dither[kMaxLaneBlock];
+  alignas(64) float unread[kMaxLaneBlock];
+  if constexpr (kRounding == Rounding::kStochastic) {
+    FillDither(job.dither, job.dither.first_elem / kDitherGroupElems, shape.lanes.block, dither);
+  }
+  float* e_out = ResidualOut(job, 0, unread);
+  std::byte* out = job.out;
+  SquareSums sums(own_bits);
+  const int64_t group = shape.lanes.group_elems();
+  for (int64_t first = 0; first < shape.lanes.block; first += group, out += 4 * kGroupWords) {
+    EncodeGroup<kRounding>(q, shape.lanes, p + first, dither + first, e_out + first, out, &sums);
+  }
+  sums.AddTo(job.stats);
+  NoteAbsmax(own_bits, job.stats);
+}
+
+void LevelEncode(const LevelLanes& shape, const EncodeJob& job, const uint32_t* agreed) {
+  const int64_t whole = job.elems / shape.lanes.block;
+  alignas(64) float p[kMaxLaneBlock];
+  for (int64_t b = 0; b < whole; ++b) {
+    const EncodeJob block = BlockOf(shape, job, b);
+    // A zero among plain magnitudes is an ordinary value; statistics scale by the block's own.
+    const uint32_t own_bits = IsPlain(agreed[b]) ? LoadInput(block, 0, block.elems, p) : kInfBits;
+    if (own_bits >= kQsgdPlainEnd) {
+      LevelEncodeRef(shape, block, agreed + b);
+    } else if (shape.levels.rounding == Rounding::kStochastic) {
+      EncodePlain<Rounding::kStochastic>(shape, block, agreed[b], own_bits, p);
+    } else {
+      EncodePlain<Rounding::kNearest>(shape, block, agreed[b], own_bits, p);
+    }
+  }
+  if (whole * shape.lanes.block == job.elems) return;
+  LevelEncodeRef(shape, BlockOf(shape, job, whole), agreed + whole);
+}
+
+// --- decoding -----------------------------------------------------------------------------------
+
+// False: a sum is out of range.
+template <class Emit>
+HWY_INLINE bool DecodeBlock(const LevelLanes& shape, const std::byte* in, float unit_value,
+                            const Emit& emit, int64_t first) {
+  const DI di;
+  const DU du;
+  const LaneShape& lanes = shape.lanes;
+  const VU mask = hn::Set(du, lanes.mask());
+  const VF unit = hn::Set(DF(), unit_value);
+  const VI bias = hn::Set(di, shape.world_size * shape.bias());
+  VI largest = hn::Zero(di);
+  for (int64_t group = 0; group < lanes.block; group += lanes.group_elems(), in += 64) {
+    for (int64_t lane = 0; lane < kGroupWords; lane += kLanes) {
+      const VU words = LoadWords(in + 4 * lane);
+      for (int j = 0; j < lanes.per_word; ++j) {
+        const VI sum = hn::BitCast(di, hn::And(hn::ShiftRightSame(words, lanes.width * j), mask));
+        largest = hn::Max(largest, sum);
+        const VF level = hn::ConvertTo(DF(), hn::Sub(sum, bias));
+        emit(hn::Mul(level, unit), first + group + kGroupWords * j + lane);
+      }
+    }
+  }
+  return hn::AllFalse(di, hn::Gt(largest, hn::Set(di, shape.largest_sum())));
+}
+
+template <class Emit>
+bool DecodeBlocks(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {
+  const int64_t whole = job.elems / shape.lanes.block;
+  const Emit emit(job);
+  for (int64_t b = 0; b < whole; ++b) {
+    const int64_t first = b * shape.lanes.block;
+    if (!IsPlain(agreed[b])) {
+      if (!LevelDecodeRef(shape, BlockOf(shape, job, b), agreed + b)) return false;
+      continue;
+    }
+    const float unit = MakeQsgdScale(shape.levels, agreed[b]).unit;
+    const std::byte* in = job.payload + 4 * shape.lanes.words(first);
+    if (!DecodeBlock(shape, in, unit, emit, first)) return false;
+  }
+  if (whole * shape.lanes.block == job.elems) return true;
+  return LevelDecodeRef(shape, BlockOf(shape, job, whole), agreed + whole);
+}
+
+bool LevelDecode(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {
+  switch (job.dtype) {
+    case DType::kFloat16: return DecodeBlocks<EmitStore<DType::kFloat16>>(shape, job, agreed);
+    case DType::kBfloat16: return DecodeBlocks<EmitStore<DType::kBfloat16>>(shape, job, agreed);
+    default: return DecodeBlocks<EmitStore<DType::kFloat32>>(shape, job, agreed);
+  }
+}
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gradwire
+HWY_AFTER_NAMESPACE();
+#endif  // GW_SIMD_TARGET
+
+#if HWY_ONCE
+namespace gradwire {
+namespace {
+
+constexpr KernelTable<LevelLaneKernels> kTable = {
+    {LevelLaneKernels{LevelMagnitudesRef, LevelEncodeRef, LevelDecodeRef},
+     {HWY_CHOOSE_SSE4(LevelMagnitudes), HWY_CHOOSE_SSE4(LevelEncode), HWY_CHOOSE_SSE4(LevelDecode)},
+     {HWY_CHOOSE_AVX2(LevelMagnitudes), HWY_CHOOSE_AVX2(LevelEncode), HWY_CHOOSE_AVX2(LevelDecode)},
+     {HWY_CHOOSE_AVX3(LevelMagnitudes), HWY_CHOOSE_AVX3(LevelEncode),
+      HWY_CHOOSE_AVX3(LevelDecode)}},
+    [](const LevelLaneKernels& k) { return k.encode != nullptr; }};
+
+}  // namespace
+
+const LevelLaneKernels& ActiveLevelLaneKernels() { return kTable.Active(); }
+
+}  // namespace gradwire
+#endif  // HWY_ONCE

@@ -1,0 +1,146 @@
+#include "tests/conformance/carrier_world.h"
+
+#include <cstring>
+#include <memory>
+#include <numeric>
+
+#include "collectives/reduce/reduce.h"
+#include "compress/kernels/dispatch.h"
+#include "tests/lib/guarded_buffer.h"
+
+namespace gradwire {
+namespace {
+
+int64_t AlignUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// A rank between the rounds.
+class Rank {
+ public:
+  Rank(const CarrierMethod& method, const EncodeCase& c, int rank, int world_size, float out_scale)
+      : method_(method),
+        case_(c),
+        world_size_(world_size),
+        grad_(static_cast<int64_t>(c.grad.size())),
+        out_(static_cast<int64_t>(c.grad.size())),
+        e_in_(ResidualBytes()),
+        e_out_(c.mode == ResidualMode::kSeparate ? ResidualBytes() : 0),
+        agreed_(AlignUp(method.AgreedBytes(Meta(), world_size))),
+        workspace_(AlignUp(method.WorkspaceBytes(Meta(), world_size))) {
+    if (grad_.size() > 0) std::memcpy(grad_.data(), c.grad.data(), c.grad.size());
+    if (e_in_.size() > 0)
+      std::memcpy(e_in_.data(), c.e_in.data(), static_cast<size_t>(e_in_.size()));
+    view_ = {.meta = Meta(),
+             .world_size = world_size,
+             .grad = {grad_.data(), c.elems(), c.dtype},
+             .in_scale = c.in_scale,
+             .out_scale = out_scale,
+             .out = {out_.data(), c.elems(), c.dtype},
+             .dither = c.dither,
+             .agreed = {agreed_.data(), agreed_.size()},
+             .workspace = {workspace_.data(), workspace_.size()},
+             .stats = &result_.stats};
+    view_.dither.rank = static_cast<uint32_t>(rank);
+    if (c.mode == ResidualMode::kNone) return;
+    view_.e_in = {e_in_.data(), c.elems(), DType::kFloat32};
+    view_.e_out = {(c.mode == ResidualMode::kSeparate ? e_out_ : e_in_).data(), c.elems(),
+                   DType::kFloat32};
+  }
+
+  RoundSpec Round(int round) const {
+    return method_.Round(round, Meta(), world_size_, view_.agreed);
+  }
+
+  const std::vector<std::byte>& Fill(int round) {
+    const RoundSpec spec = Round(round);
+    const GuardedBuffer carrier(spec.elems * SizeOf(spec.dtype));
+    const Status status =
+        method_.Fill(round, view_, {carrier.data(), spec.elems, spec.dtype}, nullptr);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(carrier.intact() && workspace_.intact() && e_out_.intact() && e_in_.intact());
+    result_.filled.emplace_back(carrier.data(), carrier.data() + carrier.size());
+    return result_.filled.back();
+  }
+
+  void Absorb(int round, const std::vector<std::byte>& reduced) {
+    const RoundSpec spec = Round(round);
+    const GuardedBuffer carrier(static_cast<int64_t>(reduced.size()));
+    if (!reduced.empty()) std::memcpy(carrier.data(), reduced.data(), reduced.size());
+    const Status status =
+        method_.Absorb(round, {carrier.data(), spec.elems, spec.dtype}, view_, nullptr);
+    EXPECT_TRUE(out_.intact() && agreed_.intact() && workspace_.intact());
+    if (result_.absorbed.ok()) result_.absorbed = status;
+  }
+
+  CarrierRank Take() {
+    result_.out.assign(out_.data(), out_.data() + out_.size());
+    if (case_.mode == ResidualMode::kNone) return std::move(result_);
+    result_.e_out.resize(static_cast<size_t>(case_.elems()));
+    if (!result_.e_out.empty())
+      std::memcpy(result_.e_out.data(), view_.e_out.data, static_cast<size_t>(view_.e_out.bytes()));
+    return std::move(result_);
+  }
+
+ private:
+  TensorMeta Meta() const {
+    return {.elems = case_.elems(),
+            .dtype = case_.dtype,
+            .has_residual = case_.mode != ResidualMode::kNone};
+  }
+  int64_t ResidualBytes() const {
+    return case_.mode == ResidualMode::kNone ? 0 : 4 * case_.elems();
+  }
+
+  const CarrierMethod& method_;
+  const EncodeCase& case_;
+  const int world_size_;
+  const GuardedBuffer grad_, out_, e_in_, e_out_, agreed_, workspace_;
+  StepView view_;
+  CarrierRank result_;
+};
+
+}  // namespace
+
+SumOrder InOrder(int ranks) {
+  SumOrder order(static_cast<size_t>(ranks));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
+                                     const std::vector<EncodeCase>& cases, const SumOrder& order,
+                                     float out_scale, const Damage& damage) {
+  const int n = static_cast<int>(cases.size());
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < n; ++r) {
+    ranks.push_back(std::make_unique<Rank>(method, cases[r], r, n, out_scale));
+  }
+  for (int round = 0; round < method.rounds(); ++round) {
+    const RoundSpec spec = ranks[0]->Round(round);
+    std::vector<std::vector<std::byte>> filled;
+    for (auto& rank : ranks) filled.push_back(rank->Fill(round));
+    std::vector<std::byte> sum = filled[order[0]];
+    const auto bytes = static_cast<int64_t>(sum.size());
+    for (int i = 1; i < n; ++i) {
+      ReduceInto(spec.dtype, spec.op, {sum.data(), bytes}, {filled[order[i]].data(), bytes},
+                 {sum.data(), bytes});
+    }
+    if (damage) damage(round, &sum);
+    for (auto& rank : ranks) rank->Absorb(round, sum);
+  }
+  std::vector<CarrierRank> results;
+  for (auto& rank : ranks) results.push_back(rank->Take());
+  return results;
+}
+
+std::vector<CodecOnTarget> AllCarriersOnTargets() {
+  std::vector<CodecOnTarget> all;
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      if (MakeCodec(spec)->carrier == nullptr) continue;
+      for (SimdTarget target : SupportedTargets()) all.push_back({spec, std::string(Name(target))});
+    }
+  }
+  return all;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,211 @@
+// Laws every carrier method keeps, on every SIMD target: bytes equal to the reference's, the same
+// result for every order of additions where carriers are integers, conservation, non-finite values,
+// unbiasedness, damaged sums.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "compress/kernels/dispatch.h"
+#include "tests/conformance/carrier_world.h"
+#include "tests/lib/test_seed.h"
+
+namespace gradwire {
+namespace {
+
+class CarriersTest : public ::testing::TestWithParam<CodecOnTarget> {
+ protected:
+  CarriersTest()
+      : codec_(*MakeCodec(GetParam().spec)),
+        random_(TestSeed()),
+        trace_(__FILE__, __LINE__, TestSeedText()) {
+    EXPECT_TRUE(ForceTargetForTest(GetParam().target));
+  }
+  ~CarriersTest() override { ForceTargetForTest(""); }
+
+  const CarrierMethod& method() const { return *codec_.carrier; }
+  const CodecTraits& traits() const { return method().traits(); }
+  int64_t Quantum(int ranks) const { return method().QuantumElems({}, ranks); }
+  std::vector<int64_t> Sizes(int ranks) const {
+    std::set<int64_t> sizes(std::begin(kSmallSizes), std::end(kSmallSizes));
+    const int64_t quantum = Quantum(ranks);
+    sizes.insert({quantum - 1, quantum, quantum + 1, 3 * quantum + 5});
+    return {sizes.begin(), sizes.end()};
+  }
+
+  // Cases of all ranks; those of `kind` among Gaussian ones where it is not the same for all.
+  std::vector<EncodeCase> Cases(Kind kind, int ranks, int64_t elems, DType dtype,
+                                ResidualMode mode) {
+    const Dither dither = {
+        .seed = static_cast<uint32_t>(random_()),
+        .tensor = random_(),
+        .step = static_cast<uint32_t>(random_()),
+        .first_elem = static_cast<int64_t>(random_.Below(1u << 20)) * Quantum(ranks)};
+    std::vector<EncodeCase> cases;
+    for (int r = 0; r < ranks; ++r) {
+      EncodeCase c{.dtype = dtype, .mode = mode, .dither = dither};
+      c.grad = MakeGrad(r % 2 == 0 ? kind : Kind::kGaussian, elems, dtype, &random_);
+      c.e_in = MakeResidual(elems, &random_);
+      cases.push_back(std::move(c));
+    }
+    return cases;
+  }
+
+  const Codec codec_;
+  RandomStream random_;
+  ::testing::ScopedTrace trace_;
+};
+
+constexpr int kRankCounts[] = {1, 2, 3, 5, 8, 16};
+
+void CheckSame(const std::vector<CarrierRank>& expected, const std::vector<CarrierRank>& actual) {
+  for (size_t r = 0; r < expected.size(); ++r) {
+    ASSERT_EQ(expected[r].filled, actual[r].filled) << "rank " << r;
+    ASSERT_EQ(expected[r].out, actual[r].out) << "rank " << r;
+    ASSERT_TRUE(SameBits(expected[r].e_out, actual[r].e_out)) << "rank " << r;
+    const EncodeStats &a = expected[r].stats, &b = actual[r].stats;
+    ASSERT_EQ(a.nonfinite, b.nonfinite);
+    ASSERT_EQ(a.bytes, b.bytes);
+    ASSERT_EQ(BitsOf(a.absmax), BitsOf(b.absmax));
+    ASSERT_NEAR(a.sum_p2, b.sum_p2, 1e-5 * a.sum_p2);
+    ASSERT_NEAR(a.sum_err2, b.sum_err2, 1e-4 * a.sum_err2 + 1e-12 * a.sum_p2);
+  }
+}
+
+TEST_P(CarriersTest, SameBytesAsTheReferenceOnAllRanks) {
+  for (int n : kRankCounts) {
+    for (Kind kind : kKinds) {
+      for (int64_t elems : Sizes(n)) {
+        const DType dtype = kGradTypes[random_.Below(3)];
+        const ResidualMode mode = kResidualModes[random_.Below(3)];
+        SCOPED_TRACE(::testing::Message() << n << " ranks, " << Name(kind) << ", " << elems);
+        const auto cases = Cases(kind, n, elems, dtype, mode);
+        const auto actual = RunCarriers(method(), cases, InOrder(n), 0.375f);
+        ForceTargetForTest("scalar");
+        const auto expected = RunCarriers(method(), cases, InOrder(n), 0.375f);
+        ForceTargetForTest(GetParam().target);
+        ASSERT_NO_FATAL_FAILURE(CheckSame(expected, actual));
+        for (const CarrierRank& rank : actual) {
+          ASSERT_TRUE(rank.absorbed.ok()) << rank.absorbed.ToString();
+          ASSERT_EQ(rank.out, actual[0].out);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CarriersTest, IntegersAddInAnyOrder) {
+  for (int n = 2; n <= 16; ++n) {
+    const auto cases = Cases(Kind::kGaussian, n, 1000, DType::kFloat32, ResidualMode::kSeparate);
+    if (traits().lossless) continue;  // floats
+    SumOrder order = InOrder(n);
+    const auto expected = RunCarriers(method(), cases, order);
+    std::shuffle(order.begin(), order.end(), random_);
+    ASSERT_NO_FATAL_FAILURE(CheckSame(expected, RunCarriers(method(), cases, order)));
+  }
+}
+
+// sum p = out + sum e', clipping and rounding included; in place the same bits.
+TEST_P(CarriersTest, KeepsBackWhatItDoesNotSend) {
+  for (int n : kRankCounts) {
+    for (Kind kind : {Kind::kGaussian, Kind::kOneHot, Kind::kSparse, Kind::kConstant, Kind::kSorted,
+                      Kind::kZeros, Kind::kTiny}) {
+      SCOPED_TRACE(::testing::Message() << n << " ranks, " << Name(kind));
+      auto cases = Cases(kind, n, 1500, DType::kFloat32, ResidualMode::kSeparate);
+      const auto results = RunCarriers(method(), cases, InOrder(n));
+      for (size_t i = 0; i < 1500; ++i) {
+        double in = 0, held = GradAt(results[0].out, DType::kFloat32, static_cast<int64_t>(i));
+        double size = 0;
+        for (int r = 0; r < n; ++r) {
+          const double p = cases[r].Input()[i];
+          in += p;
+          size += std::fabs(p) + std::fabs(results[r].e_out[i]);
+          held += results[r].e_out[i];
+        }
+        ASSERT_NEAR(held, in, 1e-5 * (size + std::fabs(held))) << "element " << i;
+      }
+      for (EncodeCase& c : cases) c.mode = ResidualMode::kInPlace;
+      ASSERT_NO_FATAL_FAILURE(CheckSame(results, RunCarriers(method(), cases, InOrder(n))));
+    }
+  }
+}
+
+// One infinity on one rank: its block is NaN on all, and nobody folds its gradient in.
+TEST_P(CarriersTest, NonFiniteBlocksKeepTheirResiduals) {
+  if (traits().lossless) return;
+  constexpr int kRanks = 3;
+  const int64_t block = Quantum(kRanks), elems = 4 * block;
+  auto cases = Cases(Kind::kGaussian, kRanks, elems, DType::kFloat32, ResidualMode::kSeparate);
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(cases[1].grad.data() + 4 * (block + 7), &infinity, 4);
+  const auto results = RunCarriers(method(), cases, InOrder(kRanks));
+  EXPECT_EQ(results[1].stats.nonfinite, 1u);
+  EXPECT_EQ(results[0].stats.nonfinite, 0u);
+  for (int64_t i = 0; i < elems; ++i) {
+    const bool hit = i / block == 1;
+    ASSERT_EQ(std::isnan(GradAt(results[0].out, DType::kFloat32, i)), hit) << i;
+    for (int r = 0; hit && r < kRanks; ++r) {
+      ASSERT_EQ(results[r].e_out[i], cases[r].e_in[i]) << "rank " << r << " at " << i;
+    }
+  }
+}
+
+TEST_P(CarriersTest, IsUnbiasedIfItSaysSo) {
+  if (!traits().unbiased || traits().lossless) return;
+  constexpr int kRanks = 4, kDraws = 2048;
+  constexpr int64_t kElems = 600;
+  auto cases = Cases(Kind::kGaussian, kRanks, kElems, DType::kFloat32, ResidualMode::kNone);
+  std::vector<double> sum(kElems), sum2(kElems), truth(kElems);
+  for (const EncodeCase& c : cases) {
+    for (size_t i = 0; i < truth.size(); ++i) truth[i] += c.Input()[i];
+  }
+  for (int draw = 0; draw < kDraws; ++draw) {
+    for (EncodeCase& c : cases) c.dither.step = static_cast<uint32_t>(draw);
+    const auto out = RunCarriers(method(), cases, InOrder(kRanks))[0].out;
+    for (size_t i = 0; i < truth.size(); ++i) {
+      const double error = GradAt(out, DType::kFloat32, static_cast<int64_t>(i)) - truth[i];
+      sum[i] += error;
+      sum2[i] += error * error;
+    }
+  }
+  for (size_t i = 0; i < truth.size(); ++i) {
+    const double bias = sum[i] / kDraws;
+    const double variance = sum2[i] / kDraws - bias * bias;
+    ASSERT_LE(std::fabs(bias), 5.5 * std::sqrt(variance / kDraws) + 1e-5) << "element " << i;
+  }
+}
+
+// What no ranks can have sent is refused, or decodes to something, and nothing is written
+// elsewhere.
+TEST_P(CarriersTest, DamagedSumsAreHarmless) {
+  if (traits().lossless) return;
+  constexpr int kRanks = 3;
+  int refused = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    const auto cases = Cases(Kind::kGaussian, kRanks, 1 + static_cast<int64_t>(random_.Below(900)),
+                             DType::kFloat32, ResidualMode::kNone);
+    const int hit = static_cast<int>(random_.Below(static_cast<uint32_t>(method().rounds())));
+    const auto results =
+        RunCarriers(method(), cases, InOrder(kRanks), 1.0f, [&](int round, auto* bytes) {
+          if (round != hit) return;
+          for (std::byte& b : *bytes) b = static_cast<std::byte>(random_());
+        });
+    refused += results[0].absorbed.code() == gwDataCorrupt;
+    for (const CarrierRank& rank : results) {
+      EXPECT_EQ(rank.absorbed.code(), results[0].absorbed.code());
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CarriersTest, ::testing::ValuesIn(AllCarriersOnTargets()), TestName);
+
+TEST(LevelCarrier, TooManyRanksForTheLanesAreRefused) {
+  const Codec codec = *MakeCodec("qsgd(bits=8,sum=carrier)");
+  constexpr int kMost = 2147483647 / (2 * 127);
+  EXPECT_TRUE(codec.carrier->Check({}, kMost).ok());
+  EXPECT_EQ(codec.carrier->Check({}, kMost + 1).code(), gwInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gradwire
