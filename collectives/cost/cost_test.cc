@@ -72,6 +72,24 @@ TEST(CostTest, DirectIsTwoMessagesDeep) {
   }
 }
 
+TEST(CostTest, KnomialIsItsFormula) {
+  const double bytes = 1 << 10;
+  for (int k : {1, 2, 3}) {
+    auto cost = [&](Collective collective) {
+      return Ask({.collective = collective,
+                  .name = "knomial",
+                  .n = 1 << (2 * k),
+                  .bytes = bytes,
+                  .parameters = kNoReduce})
+          .total_ns;
+    };
+    const double formula = k * (kAlpha + 3 * bytes * kBeta);
+    EXPECT_DOUBLE_EQ(cost(Collective::kReduce), formula);
+    EXPECT_DOUBLE_EQ(cost(Collective::kBroadcast), formula);
+    EXPECT_DOUBLE_EQ(cost(Collective::kAllReduce), 2 * formula);
+  }
+}
+
 TEST(CostTest, BinomialBroadcastIsItsFormula) {
   const double bytes = 1 << 20;
   for (int k : {1, 2, 3, 4}) {

@@ -8,6 +8,16 @@
 //   broadcast   binomial tree, ceil(log2 n) rounds after the one in which receivers announce
 //   reduce      themselves; the data once over n - 1 edges.
 //
+// k-nomial trees, of radix 4, are half as deep as binomial ones, and their ranks send or receive up
+// to 3 messages a level: for small arrays.
+//   broadcast   ceil(log4 n) rounds after the announcements; the data once over n - 1 edges
+//   reduce
+//   all-reduce  a reduction to rank 0 and a broadcast, 2 ceil(log4 n) rounds; 2 (n - 1) messages,
+//               the fewest there can be, with all the data in each
+//
+// All trees add children to their parent, the nearest first: in k-nomial trees, by rank from the
+// root on. An all-reduce passes one sum on, so all ranks hold the same bits.
+//
 // In a broadcast and a reduction data flow does not tell a sender that its peer has started, so the
 // receiver of every edge first sends a message of no shards (invariant I8).
 // Pure functions; any thread.
@@ -21,9 +31,13 @@ namespace gradwire {
 Schedule MakeTreeAllReduce(int rank, int world_size, int root);
 Schedule MakeTreeBroadcast(int rank, int world_size, int root);
 Schedule MakeTreeReduce(int rank, int world_size, int root);
+Schedule MakeKnomialAllReduce(int rank, int world_size, int root);
+Schedule MakeKnomialBroadcast(int rank, int world_size, int root);
+Schedule MakeKnomialReduce(int rank, int world_size, int root);
 
 WireTotals TreeAllReduceTotals(int world_size);
-WireTotals TreeRootedTotals(int world_size);  // broadcast, reduce
+WireTotals TreeRootedTotals(int world_size);  // broadcast, reduce; k-nomial ones too
+WireTotals KnomialAllReduceTotals(int world_size);
 
 }  // namespace gradwire
 
