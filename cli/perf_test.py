@@ -155,7 +155,8 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(operations.count(wanted), 2, (algorithm, ranks, elems))
 
     def test_exact_algorithms_send_their_schedules(self):
-        for algorithm in ("direct", "ring", "tree", "recursive_doubling", "knomial"):
+        for algorithm in ("direct", "ring", "tree", "recursive_doubling", "halving_doubling",
+                          "knomial"):
             for ranks in (2, 3, 4):
                 self._expect_scheduled(algorithm, ranks, 25_001)
 

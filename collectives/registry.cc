@@ -10,6 +10,7 @@
 #include "base/nearest_name.h"
 #include "collectives/algorithms/direct/direct.h"
 #include "collectives/algorithms/dissemination/dissemination.h"
+#include "collectives/algorithms/halving_doubling/halving_doubling.h"
 #include "collectives/algorithms/recursive_doubling/recursive_doubling.h"
 #include "collectives/algorithms/ring/ring.h"
 #include "collectives/algorithms/tree/tree.h"
@@ -32,6 +33,9 @@ std::vector<AlgorithmRow> MakeTable() {
       {"recursive_doubling", kAllReduce, kRaw,
        "pairwise exchange of everything; log2 n messages deep, n log2 n bytes",
        MakeRecursiveDoublingAllReduce, RecursiveDoublingTotals},
+      {"halving_doubling", kAllReduce, kRaw,
+       "halves of what is left, then doubles of what is done; 2 log2 n messages deep, least bytes",
+       MakeHalvingDoublingAllReduce, HalvingDoublingTotals},
       {"knomial", kAllReduce, kRaw,
        "4-nomial tree, up and down; 2 log4 n messages deep, fewest messages", MakeKnomialAllReduce,
        KnomialAllReduceTotals},

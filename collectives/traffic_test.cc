@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,34 @@ void ExpectTraffic(Collective collective, std::string_view name, std::vector<Exp
     const std::vector<Schedule> schedules = MakeAll(**FindAlgorithm(collective, name), c.n);
     EXPECT_EQ(RoundsOf(schedules), c.rounds);
     EXPECT_EQ(TrafficOf(schedules[c.rank]), c.traffic);
+  }
+}
+
+TEST(TrafficTest, HalvingDoubling) {
+  // Rank 3 of 4 and rank 4 of 5 send shards on both sides of the end of the array.
+  ExpectTraffic(Collective::kAllReduce, "halving_doubling",
+                {{.n = 2, .rank = 0, .rounds = 2, .traffic = {2, 2, 2, 1}},
+                 {.n = 3, .rank = 0, .rounds = 4, .traffic = {4, 4, 4, 2}},
+                 {.n = 4, .rank = 0, .rounds = 4, .traffic = {4, 6, 6, 3}},
+                 {.n = 4, .rank = 3, .rounds = 4, .traffic = {5, 6, 6, 3}},
+                 {.n = 5, .rank = 0, .rounds = 6, .traffic = {6, 8, 8, 4}},
+                 {.n = 5, .rank = 4, .rounds = 6, .traffic = {7, 8, 8, 4}},
+                 {.n = 64, .rank = 0, .rounds = 12, .traffic = {12, 126, 126, 63}},
+                 {.n = 65, .rank = 0, .rounds = 14, .traffic = {14, 128, 128, 64}}});
+}
+
+TEST(TrafficTest, HalvingDoublingSendsTheLeastInTheFewestRoundsFromEveryRank) {
+  const AlgorithmRow& row = **FindAlgorithm(Collective::kAllReduce, "halving_doubling");
+  for (int n = 2; n <= 65; ++n) {
+    SCOPED_TRACE(std::to_string(n) + " ranks");
+    const std::vector<Schedule> schedules = MakeAll(row, n);
+    EXPECT_EQ(RoundsOf(schedules), 2 * std::bit_width(static_cast<unsigned>(n - 1)));
+    for (const Schedule& schedule : schedules) {
+      const Traffic traffic = TrafficOf(schedule);
+      EXPECT_EQ(traffic.shards_sent, 2 * (n - 1));
+      EXPECT_EQ(traffic.shards_received, 2 * (n - 1));
+      EXPECT_EQ(traffic.shards_added, n - 1);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <string_view>
 #include <vector>
 
@@ -69,6 +70,21 @@ TEST(CostTest, DirectIsTwoMessagesDeep) {
                           .parameters = kNoReduce})
                          .total_ns,
                      2 * (kAlpha + bytes * (n - 1) / n * kBeta));
+  }
+}
+
+TEST(CostTest, HalvingDoublingIsItsFormula) {
+  const double shard = 1 << 14;
+  for (int n : {2, 3, 4, 5, 8, 16, 33, 64}) {
+    const int rounds = 2 * std::bit_width(static_cast<unsigned>(n - 1));
+    EXPECT_DOUBLE_EQ(Ask({.collective = Collective::kAllReduce,
+                          .name = "halving_doubling",
+                          .n = n,
+                          .bytes = n * shard,
+                          .parameters = kNoReduce})
+                         .total_ns,
+                     rounds * kAlpha + 2 * (n - 1) * shard * kBeta)
+        << n;
   }
 }
 
