@@ -80,18 +80,24 @@ std::string_view DefaultName(Collective collective, int world_size, int64_t byte
   constexpr int64_t kSmallBytes = 64 * 1024;
   // Below this the number of messages counts, not their size; powers of two need no folding.
   constexpr int64_t kTinyBytes = 16 * 1024;
+  // Up to this the number of messages alone counts, on 10 Gbit/s and better, and a tree has the
+  // fewest. Without folding, recursive doubling is less deep.
+  constexpr int64_t kFewMessagesBytes = 4 * 1024;
+  // A 4-nomial tree of so many ranks has one level, a binomial tree two.
+  constexpr int kOneLevelRanks = 4;
   constexpr int kDirectRanks = 16, kDirectSmallRanks = 8;
+  const bool is_power_of_two = std::has_single_bit(static_cast<unsigned>(world_size));
   switch (collective) {
     case Collective::kAllReduce:
+      if (bytes <= kFewMessagesBytes && !is_power_of_two) return "knomial";
       if (bytes <= kSmallBytes && world_size > kDirectSmallRanks) return "recursive_doubling";
-      if (bytes <= kTinyBytes && std::has_single_bit(static_cast<unsigned>(world_size))) {
-        return "recursive_doubling";
-      }
+      if (bytes <= kTinyBytes && is_power_of_two) return "recursive_doubling";
       return world_size <= kDirectRanks ? "direct" : "ring";
     case Collective::kAllGather:
     case Collective::kReduceScatter: return world_size <= kDirectRanks ? "direct" : "ring";
     case Collective::kReduce:
-    case Collective::kBroadcast: return "tree";
+    case Collective::kBroadcast:
+      return bytes <= kFewMessagesBytes && world_size == kOneLevelRanks ? "knomial" : "tree";
     case Collective::kAllToAll: return "direct";
     case Collective::kBarrier: return "dissemination";
   }

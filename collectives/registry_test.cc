@@ -54,6 +54,13 @@ TEST(ChooseAlgorithmTest, Defaults) {
     return ChooseAlgorithm(c, n, bytes, encoded).name;
   };
   constexpr int64_t kSmall = 64 * 1024, kLarge = kSmall + 1;
+  constexpr int64_t kTiny = 16 * 1024, kFewest = 4 * 1024;
+  EXPECT_EQ(chosen(Collective::kAllReduce, 3, kFewest), "knomial");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 3, kFewest + 1), "direct");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 17, kFewest), "knomial");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, kFewest), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, kTiny), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, kTiny + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 8, kSmall), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 9, kSmall), "recursive_doubling");
   EXPECT_EQ(chosen(Collective::kAllReduce, 16, kLarge), "direct");
@@ -65,6 +72,10 @@ TEST(ChooseAlgorithmTest, Defaults) {
   EXPECT_EQ(chosen(Collective::kReduceScatter, 17, kLarge), "ring");
   EXPECT_EQ(chosen(Collective::kBroadcast, 3, kLarge), "tree");
   EXPECT_EQ(chosen(Collective::kReduce, 3, kLarge), "tree");
+  EXPECT_EQ(chosen(Collective::kReduce, 4, kFewest), "knomial");
+  EXPECT_EQ(chosen(Collective::kBroadcast, 4, kFewest), "knomial");
+  EXPECT_EQ(chosen(Collective::kBroadcast, 4, kFewest + 1), "tree");
+  EXPECT_EQ(chosen(Collective::kBroadcast, 5, kFewest), "tree");
   EXPECT_EQ(chosen(Collective::kAllToAll, 3, kLarge), "direct");
   EXPECT_EQ(chosen(Collective::kBarrier, 3, 0), "dissemination");
 }
