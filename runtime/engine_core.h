@@ -137,6 +137,7 @@ class EngineCore final : private ControlSink {
   void OnRevoke(const ControlMessage& message);
   void OnRankLost(int rank, const Status& cause) override;
   void Fatal(const Status& status);
+  void FatalForAll(Status why);
   void GiveUp(uint64_t step);
   bool DrainFatal();
   void CheckTimeouts();

@@ -123,10 +123,14 @@ void EngineCore::Fatal(const Status& status) {
 // Nobody waited for the outcome, so the caller may have updated from a step that was aborted. The
 // others are told: for some of them the turn may have ended before they began the step.
 void EngineCore::GiveUp(uint64_t step) {
-  Status why(
+  FatalForAll(Status(
       gwRevoked,
       {.message = fmt::format("step {} was aborted after it was ended without waiting", step),
-       .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry"});
+       .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry"}));
+}
+
+// No rank is condemned, but none can go on.
+void EngineCore::FatalForAll(Status why) {
   (void)control_->Broadcast(
       {.turn = turn_,
        .fields = RevokeFields{.culprit = kAllRanks, .scope = RevokeScope::kEpoch},
@@ -205,7 +209,8 @@ bool EngineCore::CheckLostPeers() {
   return true;
 }
 
-// Ranks that have left matter only to who still needs something of theirs.
+// Ranks that have left matter only to who still needs something of theirs; who waits for that one in
+// turn is told.
 bool EngineCore::CheckLeft(int64_t still_ns) {
   if (still_ns <= kLeftNs) return false;
   int peer = driver_.AwaitedPeer();
@@ -217,10 +222,9 @@ bool EngineCore::CheckLeft(int64_t still_ns) {
   // Rank 0 waits for the others before it leaves; without it nobody hears of anybody any more.
   if (peer < 0 || !left_[peer]) peer = 0;
   if (!left_[peer]) return false;
-  Fatal(
+  FatalForAll(
       Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
                           .hint = "All ranks must submit the same operations before they finalize",
-                          .rank = options_.rank,
                           .peer = peer}));
   return true;
 }
