@@ -51,7 +51,7 @@ void LevelMagnitudes(const LevelLanes& shape, const EncodeJob& job, uint32_t* ma
   const int64_t whole = job.elems - job.elems % block;
   alignas(64) float p[kMaxLaneBlock];
   for (int64_t first = 0; first < whole; first += block) {
-    const uint32_t bits = LoadInput(job, first, block, p);
+    const uint32_t bits = LoadInput<Prefetch::kNone>(job, first, block, p);
     const bool clips = shape.clip != 0 && bits < kInfBits && bits >= kMinNormalBits;
     *magnitudes++ = clips ? Clipped(shape, p, bits) : bits;
   }
@@ -127,7 +127,7 @@ void LevelEncode(const LevelLanes& shape, const EncodeJob& job, const uint32_t* 
   for (int64_t b = 0; b < whole; ++b) {
     const EncodeJob block = BlockOf(shape, job, b);
     // A zero among plain magnitudes is an ordinary value; statistics scale by the block's own.
-    const uint32_t own_bits = IsPlain(agreed[b]) ? LoadInput(block, 0, block.elems, p) : kInfBits;
+    const uint32_t own_bits = IsPlain(agreed[b]) ? LoadInput<Prefetch::kAhead>(block, 0, block.elems, p) : kInfBits;
     if (own_bits >= kQsgdPlainEnd) {
       LevelEncodeRef(shape, block, agreed + b);
     } else if (shape.levels.rounding == Rounding::kStochastic) {
