@@ -5,19 +5,14 @@
 //   bazel run -c opt //bench/micro:codecs_bench -- --benchmark_filter=cold
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "base/rng.h"
 #include "base/view.h"
 #include "base/workspace.h"
+#include "bench/micro/timing.h"
 #include "compress/kernels/dispatch.h"
 #include "compress/registry.h"
 
@@ -34,13 +29,6 @@ const char* Name(Op op) {
     case Op::kDecodeAdd: return "decode_add";
   }
   return "unknown";
-}
-
-void Flush(const AlignedBuffer& buffer) {
-#if defined(__x86_64__)
-  for (int64_t i = 0; i < buffer.size(); i += 64) _mm_clflush(buffer.data() + i);
-  _mm_mfence();
-#endif
 }
 
 // Buffers of one benchmark; the residual and the copy start 1 KiB off, so that streams do not
@@ -63,12 +51,6 @@ struct Buffers {
   void FlushAll() {
     for (const AlignedBuffer* b : {&grad, &residual, &payload, &copy}) Flush(*b);
   }
-
- private:
-  static void Allocate(AlignedBuffer* buffer, int64_t bytes) {
-    if (!buffer->EnsureBytes(bytes).ok()) std::abort();
-    std::memset(buffer->data(), 0, static_cast<size_t>(bytes));
-  }
 };
 
 Status RunOp(Op op, const PayloadCodec& codec, Buffers* b, EncodeStats* stats) {
@@ -87,19 +69,6 @@ Status RunOp(Op op, const PayloadCodec& codec, Buffers* b, EncodeStats* stats) {
       return codec.DecodeAdd(b->payload.bytes(), FloatView(b->destination(), b->elems), nullptr);
   }
   return Status(gwInternalError, "unknown operation");
-}
-
-template <typename Call>
-double Seconds(Call call) {
-  const auto begin = std::chrono::steady_clock::now();
-  call();
-  benchmark::ClobberMemory();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
 }
 
 struct Setting {
