@@ -209,8 +209,8 @@ bool EngineCore::CheckLostPeers() {
   return true;
 }
 
-// Ranks that have left matter only to who still needs something of theirs; who waits for that one in
-// turn is told.
+// Ranks that have left matter only to who still needs something of theirs; who waits for that one
+// in turn is told.
 bool EngineCore::CheckLeft(int64_t still_ns) {
   if (still_ns <= kLeftNs) return false;
   int peer = driver_.AwaitedPeer();

@@ -127,7 +127,8 @@ void LevelEncode(const LevelLanes& shape, const EncodeJob& job, const uint32_t* 
   for (int64_t b = 0; b < whole; ++b) {
     const EncodeJob block = BlockOf(shape, job, b);
     // A zero among plain magnitudes is an ordinary value; statistics scale by the block's own.
-    const uint32_t own_bits = IsPlain(agreed[b]) ? LoadInput<Prefetch::kAhead>(block, 0, block.elems, p) : kInfBits;
+    const uint32_t own_bits =
+        IsPlain(agreed[b]) ? LoadInput<Prefetch::kAhead>(block, 0, block.elems, p) : kInfBits;
     if (own_bits >= kQsgdPlainEnd) {
       LevelEncodeRef(shape, block, agreed + b);
     } else if (shape.levels.rounding == Rounding::kStochastic) {
