@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -94,7 +93,8 @@ void AddAllGather(const std::vector<Halving>& halvings, uint8_t output, LastRoun
                   ScheduleBuilder* builder) {
   const int rank = builder->rank(), n = builder->world_size();
   int round = static_cast<int>(halvings.size());
-  for (const auto [kept, given] : std::views::reverse(halvings)) {
+  for (auto halving = halvings.rbegin(); halving != halvings.rend(); ++halving) {
+    const auto [kept, given] = *halving;
     const int next = Wrap(rank + kept, n), previous = Wrap(rank - kept, n);
     for (const Piece& piece : Pieces(rank, given, n)) {
       last_round->Precedes(builder->Send(previous, piece.message(round), round, piece.In(output)));

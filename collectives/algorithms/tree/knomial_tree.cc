@@ -1,6 +1,5 @@
 // The k-nomial tree over virtual ranks v = rank - root, written to base k, the radix: v hangs below
 // v with its lowest digit that is not 0 made 0. With radix 2 it is the binomial tree.
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -67,8 +66,8 @@ void AddDown(const Place& place, int last, Region data, ScheduleBuilder* builder
   if (!place.is_root) {
     builder->Recv(place.parent.rank, kMessage, last - place.parent.level, data);
   }
-  for (const Edge& child : std::views::reverse(place.children)) {
-    builder->Send(child.rank, kMessage, last - child.level, data);
+  for (auto child = place.children.rbegin(); child != place.children.rend(); ++child) {
+    builder->Send(child->rank, kMessage, last - child->level, data);
   }
 }
 
