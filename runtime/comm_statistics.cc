@@ -15,10 +15,12 @@ std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_
 
 }  // namespace
 
-void CommStatistics::NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes) {
+void CommStatistics::NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes,
+                                bool is_filled) {
   std::lock_guard lock(mu_);
   last_algorithm_ = &algorithm;
   last_root_ = root;
+  last_is_filled_ = is_filled;
   raw_bytes_ += raw_bytes;
 }
 
@@ -45,8 +47,9 @@ void CommStatistics::NoteOutcome(StepOutcome outcome) {
 std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedules) const {
   std::lock_guard lock(mu_);
   const std::string algorithm = last_algorithm_ == nullptr ? "" : last_algorithm_->name;
-  const int encodes =
+  const int in_schedule =
       last_algorithm_ == nullptr ? 0 : schedules->EncodesPerElem(*last_algorithm_, last_root_);
+  const int encodes = in_schedule + (last_is_filled_ ? 1 : 0);
   return fmt::format(
       "{{\"rank\": {}, \"world_size\": {}, \"transport\": {}, \"algorithm\": {}, "
       "\"encodes_per_elem\": {}, "

@@ -28,8 +28,8 @@ struct CommFacts {
 // Sums over the life of a communicator. Threads: any.
 class CommStatistics {
  public:
-  // `algorithm` is a row of the registry.
-  void NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes);
+  // `algorithm` is a row of the registry. `is_filled`: a codec fills what the schedule moves.
+  void NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes, bool is_filled);
   void NoteDone(const Operation& operation);
   void NoteOutcome(StepOutcome outcome);
 
@@ -45,6 +45,7 @@ class CommStatistics {
   double sum_p2_ = 0, sum_err2_ = 0;
   const AlgorithmRow* last_algorithm_ = nullptr;
   int last_root_ = 0;
+  bool last_is_filled_ = false;
 };
 
 std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors);

@@ -97,7 +97,7 @@ Status Communicator::Run(RawOp op) {
   operation->name = std::string(Name(op.collective));
   operation->turn = user_turn_;
   engine_->SubmitAndHelp(operation);
-  statistics_.NoteSubmit(algorithm, op.root, bytes);
+  statistics_.NoteSubmit(algorithm, op.root, bytes, /*is_filled=*/false);
   if (!operation->status.ok()) FollowTurn(operation->turn);
   return operation->status;
 }

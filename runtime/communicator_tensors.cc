@@ -139,7 +139,9 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
   operation->tensor = first;
   operation->turn = user_turn_;
   operation->in_step = step_open_;
-  statistics_.NoteSubmit(algorithm, 0, bytes);
+  const bool is_filled =
+      scheme == Scheme::kLinear && parts_.world_size > 1 && !operation->is_exact();
+  statistics_.NoteSubmit(algorithm, 0, bytes, is_filled);
   return operation;
 }
 

@@ -84,6 +84,9 @@ class TensorOperation final : public Operation {
   };
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
 
+  // The plain sum: no codec runs.
+  bool is_exact() const { return exact_; }
+
   OpText Text() const override;
   uint64_t Signature() const override { return HashOpText(text_); }
   Status Prepare() override;

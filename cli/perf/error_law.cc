@@ -74,9 +74,14 @@ Bound Signs(const SpecText&) {
 // Fewer ranks leave less, since an owner's own part is encoded once. 2 % for the test data.
 constexpr double kSignsRelerr = 1.02 * 0.77118;
 
-constexpr std::array kLaws = {LawRow{"none", Rounding<23>}, LawRow{"bf16", Rounding<8>},
-                              LawRow{"fp16", Rounding<11>}, LawRow{"qsgd", Levels},
-                              LawRow{"efsign", Signs, kSignsRelerr}};
+// 0 or the block's magnitude, which may be another rank's.
+Bound Ternary(const SpecText&) {
+  return [](const Element& e) { return kSlack * 2 * e.sum_of_scales; };
+}
+
+constexpr std::array kLaws = {LawRow{"none", Rounding<23>},          LawRow{"bf16", Rounding<8>},
+                              LawRow{"fp16", Rounding<11>},          LawRow{"qsgd", Levels},
+                              LawRow{"efsign", Signs, kSignsRelerr}, LawRow{"terngrad", Ternary}};
 
 // Null: this codec's law is not known here.
 const LawRow* LawOf(const SpecText& spec) {
