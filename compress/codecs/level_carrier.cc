@@ -4,31 +4,10 @@
 #include <limits>
 #include <string>
 
-#include "compress/kernels/kernel_job.h"
+#include "compress/codecs/carrier_jobs.h"
 
 namespace gradwire {
 namespace {
-
-EncodeJob EncodeJobOf(const StepView& view, View carrier) {
-  return {.grad = view.grad.data,
-          .dtype = view.grad.dtype,
-          .in_scale = view.in_scale,
-          .e_in = view.e_in.empty() ? nullptr : view.e_in.as<float>(),
-          .e_out = view.e_out.empty() ? nullptr : view.e_out.as<float>(),
-          .out = carrier.data,
-          .elems = view.grad.elems,
-          .dither = view.dither,
-          .stats = view.stats};
-}
-
-DecodeJob DecodeJobOf(const StepView& view, ConstView reduced) {
-  return {.payload = reduced.data,
-          .out = view.out.data,
-          .dtype = view.out.dtype,
-          .to = DecodeTo::kStore,
-          .out_scale = view.out_scale,
-          .elems = view.out.elems};
-}
 
 const uint32_t* AgreedOf(const StepView& view) {
   return reinterpret_cast<const uint32_t*>(view.agreed.data);

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_COMPRESS_KERNELS_LANES_LANE_REF_H_
 #define GRADWIRE_COMPRESS_KERNELS_LANES_LANE_REF_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,6 +10,16 @@
 #include "compress/kernels/scalar_ref.h"
 
 namespace gradwire::ref {
+
+// p[0..elems) = the input; returns the bits of its largest magnitude.
+inline uint32_t LoadBlock(const EncodeJob& job, float* p) {
+  uint32_t absmax_bits = 0;
+  for (int64_t i = 0; i < job.elems; ++i) {
+    p[i] = Input(job, i);
+    absmax_bits = std::max(absmax_bits, MagnitudeBits(p[i]));
+  }
+  return absmax_bits;
+}
 
 struct LanePlace {
   int64_t word;

@@ -42,6 +42,13 @@ inline LaneShape MakeLaneShape(uint32_t largest) {
 // Where one bit is a field.
 inline constexpr int64_t kMaxLaneBlock = 32 * kGroupWords;
 
+// The b-th block of a job. `Job`: EncodeJob or DecodeJob.
+template <class Job>
+Job BlockOf(const LaneShape& lanes, const Job& job, int64_t b) {
+  const int64_t first = b * lanes.block;
+  return job.Sub(first, std::min(lanes.block, job.elems - first), 4 * lanes.words(first));
+}
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMPRESS_KERNELS_LANES_LANE_SHAPE_H_

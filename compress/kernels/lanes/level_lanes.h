@@ -45,14 +45,6 @@ inline LevelNorm MakeLevelNorm(uint32_t absmax_bits) {
   return {std::bit_cast<float>((254 - exponent) << 23), std::bit_cast<float>(exponent << 23)};
 }
 
-// The b-th block of a job. `Job`: EncodeJob or DecodeJob.
-template <class Job>
-Job BlockOf(const LevelLanes& shape, const Job& job, int64_t b) {
-  const int64_t first = b * shape.lanes.block;
-  return job.Sub(first, std::min(shape.lanes.block, job.elems - first),
-                 4 * shape.lanes.words(first));
-}
-
 struct LevelLaneKernels {
   // Per block the bits of its magnitude, kInfBits or more where an element is not finite: what the
   // ranks agree on by a maximum. job.out is not used.

@@ -11,15 +11,6 @@
 namespace gradwire {
 namespace {
 
-uint32_t LoadBlock(const EncodeJob& job, float* p) {
-  uint32_t absmax_bits = 0;
-  for (int64_t i = 0; i < job.elems; ++i) {
-    p[i] = ref::Input(job, i);
-    absmax_bits = std::max(absmax_bits, ref::MagnitudeBits(p[i]));
-  }
-  return absmax_bits;
-}
-
 // The root mean square, of values brought near 1 first, so that no square overflows or vanishes.
 float RootMeanSquare(const float* p, int64_t elems, uint32_t absmax_bits) {
   const LevelNorm norm = MakeLevelNorm(absmax_bits);
@@ -33,7 +24,7 @@ float RootMeanSquare(const float* p, int64_t elems, uint32_t absmax_bits) {
 
 uint32_t MagnitudeOf(const LevelLanes& shape, const EncodeJob& job) {
   float p[kMaxLaneBlock];
-  const uint32_t absmax_bits = LoadBlock(job, p);
+  const uint32_t absmax_bits = ref::LoadBlock(job, p);
   if (shape.clip == 0 || absmax_bits >= kInfBits || absmax_bits < kMinNormalBits)
     return absmax_bits;
   const float bound = shape.clip * RootMeanSquare(p, job.elems, absmax_bits);
@@ -68,7 +59,7 @@ void EncodeEmpty(const LevelLanes& shape, const EncodeJob& job, const float* p, 
 
 void EncodeBlock(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed) {
   float p[kMaxLaneBlock];
-  const bool finite = LoadBlock(job, p) < kInfBits && agreed < kInfBits;
+  const bool finite = ref::LoadBlock(job, p) < kInfBits && agreed < kInfBits;
   std::memset(job.out, 0, 4 * shape.lanes.words(job.elems));
   if (!finite || agreed < kMinNormalBits) return EncodeEmpty(shape, job, p, finite);
   const QsgdScale s = MakeQsgdScale(shape.levels, agreed);
@@ -107,13 +98,13 @@ void LevelMagnitudesRef(const LevelLanes& shape, const EncodeJob& job, uint32_t*
 
 void LevelEncodeRef(const LevelLanes& shape, const EncodeJob& job, const uint32_t* agreed) {
   for (int64_t b = 0; b < shape.lanes.blocks(job.elems); ++b) {
-    EncodeBlock(shape, BlockOf(shape, job, b), agreed[b]);
+    EncodeBlock(shape, BlockOf(shape.lanes, job, b), agreed[b]);
   }
 }
 
 bool LevelDecodeRef(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {
   for (int64_t b = 0; b < shape.lanes.blocks(job.elems); ++b) {
-    if (!DecodeBlock(shape, BlockOf(shape, job, b), agreed[b])) return false;
+    if (!DecodeBlock(shape, BlockOf(shape.lanes, job, b), agreed[b])) return false;
   }
   return true;
 }

@@ -11,7 +11,7 @@
 #define HWY_TARGET_INCLUDE "compress/kernels/lanes/level_lanes_simd.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
-#include "compress/kernels/run-inl.h"
+#include "compress/kernels/lanes/lanes-inl.h"
 
 #if GW_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -74,28 +74,25 @@ struct Quantizer {
   }
 };
 
-// Quantizes one group into its 16 words.
+// Quantizes elements of one block, for PackBlock.
 template <Rounding kRounding>
-HWY_INLINE void EncodeGroup(const Quantizer& q, const LaneShape& lanes, const float* p,
-                            const uint16_t* dither, float* e_out, std::byte* out,
-                            SquareSums* sums) {
-  const DF df;
-  const DU du;
-  for (int64_t lane = 0; lane < kGroupWords; lane += kLanes) {
-    VU words = hn::Zero(du);
-    for (int j = 0; j < lanes.per_word; ++j) {
-      const int64_t i = kGroupWords * j + lane;
-      const VF v = hn::Load(df, p + i);
-      const VI level = q.Level<kRounding>(v, dither + i);
-      const VF error = hn::Sub(v, hn::Mul(hn::ConvertTo(df, level), q.unit));
-      hn::StoreU(error, df, e_out + i);
-      sums->Add(v, error);
-      const VU field = hn::BitCast(du, hn::Add(level, q.bias));
-      words = hn::Or(words, hn::ShiftLeftSame(field, lanes.width * j));
-    }
-    StoreWords(words, out + 4 * lane);
+struct LevelFields {
+  const Quantizer& q;
+  const float* p;
+  const uint16_t* dither;
+  float* e_out;
+  SquareSums* sums;
+
+  HWY_INLINE VU operator()(int64_t i) const {
+    const DF df;
+    const VF v = hn::Load(df, p + i);
+    const VI level = q.Level<kRounding>(v, dither + i);
+    const VF error = hn::Sub(v, hn::Mul(hn::ConvertTo(df, level), q.unit));
+    hn::StoreU(error, df, e_out + i);
+    sums->Add(v, error);
+    return hn::BitCast(DU(), hn::Add(level, q.bias));
   }
-}
+};
 
 // A whole block whose agreed magnitude is plain. `p` holds its inputs, the largest of them
 // `own_bits`.
@@ -110,13 +107,9 @@ void EncodePlain(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed,
   if constexpr (kRounding == Rounding::kStochastic) {
     FillDither(job.dither, job.dither.first_elem / kDitherGroupElems, shape.lanes.block, dither);
   }
-  float* e_out = ResidualOut(job, 0, unread);
-  std::byte* out = job.out;
   SquareSums sums(own_bits);
-  const int64_t group = shape.lanes.group_elems();
-  for (int64_t first = 0; first < shape.lanes.block; first += group, out += 4 * kGroupWords) {
-    EncodeGroup<kRounding>(q, shape.lanes, p + first, dither + first, e_out + first, out, &sums);
-  }
+  const LevelFields<kRounding> fields = {q, p, dither, ResidualOut(job, 0, unread), &sums};
+  PackBlock(shape.lanes, fields, job.out);
   sums.AddTo(job.stats);
   NoteAbsmax(own_bits, job.stats);
 }
@@ -125,7 +118,7 @@ void LevelEncode(const LevelLanes& shape, const EncodeJob& job, const uint32_t* 
   const int64_t whole = job.elems / shape.lanes.block;
   alignas(64) float p[kMaxLaneBlock];
   for (int64_t b = 0; b < whole; ++b) {
-    const EncodeJob block = BlockOf(shape, job, b);
+    const EncodeJob block = BlockOf(shape.lanes, job, b);
     // A zero among plain magnitudes is an ordinary value; statistics scale by the block's own.
     const uint32_t own_bits =
         IsPlain(agreed[b]) ? LoadInput<Prefetch::kAhead>(block, 0, block.elems, p) : kInfBits;
@@ -138,52 +131,41 @@ void LevelEncode(const LevelLanes& shape, const EncodeJob& job, const uint32_t* 
     }
   }
   if (whole * shape.lanes.block == job.elems) return;
-  LevelEncodeRef(shape, BlockOf(shape, job, whole), agreed + whole);
+  LevelEncodeRef(shape, BlockOf(shape.lanes, job, whole), agreed + whole);
 }
 
 // --- decoding -----------------------------------------------------------------------------------
 
-// False: a sum is out of range.
 template <class Emit>
-HWY_INLINE bool DecodeBlock(const LevelLanes& shape, const std::byte* in, float unit_value,
-                            const Emit& emit, int64_t first) {
-  const DI di;
-  const DU du;
-  const LaneShape& lanes = shape.lanes;
-  const VU mask = hn::Set(du, lanes.mask());
-  const VF unit = hn::Set(DF(), unit_value);
-  const VI bias = hn::Set(di, shape.world_size * shape.bias());
-  VI largest = hn::Zero(di);
-  for (int64_t group = 0; group < lanes.block; group += lanes.group_elems(), in += 64) {
-    for (int64_t lane = 0; lane < kGroupWords; lane += kLanes) {
-      const VU words = LoadWords(in + 4 * lane);
-      for (int j = 0; j < lanes.per_word; ++j) {
-        const VI sum = hn::BitCast(di, hn::And(hn::ShiftRightSame(words, lanes.width * j), mask));
-        largest = hn::Max(largest, sum);
-        const VF level = hn::ConvertTo(DF(), hn::Sub(sum, bias));
-        emit(hn::Mul(level, unit), first + group + kGroupWords * j + lane);
-      }
-    }
+struct TakeLevels {
+  const Emit& emit;
+  VF unit;
+  VI bias;
+  int64_t first;  // of the block
+
+  HWY_INLINE void operator()(VI sum, int64_t i) const {
+    emit(hn::Mul(hn::ConvertTo(DF(), hn::Sub(sum, bias)), unit), first + i);
   }
-  return hn::AllFalse(di, hn::Gt(largest, hn::Set(di, shape.largest_sum())));
-}
+};
 
 template <class Emit>
 bool DecodeBlocks(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {
   const int64_t whole = job.elems / shape.lanes.block;
   const Emit emit(job);
+  const VI bias = hn::Set(DI(), shape.world_size * shape.bias());
   for (int64_t b = 0; b < whole; ++b) {
     const int64_t first = b * shape.lanes.block;
     if (!IsPlain(agreed[b])) {
-      if (!LevelDecodeRef(shape, BlockOf(shape, job, b), agreed + b)) return false;
+      if (!LevelDecodeRef(shape, BlockOf(shape.lanes, job, b), agreed + b)) return false;
       continue;
     }
     const float unit = MakeQsgdScale(shape.levels, agreed[b]).unit;
     const std::byte* in = job.payload + 4 * shape.lanes.words(first);
-    if (!DecodeBlock(shape, in, unit, emit, first)) return false;
+    const TakeLevels<Emit> take = {emit, hn::Set(DF(), unit), bias, first};
+    if (!UnpackBlock(shape.lanes, in, shape.largest_sum(), take)) return false;
   }
   if (whole * shape.lanes.block == job.elems) return true;
-  return LevelDecodeRef(shape, BlockOf(shape, job, whole), agreed + whole);
+  return LevelDecodeRef(shape, BlockOf(shape.lanes, job, whole), agreed + whole);
 }
 
 bool LevelDecode(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {

@@ -1,0 +1,33 @@
+// What a step of a carrier method hands to kernels.
+#ifndef GRADWIRE_COMPRESS_CODECS_CARRIER_JOBS_H_
+#define GRADWIRE_COMPRESS_CODECS_CARRIER_JOBS_H_
+
+#include "compress/carrier_method.h"
+#include "compress/kernels/kernel_job.h"
+
+namespace gradwire {
+
+inline EncodeJob EncodeJobOf(const StepView& view, View carrier) {
+  return {.grad = view.grad.data,
+          .dtype = view.grad.dtype,
+          .in_scale = view.in_scale,
+          .e_in = view.e_in.empty() ? nullptr : view.e_in.as<float>(),
+          .e_out = view.e_out.empty() ? nullptr : view.e_out.as<float>(),
+          .out = carrier.data,
+          .elems = view.grad.elems,
+          .dither = view.dither,
+          .stats = view.stats};
+}
+
+inline DecodeJob DecodeJobOf(const StepView& view, ConstView reduced) {
+  return {.payload = reduced.data,
+          .out = view.out.data,
+          .dtype = view.out.dtype,
+          .to = DecodeTo::kStore,
+          .out_scale = view.out_scale,
+          .elems = view.out.elems};
+}
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_CODECS_CARRIER_JOBS_H_
