@@ -195,11 +195,19 @@ struct SquareSums {
     hwy::CopyBytes<8>(&wide, &unscale);
   }
 
-  HWY_INLINE void Add(VF p, VF error) {
+  HWY_INLINE void AddValue(VF p) {
     const VF a = hn::Mul(p, norm);
-    const VF b = hn::Mul(error, norm);
     p2 = hn::MulAdd(a, a, p2);
-    err2 = hn::MulAdd(b, b, err2);
+  }
+
+  HWY_INLINE void AddError(VF error) {
+    const VF a = hn::Mul(error, norm);
+    err2 = hn::MulAdd(a, a, err2);
+  }
+
+  HWY_INLINE void Add(VF p, VF error) {
+    AddValue(p);
+    AddError(error);
   }
 
   HWY_INLINE void AddTo(EncodeStats* stats) const {

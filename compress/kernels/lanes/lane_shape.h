@@ -19,19 +19,22 @@ struct LaneShape {
   int width = 0;      // bits of a field
   int per_word = 0;   // fields; bits above them are zero
   int64_t block = 0;  // elements under one scale: the whole groups that come nearest to kRunElems
+  int64_t head_words = 0;  // of a block, before its groups
 
   int64_t group_elems() const { return kGroupWords * per_word; }
   uint32_t mask() const { return ~uint32_t{0} >> (32 - width); }
   int64_t blocks(int64_t elems) const { return (elems + block - 1) / block; }
+  int64_t head_bytes() const { return 4 * head_words; }
   // A last group that is not whole has a word for each of its first 16 elements.
   int64_t words(int64_t elems) const {
-    return elems / group_elems() * kGroupWords + std::min(elems % group_elems(), kGroupWords);
+    return blocks(elems) * head_words + elems / group_elems() * kGroupWords +
+           std::min(elems % group_elems(), kGroupWords);
   }
 };
 
 // Fields that hold sums from 0 to `largest` > 0.
-inline LaneShape MakeLaneShape(uint32_t largest) {
-  LaneShape shape;
+inline LaneShape MakeLaneShape(uint32_t largest, int64_t head_words = 0) {
+  LaneShape shape{.head_words = head_words};
   shape.width = std::bit_width(largest);
   shape.per_word = 32 / shape.width;
   const int64_t group = shape.group_elems();
