@@ -8,6 +8,7 @@
 #include "compress/codecs/fp16/fp16_codec.h"
 #include "compress/codecs/none/none_codec.h"
 #include "compress/codecs/qsgd/qsgd_codec.h"
+#include "compress/codecs/signsgd/signsgd_codec.h"
 #include "compress/codecs/terngrad/terngrad_codec.h"
 #include "compress/spec_args.h"
 
@@ -89,8 +90,8 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow(), Bf16Row(),   Fp16Row(),
-                                             QsgdRow(), EfsignRow(), TerngradRow()};
+  static const std::vector<CodecRow> rows = {NoneRow(),   Bf16Row(),     Fp16Row(),   QsgdRow(),
+                                             EfsignRow(), TerngradRow(), SignsgdRow()};
   return rows;
 }
 

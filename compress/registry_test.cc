@@ -42,6 +42,8 @@ TEST(RegistryTest, FillsInDefaults) {
   EXPECT_EQ(SpecOf("bf16"), "bf16(feedback=off)");
   EXPECT_EQ(SpecOf("fp16()"), "fp16");
   EXPECT_EQ(SpecOf("efsign(feedback=on)"), "efsign");
+  EXPECT_EQ(SpecOf("signsgd(feedback=off)"), "signsgd");
+  EXPECT_EQ(SpecOf("terngrad"), "terngrad(clip=2.5,feedback=off)");
   EXPECT_EQ(SpecOf("qsgd"), "qsgd(bits=8,norm=max,sum=owner,block=256,feedback=off)");
   EXPECT_EQ(SpecOf("qsgd(4)"), SpecOf("qsgd( bits = 4 )"));
   EXPECT_EQ(SpecOf("qsgd(4,512,feedback=on)"),
@@ -68,6 +70,8 @@ TEST(RegistryTest, FeedbackIsForContractiveCodecs) {
   EXPECT_THAT(SpecOf("fp16(feedback=on)"), HasSubstr("bf16(feedback=on)"));
   EXPECT_THAT(SpecOf("efsign(feedback=off)"), HasSubstr("feedback=off"));
   EXPECT_THAT(SpecOf("none(feedback=on)"), HasSubstr("no error to feed back"));
+  EXPECT_THAT(SpecOf("signsgd(feedback=on)"), HasSubstr("efsign is the sign with feedback"));
+  EXPECT_THAT(SpecOf("terngrad(feedback=on)"), HasSubstr("needs a contractive codec"));
 }
 
 TEST(RegistryTest, ErrorsNameTheNearestSpelling) {

@@ -229,6 +229,31 @@ TEST(Laws, WhatWasKeptBackIsSentOnce) {
   }
 }
 
+// What does not estimate the sum takes it too: it is voted on with the gradient.
+TEST(Laws, WhatWasKeptBackIsVotedOnOnce) {
+  SCOPED_TRACE(TestSeedText());
+  Steps steps({.world_size = 3}, {2000}, TestSeed());
+  steps.SetSpec(0, "efsign");
+  ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+  ASSERT_GT(steps.ResidualEnergy(0), 0);
+  steps.SetSpec(0, "signsgd");
+  for (int number = 0; number < 2; ++number) {
+    std::vector<int> votes(2000);
+    for (int r = 0; r < 3; ++r) {
+      const ConstView e = steps.residual(r, 0);
+      for (size_t i = 0; i < votes.size(); ++i) {
+        const float p = steps.grad(r, 0)[i] + (e.empty() ? 0.0f : e.as<float>()[i]);
+        votes[i] += p > 0 ? 1 : -1;
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+    for (size_t i = 0; i < votes.size(); ++i) {
+      ASSERT_EQ(steps.out(0, 0)[i], votes[i] > 0 ? 3 : -3) << "step " << number << " at " << i;
+    }
+    EXPECT_TRUE(steps.residual(0, 0).empty());
+  }
+}
+
 // Tensors of 16 bits without codec, one of which still has to send what it kept back: one group.
 TEST(Laws, AGroupMaySendResidualsOfSomeOfItsTensors) {
   SimJob job({.world_size = 2});
@@ -362,7 +387,7 @@ TEST(Laws, ErrorDoesNotGrowWithTheNumberOfRanks) {
 
 TEST(Laws, AverageIsTheSumTimesOneOverN) {
   SCOPED_TRACE(TestSeedText());
-  for (const char* spec : {"none", "qsgd(bits=4)", "bf16", "efsign"}) {
+  for (const char* spec : {"none", "qsgd(bits=4)", "bf16", "efsign", "signsgd"}) {
     Steps steps({.world_size = 3}, {2000}, TestSeed()),
         again({.world_size = 3}, {2000}, TestSeed());
     steps.SetSpec(0, spec);
