@@ -1,0 +1,86 @@
+#include "compress/kernels/lowrank/lowrank.h"
+
+#include <algorithm>
+
+#include "compress/kernels/lowrank/lowrank_kernels.h"
+#include "compress/kernels/scalar_ref.h"
+
+namespace gradwire {
+namespace {
+
+LowRankJob MakeJob(const LowRankMatrix& m, int rank) {
+  return {.m = {.grad = m.grad, .dtype = m.dtype, .in_scale = m.in_scale, .e_in = m.e_in},
+          .rows = m.rows,
+          .cols = m.cols,
+          .rank = rank};
+}
+
+float* Columns(Bytes workspace) { return reinterpret_cast<float*>(workspace.data); }
+
+}  // namespace
+
+void SplitColumns(const float* factor, int64_t rows, int rank, float* columns) {
+  const int64_t padded = PaddedColumn(rows);
+  for (int c = 0; c < rank; ++c) {
+    float* column = columns + c * padded;
+    for (int64_t row = 0; row < rows; ++row) column[row] = factor[row * rank + c];
+    std::fill(column + rows, column + padded, 0.0f);
+  }
+}
+
+void JoinColumns(const float* columns, int64_t rows, int rank, float* factor) {
+  const int64_t padded = PaddedColumn(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int c = 0; c < rank; ++c) {
+      factor[row * rank + c] = ref::CanonicalNan(columns[c * padded + row]);
+    }
+  }
+}
+
+int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank) {
+  return int64_t{sizeof(float)} * rank * PaddedColumn(std::max(rows, cols));
+}
+
+void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
+                 const LowRankPOut& out) {
+  SplitColumns(q, m.cols, rank, Columns(workspace));
+  LowRankJob job = MakeJob(m, rank);
+  job.q_columns = Columns(workspace);
+  job.m.e_out = out.m_out;
+  ActiveLowRankKernels().multiply_by_q(job, out.p);
+}
+
+void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace, float* q) {
+  float* columns = Columns(workspace);
+  std::fill_n(columns, rank * PaddedColumn(m.cols), 0.0f);
+  LowRankJob job = MakeJob(m, rank);
+  job.p = p;
+  ActiveLowRankKernels().multiply_by_p(job, columns);
+  JoinColumns(columns, m.cols, rank, q);
+}
+
+void SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
+                     float* e_out) {
+  SplitColumns(product.q, m.cols, product.rank, Columns(workspace));
+  LowRankJob job = MakeJob(m, product.rank);
+  job.p = product.p;
+  job.q_columns = Columns(workspace);
+  job.m.e_out = e_out;
+  ActiveLowRankKernels().subtract_product(job);
+}
+
+void StoreProduct(const LowRankProduct& product, Bytes workspace, const LowRankOutput& out) {
+  SplitColumns(product.q, out.cols, product.rank, Columns(workspace));
+  const LowRankJob job = {.rows = out.rows,
+                          .cols = out.cols,
+                          .rank = product.rank,
+                          .p = product.p,
+                          .q_columns = Columns(workspace)};
+  ActiveLowRankKernels().store_product(job, {.out = out.data,
+                                             .dtype = out.dtype,
+                                             .to = DecodeTo::kStore,
+                                             .out_scale = out.scale,
+                                             .elems = out.rows * out.cols});
+}
+
+}  // namespace gradwire

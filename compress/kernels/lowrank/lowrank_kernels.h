@@ -1,0 +1,63 @@
+// The passes over a matrix and over its factors' columns, which SIMD targets do.
+#ifndef GRADWIRE_COMPRESS_KERNELS_LOWRANK_LOWRANK_KERNELS_H_
+#define GRADWIRE_COMPRESS_KERNELS_LOWRANK_LOWRANK_KERNELS_H_
+
+#include <cstdint>
+
+#include "compress/kernels/kernel_job.h"
+#include "compress/kernels/lowrank/lowrank.h"
+
+namespace gradwire {
+
+// A factor is handled column by column: columns lie one after the other, zeros fill them up to a
+// multiple of this. Kernels need no tails then.
+inline constexpr int64_t kColumnPad = 64;
+inline constexpr int64_t PaddedColumn(int64_t elems) {
+  return (elems + kColumnPad - 1) / kColumnPad * kColumnPad;
+}
+
+// Rows whose products are summed up before they join the sum of all.
+inline constexpr int64_t kBlockRows = 4;
+
+struct LowRankJob {
+  EncodeJob m;  // of it only grad, dtype, in_scale, e_in and e_out are used
+  int64_t rows, cols;
+  int rank;
+  const float* p;          // rows x rank
+  const float* q_columns;  // rank columns of PaddedColumn(cols)
+};
+
+struct LowRankKernels {
+  // p = M Q. Reads q_columns; writes M to m.e_out unless that is null.
+  void (*multiply_by_q)(const LowRankJob&, float* p);
+  // q_columns += M^T P. Reads p. What is between cols and the padding's end becomes undefined.
+  void (*multiply_by_p)(const LowRankJob&, float* q_columns);
+  // m.e_out = M - P Q^T.
+  void (*subtract_product)(const LowRankJob&);
+  // out = P Q^T * out.out_scale; m is not used.
+  void (*store_product)(const LowRankJob&, const DecodeJob& out);
+
+  // Of two padded columns.
+  float (*dot)(const float* a, const float* b, int64_t elems);
+  // y -= factor * x.
+  void (*subtract)(float factor, const float* x, int64_t elems, float* y);
+};
+
+// The reference.
+void MultiplyByQRef(const LowRankJob& job, float* p);
+void MultiplyByPRef(const LowRankJob& job, float* q_columns);
+void SubtractProductRef(const LowRankJob& job);
+void StoreProductRef(const LowRankJob& job, const DecodeJob& out);
+float DotRef(const float* a, const float* b, int64_t elems);
+void SubtractRef(float factor, const float* x, int64_t elems, float* y);
+
+// The kernels of the active SIMD target.
+const LowRankKernels& ActiveLowRankKernels();
+
+// Between rows x rank and padded columns.
+void SplitColumns(const float* factor, int64_t rows, int rank, float* columns);
+void JoinColumns(const float* columns, int64_t rows, int rank, float* factor);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_KERNELS_LOWRANK_LOWRANK_KERNELS_H_

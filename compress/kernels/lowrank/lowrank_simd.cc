@@ -1,0 +1,357 @@
+// SIMD kernels for low-rank factors; lowrank_ref.cc says what they compute, bit for bit.
+//
+// The matrix is read in tiles of kBlockRows by kColumnPad elements. A tile is formed once, in
+// first-level cache, where all columns of the factors use it. It is small, so that memory fetches
+// what was asked for ahead while the tile is computed with: 16 x 256 took half as long again. Rows
+// and columns behind the matrix's end are computed like others and not stored.
+#include <algorithm>
+#include <cstring>
+
+#include "compress/kernels/dispatch.h"
+#include "compress/kernels/lowrank/lowrank_kernels.h"
+#include "compress/kernels/scalar_ref.h"
+#include "compress/kernels/sum_lanes.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compress/kernels/lowrank/lowrank_simd.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include "compress/kernels/run-inl.h"
+
+#if GW_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace gradwire {
+namespace HWY_NAMESPACE {
+namespace {
+
+// From here on an array that is only written would come into the cache for nothing, and drive out
+// what is used next.
+constexpr int64_t kStreamElems = int64_t{1} << 20;
+
+struct StoreCached {
+  HWY_INLINE void operator()(VF v, float* to) const { hn::StoreU(v, DF(), to); }
+};
+
+struct StoreStreamed {  // `to` must be aligned
+  HWY_INLINE void operator()(VF v, float* to) const { hn::Stream(v, DF(), to); }
+};
+
+// Where the rows of `to` may be streamed.
+bool MayStream(const LowRankJob& job, const void* to) {
+  return job.rows * job.cols >= kStreamElems && job.cols % kLanes == 0 &&
+         reinterpret_cast<uintptr_t>(to) % (4 * kLanes) == 0;
+}
+
+// Vectors that a loop treats at once: their chains of additions hide each other's latency.
+constexpr int64_t kUnroll = 4;
+constexpr int64_t kStride = kUnroll * kLanes;
+static_assert(kColumnPad % kStride == 0 && kBlockRows == kUnroll);
+
+struct alignas(64) TileValues {
+  float rows[kBlockRows][kColumnPad] = {};
+};
+
+// A piece of the matrix: `rows` by `cols` elements from (row, col) on.
+struct Tile {
+  int64_t row, col, rows, cols;
+};
+
+Tile TileAt(const LowRankJob& job, int64_t row, int64_t col) {
+  return {row, col, std::min(kBlockRows, job.rows - row), std::min(kColumnPad, job.cols - col)};
+}
+
+// Calls fn with each tile, left to right, then down.
+template <class Fn>
+HWY_INLINE void ForEachTile(const LowRankJob& job, Fn fn) {
+  for (int64_t row = 0; row < job.rows; row += kBlockRows) {
+    for (int64_t col = 0; col < job.cols; col += kColumnPad) fn(TileAt(job, row, col));
+  }
+}
+
+// The matrix's elements of the tile; zeros behind its columns.
+HWY_INLINE void LoadTile(const LowRankJob& job, const Tile& tile, TileValues* m) {
+  const int64_t whole = tile.cols - tile.cols % 16;
+  for (int64_t b = 0; b < tile.rows; ++b) {
+    const int64_t first = (tile.row + b) * job.cols + tile.col;
+    float* to = m->rows[b];
+    LoadInput<Prefetch::kAhead>(job.m, first, whole, to);
+    for (int64_t i = whole; i < tile.cols; ++i) to[i] = ref::Input(job.m, first + i);
+    std::fill(to + tile.cols, to + kColumnPad, 0.0f);
+  }
+}
+
+template <class Store>
+HWY_INLINE void StoreTile(const LowRankJob& job, const Tile& tile, const TileValues& values) {
+  const int64_t whole = tile.cols - tile.cols % kLanes;
+  for (int64_t b = 0; b < tile.rows; ++b) {
+    float* to = job.m.e_out + (tile.row + b) * job.cols + tile.col;
+    const float* from = values.rows[b];
+    for (int64_t i = 0; i < whole; i += kLanes) Store()(hn::Load(DF(), from + i), to + i);
+    std::copy(from + whole, from + tile.cols, to + whole);
+  }
+}
+
+// The rows of P that belong to a block of rows, column by column; zeros behind the last row.
+struct BlockP {
+  float columns[kLowRankMaxRank][kBlockRows];
+};
+
+HWY_INLINE void LoadP(const LowRankJob& job, const Tile& tile, BlockP* p) {
+  for (int c = 0; c < job.rank; ++c) {
+    for (int64_t b = 0; b < kBlockRows; ++b) {
+      p->columns[c][b] = b < tile.rows ? job.p[(tile.row + b) * job.rank + c] : 0.0f;
+    }
+  }
+}
+
+const float* QColumn(const LowRankJob& job, int c) {
+  return job.q_columns + c * PaddedColumn(job.cols);
+}
+
+// --- P = M Q ------------------------------------------------------------------------------------
+
+// The 16 lanes of each element of a block of P.
+struct alignas(64) BlockLanes {
+  float lanes[kLowRankMaxRank][kBlockRows][16];
+};
+
+// Adds a tile's part to the lanes of its rows.
+HWY_INLINE void AddRows(const float (*HWY_RESTRICT m)[kColumnPad], const float* HWY_RESTRICT q,
+                        float (*HWY_RESTRICT lanes)[16]) {
+  const DF df;
+  for (int64_t lane = 0; lane < 16; lane += kLanes) {
+    VF s0 = hn::Load(df, lanes[0] + lane);
+    VF s1 = hn::Load(df, lanes[1] + lane);
+    VF s2 = hn::Load(df, lanes[2] + lane);
+    VF s3 = hn::Load(df, lanes[3] + lane);
+    for (int64_t i = lane; i < kColumnPad; i += 16) {
+      const VF factor = hn::Load(df, q + i);
+      s0 = hn::Add(s0, hn::Mul(hn::Load(df, m[0] + i), factor));
+      s1 = hn::Add(s1, hn::Mul(hn::Load(df, m[1] + i), factor));
+      s2 = hn::Add(s2, hn::Mul(hn::Load(df, m[2] + i), factor));
+      s3 = hn::Add(s3, hn::Mul(hn::Load(df, m[3] + i), factor));
+    }
+    hn::Store(s0, df, lanes[0] + lane);
+    hn::Store(s1, df, lanes[1] + lane);
+    hn::Store(s2, df, lanes[2] + lane);
+    hn::Store(s3, df, lanes[3] + lane);
+  }
+}
+
+template <class Store>
+void MultiplyByQWith(const LowRankJob& job, float* p) {
+  TileValues m;
+  BlockLanes sums;
+  ForEachTile(job, [&](const Tile& tile) {
+    if (tile.col == 0) std::memset(&sums, 0, static_cast<size_t>(job.rank) * sizeof(sums.lanes[0]));
+    LoadTile(job, tile, &m);
+    if (job.m.e_out != nullptr) StoreTile<Store>(job, tile, m);
+    for (int c = 0; c < job.rank; ++c) {
+      AddRows(m.rows, QColumn(job, c) + tile.col, sums.lanes[c]);
+    }
+    if (tile.col + tile.cols < job.cols) return;
+    for (int64_t b = 0; b < tile.rows; ++b) {
+      for (int c = 0; c < job.rank; ++c) {
+        p[(tile.row + b) * job.rank + c] = ref::CanonicalNan(SumLanes(sums.lanes[c][b]));
+      }
+    }
+  });
+}
+
+void MultiplyByQKernel(const LowRankJob& job, float* p) {
+  if (job.m.e_out != job.m.e_in && MayStream(job, job.m.e_out)) {
+    MultiplyByQWith<StoreStreamed>(job, p);
+    hwy::FlushStream();
+  } else {
+    MultiplyByQWith<StoreCached>(job, p);
+  }
+}
+
+// --- Q = M^T P ----------------------------------------------------------------------------------
+
+// Adds the sum over the tile's rows to kUnroll vectors of a column of Q; `m` is the tile's first
+// row there.
+HWY_INLINE void AddColumns(const float* HWY_RESTRICT m, const float* HWY_RESTRICT p, int64_t rows,
+                           float* HWY_RESTRICT q) {
+  const DF df;
+  VF s0 = hn::Zero(df);
+  VF s1 = hn::Zero(df);
+  VF s2 = hn::Zero(df);
+  VF s3 = hn::Zero(df);
+  for (int64_t b = 0; b < rows; ++b, m += kColumnPad) {
+    const VF factor = hn::Set(df, p[b]);
+    s0 = hn::Add(s0, hn::Mul(hn::Load(df, m), factor));
+    s1 = hn::Add(s1, hn::Mul(hn::Load(df, m + kLanes), factor));
+    s2 = hn::Add(s2, hn::Mul(hn::Load(df, m + 2 * kLanes), factor));
+    s3 = hn::Add(s3, hn::Mul(hn::Load(df, m + 3 * kLanes), factor));
+  }
+  hn::Store(hn::Add(hn::Load(df, q), s0), df, q);
+  hn::Store(hn::Add(hn::Load(df, q + kLanes), s1), df, q + kLanes);
+  hn::Store(hn::Add(hn::Load(df, q + 2 * kLanes), s2), df, q + 2 * kLanes);
+  hn::Store(hn::Add(hn::Load(df, q + 3 * kLanes), s3), df, q + 3 * kLanes);
+}
+
+void MultiplyByPKernel(const LowRankJob& job, float* q_columns) {
+  TileValues m;
+  BlockP p;
+  ForEachTile(job, [&](const Tile& tile) {
+    if (tile.col == 0) LoadP(job, tile, &p);
+    LoadTile(job, tile, &m);
+    for (int c = 0; c < job.rank; ++c) {
+      float* q = q_columns + c * PaddedColumn(job.cols) + tile.col;
+      for (int64_t i = 0; i < kColumnPad; i += kStride) {
+        AddColumns(m.rows[0] + i, p.columns[c], tile.rows, q + i);
+      }
+    }
+  });
+}
+
+// --- P Q^T --------------------------------------------------------------------------------------
+
+// Row b of the tile of P Q^T.
+HWY_INLINE void ProductRow(const LowRankJob& job, const BlockP& p, const Tile& tile, int64_t b,
+                           float* HWY_RESTRICT product) {
+  const DF df;
+  for (int64_t i = 0; i < kColumnPad; i += kStride) {
+    VF s0 = hn::Zero(df);
+    VF s1 = hn::Zero(df);
+    VF s2 = hn::Zero(df);
+    VF s3 = hn::Zero(df);
+    for (int c = 0; c < job.rank; ++c) {
+      const float* q = QColumn(job, c) + tile.col + i;
+      const VF factor = hn::Set(df, p.columns[c][b]);
+      s0 = hn::Add(s0, hn::Mul(factor, hn::Load(df, q)));
+      s1 = hn::Add(s1, hn::Mul(factor, hn::Load(df, q + kLanes)));
+      s2 = hn::Add(s2, hn::Mul(factor, hn::Load(df, q + 2 * kLanes)));
+      s3 = hn::Add(s3, hn::Mul(factor, hn::Load(df, q + 3 * kLanes)));
+    }
+    hn::Store(s0, df, product + i);
+    hn::Store(s1, df, product + i + kLanes);
+    hn::Store(s2, df, product + i + 2 * kLanes);
+    hn::Store(s3, df, product + i + 3 * kLanes);
+  }
+}
+
+HWY_INLINE void SubtractRow(const float* HWY_RESTRICT product, float* HWY_RESTRICT m) {
+  const DF df;
+  for (int64_t i = 0; i < kColumnPad; i += kLanes) {
+    const VF error = hn::Sub(hn::Load(df, m + i), hn::Load(df, product + i));
+    hn::Store(CanonicalNan(error), df, m + i);
+  }
+}
+
+template <class Store>
+void SubtractProductWith(const LowRankJob& job) {
+  TileValues m;
+  BlockP p;
+  alignas(64) float product[kColumnPad];
+  ForEachTile(job, [&](const Tile& tile) {
+    if (tile.col == 0) LoadP(job, tile, &p);
+    LoadTile(job, tile, &m);
+    for (int64_t b = 0; b < tile.rows; ++b) {
+      ProductRow(job, p, tile, b, product);
+      SubtractRow(product, m.rows[b]);
+    }
+    StoreTile<Store>(job, tile, m);
+  });
+}
+
+void SubtractProductKernel(const LowRankJob& job) {
+  const void* e_out = job.m.e_out;
+  const bool in_place = e_out == job.m.e_in || e_out == job.m.grad;
+  if (!in_place && MayStream(job, e_out)) {
+    SubtractProductWith<StoreStreamed>(job);
+    hwy::FlushStream();
+  } else {
+    SubtractProductWith<StoreCached>(job);
+  }
+}
+
+struct EmitStreamed {
+  float* out;
+  VF scale;
+
+  explicit HWY_INLINE EmitStreamed(const DecodeJob& job)
+      : out(reinterpret_cast<float*>(job.out)), scale(hn::Set(DF(), job.out_scale)) {}
+  HWY_INLINE void operator()(VF v, int64_t i) const {
+    hn::Stream(CanonicalNan(hn::Mul(v, scale)), DF(), out + i);
+  }
+};
+
+template <class Emit>
+void StoreProductWith(const LowRankJob& job, const DecodeJob& out) {
+  const Emit emit(out);
+  BlockP p;
+  alignas(64) float product[kColumnPad];
+  ForEachTile(job, [&](const Tile& tile) {
+    if (tile.col == 0) LoadP(job, tile, &p);
+    const int64_t whole = tile.cols - tile.cols % kLanes;
+    for (int64_t b = 0; b < tile.rows; ++b) {
+      ProductRow(job, p, tile, b, product);
+      const int64_t first = (tile.row + b) * job.cols + tile.col;
+      for (int64_t i = 0; i < whole; i += kLanes) emit(hn::Load(DF(), product + i), first + i);
+      for (int64_t i = whole; i < tile.cols; ++i) ref::Emit(out, first + i, product[i]);
+    }
+  });
+}
+
+void StoreProductKernel(const LowRankJob& job, const DecodeJob& out) {
+  switch (out.dtype) {
+    case DType::kFloat16: return StoreProductWith<EmitStore<DType::kFloat16>>(job, out);
+    case DType::kBfloat16: return StoreProductWith<EmitStore<DType::kBfloat16>>(job, out);
+    default: break;
+  }
+  if (!MayStream(job, out.out)) return StoreProductWith<EmitStore<DType::kFloat32>>(job, out);
+  StoreProductWith<EmitStreamed>(job, out);
+  hwy::FlushStream();
+}
+
+// --- columns ------------------------------------------------------------------------------------
+
+float DotKernel(const float* a, const float* b, int64_t elems) {
+  const DF df;
+  alignas(64) float lanes[16];
+  for (int64_t lane = 0; lane < 16; lane += kLanes) {
+    VF sum = hn::Zero(df);
+    for (int64_t i = lane; i < elems; i += 16) {
+      sum = hn::Add(sum, hn::Mul(hn::Load(df, a + i), hn::Load(df, b + i)));
+    }
+    hn::Store(sum, df, lanes + lane);
+  }
+  return SumLanes(lanes);
+}
+
+void SubtractKernel(float factor, const float* x, int64_t elems, float* y) {
+  const DF df;
+  const VF factors = hn::Set(df, factor);
+  for (int64_t i = 0; i < elems; i += kLanes) {
+    hn::Store(hn::Sub(hn::Load(df, y + i), hn::Mul(factors, hn::Load(df, x + i))), df, y + i);
+  }
+}
+
+constexpr LowRankKernels kKernels = {MultiplyByQKernel,  MultiplyByPKernel, SubtractProductKernel,
+                                     StoreProductKernel, DotKernel,         SubtractKernel};
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace gradwire
+HWY_AFTER_NAMESPACE();
+#endif  // GW_SIMD_TARGET
+
+#if HWY_ONCE
+namespace gradwire {
+namespace {
+
+constexpr LowRankKernels kReference = {MultiplyByQRef,  MultiplyByPRef, SubtractProductRef,
+                                       StoreProductRef, DotRef,         SubtractRef};
+
+constexpr KernelTable<const LowRankKernels*> kTable = {
+    {&kReference, HWY_CHOOSE_SSE4(kKernels), HWY_CHOOSE_AVX2(kKernels), HWY_CHOOSE_AVX3(kKernels)},
+    [](const LowRankKernels* const& kernels) { return kernels != nullptr; }};
+
+}  // namespace
+
+const LowRankKernels& ActiveLowRankKernels() { return *kTable.Active(); }
+
+}  // namespace gradwire
+#endif  // HWY_ONCE
