@@ -14,6 +14,10 @@ namespace gradwire {
 
 // A cache line, and the width of the widest SIMD register.
 inline constexpr int64_t kBufferAlign = 64;
+// The next multiple of it.
+inline constexpr int64_t AlignUp(int64_t bytes) {
+  return (bytes + kBufferAlign - 1) / kBufferAlign * kBufferAlign;
+}
 
 // A block of host memory aligned to kBufferAlign. Move-only; a moved-from buffer is empty. Fresh
 // memory is not initialised and not touched, so large ones cost address space only until written.

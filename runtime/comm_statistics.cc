@@ -9,11 +9,6 @@
 #include "runtime/operations.h"
 
 namespace gradwire {
-namespace {
-
-std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
-
-}  // namespace
 
 void CommStatistics::NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes,
                                 bool is_filled) {
@@ -45,11 +40,14 @@ void CommStatistics::NoteOutcome(StepOutcome outcome) {
 }
 
 std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedules) const {
-  std::lock_guard lock(mu_);
-  const std::string algorithm = last_algorithm_ == nullptr ? "" : last_algorithm_->name;
-  const int in_schedule =
-      last_algorithm_ == nullptr ? 0 : schedules->EncodesPerElem(*last_algorithm_, last_root_);
-  const int encodes = in_schedule + (last_is_filled_ ? 1 : 0);
+  std::unique_lock lock(mu_);
+  const AlgorithmRow* const last = last_algorithm_;
+  const int root = last_root_, filled = last_is_filled_ ? 1 : 0;
+  // Counting runs all ranks' schedules; the engine must not wait for that.
+  lock.unlock();
+  const std::string algorithm = last == nullptr ? "" : last->name;
+  const int encodes = filled + (last == nullptr ? 0 : schedules->EncodesPerElem(*last, root));
+  lock.lock();
   return fmt::format(
       "{{\"rank\": {}, \"world_size\": {}, \"transport\": {}, \"algorithm\": {}, "
       "\"encodes_per_elem\": {}, "

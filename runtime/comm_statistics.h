@@ -25,7 +25,7 @@ struct CommFacts {
   int64_t control_bytes = 0;
 };
 
-// Sums over the life of a communicator. Threads: any.
+// Sums over the life of a communicator. Threads: any; Json: the caller's, for the schedules.
 class CommStatistics {
  public:
   // `algorithm` is a row of the registry. `is_filled`: a codec fills what the schedule moves.

@@ -143,6 +143,7 @@ class EngineCore final : private ControlSink {
   void CheckTimeouts();
   void NoteWaiting();
   bool CheckLostPeers();
+  int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
   bool CheckOperationTime(int64_t still_ns);
   bool CheckVoteTime(int64_t now_ns);

@@ -12,7 +12,9 @@ namespace {
 // How long the control plane has to tell who is lost before the transport's word counts.
 constexpr int64_t kVerdictNs = 300'000'000;
 // A rank that left properly can have nothing more under way after this.
-constexpr int64_t kLeftNs = 1'000'000'000;
+constexpr int64_t kLeftNs = kNsPerSecond;
+// Rank 0 serves the others no longer than this after its BYE.
+constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
 // So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
 constexpr int64_t kNoteWaitingNs = kNsPerSecond;
 
@@ -209,19 +211,24 @@ bool EngineCore::CheckLostPeers() {
   return true;
 }
 
+// -1: nobody. Once rank 0 is gone nobody hears of the others any more.
+int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
+  const int awaited = driver_.AwaitedPeer();
+  if (awaited >= 0 && left_[awaited]) return awaited;
+  if (awaited < 0 && voted_ && options_.rank != 0 && left_[0]) return 0;
+  if (awaited < 0 && voted_ && options_.rank == 0) {
+    for (int r : ballot_.Missing()) {
+      if (left_[r]) return r;
+    }
+  }
+  return left_[0] && still_ns > kHubGoneNs ? 0 : -1;
+}
+
 // Ranks that have left matter only to who still needs something of theirs; who waits for that one
 // in turn is told.
 bool EngineCore::CheckLeft(int64_t still_ns) {
-  if (still_ns <= kLeftNs) return false;
-  int peer = driver_.AwaitedPeer();
-  if (options_.rank == 0 && voted_ && peer < 0) {
-    const std::vector<int> missing = ballot_.Missing();
-    const auto gone = std::find_if(missing.begin(), missing.end(), [&](int r) { return left_[r]; });
-    if (gone != missing.end()) peer = *gone;
-  }
-  // Rank 0 waits for the others before it leaves; without it nobody hears of anybody any more.
-  if (peer < 0 || !left_[peer]) peer = 0;
-  if (!left_[peer]) return false;
+  const int peer = still_ns > kLeftNs ? WhoLeftTooEarly(still_ns) : -1;
+  if (peer < 0) return false;
   FatalForAll(
       Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
                           .hint = "All ranks must submit the same operations before they finalize",

@@ -16,6 +16,8 @@ Scheme SchemeOf(const TensorState& tensor) {
   return tensor.codec.carrier != nullptr ? Scheme::kLinear : Scheme::kTwoShot;
 }
 
+std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
+
 namespace {
 
 TensorMeta MetaOf(const TensorState& tensor) {
@@ -131,7 +133,7 @@ OpText TensorOperation::MakeText() const {
           {"spec", ListText(specs)},
           {"loss scale", fmt::format("{}", options_.loss_scale)},
           {"step", options_.step},
-          {"scheme", options_.scheme == Scheme::kTwoShot ? "two_shot" : "linear"},
+          {"scheme", std::string(Name(options_.scheme))},
           {"algorithm", options_.algorithm->name}};
 }
 
@@ -140,9 +142,14 @@ OpText TensorOperation::MakeText() const {
 OpText TensorOperation::Text() const {
   OpText text = text_;
   if (exact_) {
-    text.emplace_back("residual", has_residual_.value_or(HasResidual()) ? "kept" : "none");
+    text.emplace_back("residual", KnownResidual() ? "kept" : "none");
   }
   return text;
+}
+
+// Looks at the tensors only while they are certain to be there.
+bool TensorOperation::KnownResidual() const {
+  return has_residual_ ? *has_residual_ : HasResidual();
 }
 
 bool TensorOperation::HasResidual() const {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/schemes/part.h"
@@ -59,6 +60,7 @@ inline int64_t SliceBytes(int64_t slice_elems) {
 
 enum class Scheme : uint8_t { kLinear, kTwoShot };
 Scheme SchemeOf(const TensorState& tensor);
+std::string_view Name(Scheme scheme);
 
 // Tensors of one scheme and type, whose carriers are of one type and operation in every round,
 // travel together, in the order in which they were submitted; the split is a function of the table
@@ -98,6 +100,7 @@ class TensorOperation final : public Operation {
  private:
   OpText MakeText() const;
   bool HasResidual() const;
+  bool KnownResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
   void SettleResidual(TensorState* tensor);
   std::optional<RawOp> AsFlat() const;

@@ -15,7 +15,7 @@ static int compare(const void* a, const void* b) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  if (argc != 4) {
+  if (argc != 4 || atoi(argv[2]) < 1) {
     fprintf(stderr, "usage: mpi_allreduce BYTES ITERATIONS WARM_UPS\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }

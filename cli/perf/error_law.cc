@@ -32,6 +32,9 @@ struct LawRow {
   Bound (*make)(const SpecText& spec);
   // Of the relative error of the whole, for normal inputs and many elements.
   double max_relerr = std::numeric_limits<double>::infinity();
+  // How much of the true sum must be in the result: <result, truth> / |truth|^2. Tells noise around
+  // the truth, however large, from something else.
+  double min_projection = -std::numeric_limits<double>::infinity();
 };
 
 // Rounding to a format with so many bits of precision, the leading one included.
@@ -63,8 +66,9 @@ Bound Levels(const SpecText& spec) {
   };
 }
 
-// A sign with the block's mean magnitude: off by no more than the block's largest magnitude, for
-// each rank's input and for the sum of what was decoded.
+// A sign, or a zero, times a magnitude of the block: off by no more than the block's largest
+// magnitude, for each rank's input and for the sum of what was decoded or the magnitude of another
+// rank. The ranks' blocks are of one size here: see pattern.h.
 Bound Signs(const SpecText&) {
   return [](const Element& e) { return kSlack * 2 * e.sum_of_scales; };
 }
@@ -74,14 +78,16 @@ Bound Signs(const SpecText&) {
 // Fewer ranks leave less, since an owner's own part is encoded once. 2 % for the test data.
 constexpr double kSignsRelerr = 1.02 * 0.77118;
 
-// 0 or the block's magnitude, which may be another rank's.
-Bound Ternary(const SpecText&) {
-  return [](const Element& e) { return kSlack * 2 * e.sum_of_scales; };
-}
+// Clipping takes less than this from normal values at any clip from 1 on; rounding takes nothing.
+constexpr double kTernaryProjection = 0.6;
 
-constexpr std::array kLaws = {LawRow{"none", Rounding<23>},          LawRow{"bf16", Rounding<8>},
-                              LawRow{"fp16", Rounding<11>},          LawRow{"qsgd", Levels},
-                              LawRow{"efsign", Signs, kSignsRelerr}, LawRow{"terngrad", Ternary}};
+constexpr std::array kLaws = {
+    LawRow{"none", Rounding<23>},
+    LawRow{"bf16", Rounding<8>},
+    LawRow{"fp16", Rounding<11>},
+    LawRow{"qsgd", Levels},
+    LawRow{"efsign", Signs, kSignsRelerr},
+    LawRow{.codec = "terngrad", .make = Signs, .min_projection = kTernaryProjection}};
 
 // Null: this codec's law is not known here.
 const LawRow* LawOf(const SpecText& spec) {
@@ -155,17 +161,21 @@ StatusOr<ErrorFound> CompareWithTruth(std::string_view spec, const std::vector<P
                       : out.dtype == DType::kFloat16 ? 0x1p-11
                                                      : 0x1p-8;
   ErrorFound found = {.wrong = bound ? 0 : -1};
-  double error2 = 0, energy = 0;
+  double error2 = 0, energy = 0, product = 0;
   for (int64_t i = 0; i < out.elems; ++i) {
     const Element e = truth.at(i);
     const double got = ReadElement(out, i), error = std::abs(got - unit * e.sum);
     error2 += error * error;
     energy += unit * e.sum * unit * e.sum;
+    product += got * unit * e.sum;
     if (bound && !(error <= unit * bound(e) + last * std::abs(got))) ++found.wrong;
   }
   found.relerr = energy > 0 ? std::sqrt(error2 / energy) : 0;
   // No single element can be blamed.
-  if (law != nullptr && found.relerr > law->max_relerr + Scatter(out.elems)) {
+  const double scatter = Scatter(out.elems);
+  if (law != nullptr && energy > 0 &&
+      (found.relerr > law->max_relerr + scatter ||
+       product / energy < law->min_projection - scatter)) {
     found.wrong = out.elems;
   }
   return found;

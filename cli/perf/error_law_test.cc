@@ -90,6 +90,17 @@ TEST(CompareWithTruth, SignsAreJudgedByElementAndAsAWhole) {
   EXPECT_EQ(Compare("efsign", std::vector<float>(kElems)).wrong, kElems);
 }
 
+// Ternary noise is as large as the truth, so the error alone does not tell it from nothing.
+TEST(CompareWithTruth, TernaryResultsMustHoldTheTruth) {
+  const std::vector<float> sum = TrueSum(Patterns());
+  std::vector<float> out = sum;
+  for (size_t i = 0; i < out.size(); ++i) out[i] += i % 2 == 0 ? 1.0f : -1.0f;
+  EXPECT_EQ(Compare("terngrad", out).wrong, 0);
+  EXPECT_EQ(Compare("terngrad", std::vector<float>(kElems)).wrong, kElems);
+  for (float& value : out) value = -value;
+  EXPECT_EQ(Compare("terngrad", out).wrong, kElems);
+}
+
 TEST(CompareWithTruth, AveragesAreJudgedInTheirOwnUnit) {
   std::vector<float> out = TrueSum(Patterns());
   for (float& value : out) value /= kRanks;

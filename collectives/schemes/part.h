@@ -49,14 +49,14 @@ struct Piece {
 inline constexpr int64_t kCutElems = kBlockElems;
 // That common multiple for one tensor, so that its blocks lie where they lie without any cut.
 int64_t CutElemsOf(const TensorPart& part);
-// No codec's is larger.
+// No codec's and no method's is larger.
 inline constexpr int64_t kMaxCutElems = 4096;
 // Work between two polls: 256 KiB of float32.
 inline constexpr int64_t kPieceElems = 64 * 1024;
 
 // Cuts the concatenation of the parts, each padded to kCutElems, into slices of at most
-// `slice_elems` (a multiple of kCutElems). Where that is less than CutElemsOf a part, blocks are
-// cut as well. A pure function of the parts' sizes and codecs.
+// `slice_elems` (a multiple of kCutElems). Where that is less than CutElemsOf a part, a slice is
+// one such multiple: blocks are never cut. A pure function of the parts' sizes and codecs.
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems);
 

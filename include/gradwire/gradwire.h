@@ -144,9 +144,10 @@ GW_API gwResult_t gwCommInitRankConfig(gwComm_t* comm, int nranks, gwUniqueId id
  * (no launcher): one rank. `config` may be NULL. */
 GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
 
-/* Completes what was submitted and takes leave of the other ranks; bounded. Then only gwCommDestroy
- * and functions that only look or give back (statistics, errors, rank, gwRequestWait and -Test,
- * gwTensorDeregister) are allowed. */
+/* Completes what was submitted and takes leave of the other ranks; bounded. gwPeerLost: a rank died
+ * before; gwTimeout: rank 0, which leaves last, names who has not left. Afterwards only
+ * gwCommDestroy and functions that only look or give back (statistics, errors, rank, gwRequestWait
+ * and -Test, gwTensorDeregister) are allowed. */
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
 /* Finalizes if that was not done, and frees everything. Bounded by abort_timeout_ms, also when

@@ -4,14 +4,13 @@
 #include <memory>
 #include <numeric>
 
+#include "base/workspace.h"
 #include "collectives/reduce/reduce.h"
 #include "compress/kernels/dispatch.h"
 #include "tests/lib/guarded_buffer.h"
 
 namespace gradwire {
 namespace {
-
-int64_t AlignUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A rank between the rounds.
 class Rank {

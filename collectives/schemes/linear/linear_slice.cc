@@ -5,11 +5,6 @@
 #include "base/numeric.h"
 
 namespace gradwire {
-namespace {
-
-int64_t AlignUp(int64_t bytes) { return (bytes + kBufferAlign - 1) / kBufferAlign * kBufferAlign; }
-
-}  // namespace
 
 LinearSlice::LinearSlice(std::span<const TensorPart> parts, const PartContext& context,
                          std::span<const Piece> slice, const PreparedSchedule* schedule)

@@ -27,11 +27,12 @@ struct Case {
   bool residual = false;
   float out_scale = 1.0f;
   int64_t slice_elems = 4096;
+  std::string spec = "none";
 };
 
 class World {
  public:
-  explicit World(const Case& c) : case_(c), codec_(*MakeCodec("none")), ranks_(c.n) {
+  explicit World(const Case& c) : case_(c), codec_(*MakeCodec(c.spec)), ranks_(c.n) {
     RandomStream random(c.n);
     for (auto& tensors : ranks_) {
       for (int64_t elems : c.sizes) {
@@ -84,12 +85,15 @@ class World {
     }
   }
 
+  const std::vector<float>& out(int rank, size_t tensor) const { return ranks_[rank][tensor].out; }
+
  private:
   TensorPart PartOf(Tensor* t) {
     const auto elems = static_cast<int64_t>(t->grad.size());
     TensorPart part = {.grad = FloatView(std::as_const(t->grad).data(), elems),
                        .out = FloatView(t->out.data(), elems),
                        .method = codec_.carrier.get(),
+                       .quantum_elems = codec_.carrier->QuantumElems({}, case_.n),
                        .has_residual = case_.residual};
     if (case_.residual) part.e_in = FloatView(std::as_const(t->e_in).data(), elems);
     return part;
@@ -124,6 +128,27 @@ TEST(LinearSlice, ScalesOnceAtTheOutput) {
 
 TEST(LinearSlice, TakesPiecesLongerThanAQuantum) {
   Check({.algorithm = "direct", .n = 2, .sizes = {150'000}, .slice_elems = 1 << 18});
+}
+
+// Blocks of 240, 320, 256 and 288 elements: long pieces are filled in parts that hold whole ones.
+TEST(LinearSlice, CutsChangeNoIntegerSum) {
+  const std::pair<const char*, int> cases[] = {{"qsgd(bits=4,sum=carrier)", 3},
+                                               {"terngrad", 2},
+                                               {"qsgd(bits=8,sum=carrier)", 5},
+                                               {"terngrad", 9}};
+  for (const auto& [spec, n] : cases) {
+    SCOPED_TRACE(std::string(spec) + ", " + std::to_string(n) + " ranks");
+    Case c = {.algorithm = "ring", .n = n, .sizes = {150'000, 70, 1}, .spec = spec};
+    World cut(c);
+    ASSERT_NO_FATAL_FAILURE(cut.Run());
+    c.slice_elems = 1 << 18;
+    World whole(c);
+    ASSERT_NO_FATAL_FAILURE(whole.Run());
+    for (size_t t = 0; t < c.sizes.size(); ++t) {
+      EXPECT_EQ(cut.out(0, t), whole.out(0, t)) << "tensor " << t;
+      EXPECT_EQ(whole.out(n - 1, t), whole.out(0, t)) << "tensor " << t;
+    }
+  }
 }
 
 }  // namespace

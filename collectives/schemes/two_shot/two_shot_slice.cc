@@ -8,10 +8,6 @@
 namespace gradwire {
 namespace {
 
-// Buffers of a slice start on cache lines.
-constexpr int64_t kAlign = kBufferAlign;
-int64_t AlignUp(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
 ConstView SubOrEmpty(ConstView view, const Piece& piece) {
   return view.empty() ? ConstView() : view.Sub(piece.first, piece.elems);
 }

@@ -27,13 +27,15 @@ StatusOr<Codec> Make(const SpecText& spec) {
 }  // namespace
 
 CodecRow TerngradRow() {
-  return {.name = "terngrad",
-          .doc =
-              "-1, 0 or 1 per block scale shared by all ranks, variance scale * |x| - x^2, "
-              "ceil(log2(2 ranks + 1)) bits per element; TernGrad, Wen et al. 2017",
-          .keys = {"clip"},
-          .conformance_specs = {"terngrad", "terngrad(clip=0)"},
-          .make = Make};
+  return {
+      .name = "terngrad",
+      .doc =
+          "-1, 0 or 1 per block scale shared by all ranks, variance scale * |x| - x^2, "
+          "32 / floor(32 / w) bits per element with w = ceil(log2(2 ranks + 1)); TernGrad, Wen et "
+          "al. 2017",
+      .keys = {"clip"},
+      .conformance_specs = {"terngrad", "terngrad(clip=0)"},
+      .make = Make};
 }
 
 }  // namespace gradwire
