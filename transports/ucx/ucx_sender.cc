@@ -228,7 +228,6 @@ void UcxSender::Lose(UcxPeer* peer, Status cause) {
 }
 
 void UcxSender::AfterProgress() {
-  refused_ = false;
   for (UcxPeer* peer : to_close_) Close(peer);
   to_close_.clear();
 }

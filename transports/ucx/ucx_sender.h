@@ -66,8 +66,9 @@ class UcxSender {
   void AfterProgress();
 
   bool HasReports() const { return !sent_.empty() || !lost_.empty(); }
-  // A send was refused since the last AfterProgress; UCX may not tell when there is room again.
-  bool refused() const { return refused_; }
+  // A send was refused since the last call; UCX may not tell when there is room again. Progress
+  // does not end that: nobody need have tried again before the sleep.
+  bool TakeRefused() { return std::exchange(refused_, false); }
   // OnSent and OnPeerLost for what happened since the last call; returns how many.
   int Report(Sink* sink);
 

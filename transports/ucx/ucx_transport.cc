@@ -106,7 +106,7 @@ class UcxTransport final : public Transport {
     if (armed != UCS_OK) return UcxError(*worker_->api, gwSystemError, "arming its events", armed);
     pollfd fds[] = {{worker_->event_fd, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     // Shared memory does not tell when a full queue has room again.
-    const bool blind = sender_.refused() && worker_->plan.fabric == UcxFabric::kShared;
+    const bool blind = sender_.TakeRefused() && worker_->plan.fabric == UcxFabric::kShared;
     const int64_t ns = std::clamp<int64_t>(
         timeout_ns, 0, blind ? kBlindWaitNs : std::numeric_limits<int64_t>::max());
     const timespec timeout = {static_cast<time_t>(ns / kNsPerSecond),
