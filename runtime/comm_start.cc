@@ -24,9 +24,6 @@
 namespace gradwire {
 namespace {
 
-// Slices: large ones amortise, small ones keep what the ranks of one host exchange in its cache.
-constexpr int64_t kSliceElems = int64_t{1} << 20;
-constexpr int64_t kSliceElemsOnHost = int64_t{1} << 18;
 // An idle poll takes about 100 ns.
 constexpr int64_t kPollNs = 100;
 // When ranks and their callers outnumber the cores, spinning takes the core from who has the work.
@@ -126,28 +123,26 @@ StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const 
                                texts);
   if (!same.detail().field.empty()) return same;
   OpText chosen = mine;
-  for (auto& [name, value] : chosen) {
-    if (name == "slice_elems" && value == "0") {
-      value = std::to_string(one_host ? kSliceElemsOnHost : kSliceElems);
-    }
-  }
   chosen.emplace_back("one_host", one_host ? "1" : "0");
   return EncodeOpText(chosen);
 }
 
 AgreedSettings ParseAgreed(const OpText& text, const std::string& transport) {
   const std::string& policy = Find(text, "nonfinite");
-  return {.slice_elems = std::max<int64_t>(
-              std::stoll(Find(text, "slice_elems")) / kCutElems * kCutElems, kCutElems),
-          .window = std::stoi(Find(text, "window")),
-          .seed = static_cast<uint32_t>(std::stoull(Find(text, "seed"))),
-          .spec = Find(text, "spec"),
-          .algorithm = Find(text, "algorithm"),
-          .transport = transport,
-          .transaction = Find(text, "transaction") == "on",
-          .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
-                       : policy == "error" ? NonFinitePolicy::kError
-                                           : NonFinitePolicy::kPropagate};
+  const int64_t slice_elems = std::stoll(Find(text, "slice_elems"));
+  return {
+      .slice = slice_elems == 0
+                   ? DefaultSliceSize(Find(text, "one_host") == "1")
+                   : SliceSize{.elems = std::max(slice_elems / kCutElems, int64_t{1}) * kCutElems},
+      .window = std::stoi(Find(text, "window")),
+      .seed = static_cast<uint32_t>(std::stoull(Find(text, "seed"))),
+      .spec = Find(text, "spec"),
+      .algorithm = Find(text, "algorithm"),
+      .transport = transport,
+      .transaction = Find(text, "transaction") == "on",
+      .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
+                   : policy == "error" ? NonFinitePolicy::kError
+                                       : NonFinitePolicy::kPropagate};
 }
 
 // A rank's transport before the roster tells whether all ranks share a host: one end for either
@@ -286,8 +281,8 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
       std::move(joined->links));
   if (!control.ok()) return control.status();
   parts.control = std::move(*control);
-  GW_LOG(kInfo, kInit, "rank {} of {} is ready: transport {}, slices of {} elements", me.rank,
-         me.world_size, parts.agreed.transport, parts.agreed.slice_elems);
+  GW_LOG(kInfo, kInit, "rank {} of {} is ready: transport {}, slices of at most {} elements",
+         me.rank, me.world_size, parts.agreed.transport, parts.agreed.slice.elems);
   return Communicator::Create(std::move(parts));
 }
 

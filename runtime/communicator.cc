@@ -35,7 +35,7 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
                                        .world_size = p.world_size,
                                        .job = p.job,
                                        .window = p.agreed.window,
-                                       .slice_bytes = SliceBytes(p.agreed.slice_elems),
+                                       .slice_bytes = SliceBytes(p.agreed.slice.elems),
                                        .op_timeout_ns = p.op_timeout_ns,
                                        .abort_timeout_ns = p.abort_timeout_ns,
                                        .nonfinite = p.agreed.nonfinite,
@@ -92,7 +92,8 @@ Status Communicator::Run(RawOp op) {
   op.world_size = parts_.world_size;
   const int64_t bytes = op.count * SizeOf(op.dtype);
   const AlgorithmRow& algorithm = AlgorithmFor(op.collective, bytes, false);
-  auto operation = std::make_shared<RawOperation>(op, parts_.agreed.slice_elems, &algorithm,
+  const int64_t slice_elems = parts_.agreed.slice.ElemsFor(WireBytesPerElem(nullptr, op.dtype));
+  auto operation = std::make_shared<RawOperation>(op, slice_elems, &algorithm,
                                                   schedules_.Get(algorithm, op.root));
   operation->name = std::string(Name(op.collective));
   operation->turn = user_turn_;
@@ -295,7 +296,7 @@ std::string Communicator::StatsJson() {
       .rank = parts_.rank,
       .world_size = parts_.world_size,
       .transport = parts_.agreed.transport,
-      .slice_elems = parts_.agreed.slice_elems,
+      .slice_elems = parts_.agreed.slice.elems,
       .driver = engine_->WithCore([](EngineCore& core) { return core.counters(); }),
       .control_bytes = parts_.control->sent_bytes()};
   return statistics_.Json(facts, &schedules_);

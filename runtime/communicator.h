@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "collectives/schemes/slice_size.h"
 #include "runtime/comm_statistics.h"
 #include "runtime/engine.h"
 #include "runtime/operations.h"
@@ -27,7 +28,7 @@ namespace gradwire {
 
 // What the ranks agreed on at the start.
 struct AgreedSettings {
-  int64_t slice_elems = 0;
+  SliceSize slice;
   int window = 4;
   uint32_t seed = 0;
   std::string spec;       // default of tensors
@@ -114,6 +115,7 @@ class Communicator final : private EngineListener {
   Status CatchUp();
   const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
   Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;
+  int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
   std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op);
   Status WaitForTurn(uint16_t turn);
   void FollowTurn(uint16_t failed);

@@ -100,6 +100,19 @@ Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) const
   return Status();
 }
 
+int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) const {
+  const SliceSize& slice = parts_.agreed.slice;
+  int64_t elems = slice.elems;
+  for (const SubmittedTensor& submitted : tensors) {
+    const TensorState& tensor = *submitted.tensor;
+    const PayloadCodec* payload = tensor.codec.payload.get();
+    // Carriers of codes and of few values take long slices as they are.
+    if (payload == nullptr && !tensor.codec.carrier->traits().lossless) continue;
+    elems = std::min(elems, slice.ElemsFor(WireBytesPerElem(payload, tensor.dtype)));
+  }
+  return elems;
+}
+
 std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<SubmittedTensor> tensors,
                                                              ReduceOp op) {
   const Scheme scheme = SchemeOf(*tensors[0].tensor);
@@ -126,7 +139,7 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
                   .seed = parts_.agreed.seed,
                   .clock = clock_,
                   .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate},
-      .slice_elems = parts_.agreed.slice_elems,
+      .slice_elems = SliceElemsFor(tensors),
       .algorithm = &algorithm,
       .schedule = schedules_.Get(algorithm, 0),
       .loss_scale = loss_scale_,

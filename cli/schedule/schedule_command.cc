@@ -12,12 +12,12 @@
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "collectives/schedule_json.h"
+#include "collectives/schemes/slice_size.h"
 
 namespace gradwire {
 namespace {
 
 constexpr int kMaxRanks = 4096;
-constexpr int64_t kDefaultSliceElems = 1 << 20;
 
 constexpr char kDescription[] =
     "Prints the steps of an algorithm, and with --elems the messages it would send.\n\n"
@@ -28,7 +28,7 @@ struct Options {
   std::string algorithm = "auto";
   std::string collective = "all-reduce";
   int ranks = 0, rank = -1, root = 0;
-  int64_t elems = -1, slice_elems = kDefaultSliceElems;
+  int64_t elems = -1, slice_elems = 0;
   std::string dtype = "float", spec = "none", json_path;
 };
 
@@ -48,7 +48,7 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("-d,--dtype", options->dtype, "default float");
   app.add_option("-x,--spec", options->spec, "codec, as qsgd(bits=4); default none");
-  app.add_option("--slice", options->slice_elems, "elements of a slice; default 2^20")
+  app.add_option("--slice", options->slice_elems, "elements of a slice; default: as between hosts")
       ->check(CLI::Range(int64_t{256}, int64_t{1} << 28));
   AddJsonOption(&app, "--json", &options->json_path);
   return ParseArguments(&app, args);
@@ -84,7 +84,13 @@ StatusOr<RunShape> MakeShape(const Options& options) {
   }
   StatusOr<Codec> codec = MakeCodec(options.spec);
   if (!codec.ok()) return codec.status();
-  RunShape shape = {.elems = options.elems, .dtype = *dtype, .slice_elems = options.slice_elems};
+  const bool is_chosen = options.slice_elems > 0;
+  RunShape shape = {
+      .elems = options.elems,
+      .dtype = *dtype,
+      .slice_elems = is_chosen ? options.slice_elems
+                               : DefaultSliceSize(/*one_host=*/false)
+                                     .ElemsFor(WireBytesPerElem(codec->payload.get(), *dtype))};
   if (codec->spec == "none") return shape;
   if (!codec->payload) {
     return Status(gwInvalidArgument,
