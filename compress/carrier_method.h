@@ -22,16 +22,12 @@ struct TensorMeta {
   bool has_residual = false;  // equal on all ranks, so that a round's type may depend on it
 };
 
-enum class CarrierCollective : uint8_t { kAllReduce, kAllGather };
-
-// What one round moves: identical on all ranks and known before the round. All-gather: ranks first
-// .. first + contributors - 1 (mod world size) give `elems` each, the others nothing.
+// The all-reduce of one round: identical on all ranks and known before the round. Where ranks
+// gather (lists of indices), each fills a part of its own and leaves zeros in the others'.
 struct RoundSpec {
-  CarrierCollective collective = CarrierCollective::kAllReduce;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   int64_t elems = 0;
-  int first = 0, contributors = 0;
 };
 
 // kElementwise: slices may cut it. kTensor: never cut, only its runs are.
@@ -44,9 +40,9 @@ struct StepView {
   float in_scale = 1.0f, out_scale = 1.0f;
   ConstView e_in;            // float32 or empty
   View e_out;                // float32 or empty; disjoint from e_in or exactly the same
-  ConstBytes replicated_in;  // state equal on all ranks (a warm-started basis)
-  Bytes replicated_out;
-  View out;  // type of grad; written in the last round
+  ConstBytes replicated_in;  // ReplicatedBytes, as the last committed step left them
+  Bytes replicated_out;      // disjoint from replicated_in; written in full, like e_out
+  View out;                  // type of grad; written in the last round
   Dither dither;
   Bytes agreed;  // AgreedBytes of scratch, equal on all ranks after each Absorb (scales, index set)
   Bytes workspace;               // WorkspaceBytes of scratch of this rank alone
@@ -65,7 +61,10 @@ class CarrierMethod {
   // Both kinds of scratch live through all rounds of a step.
   virtual int64_t AgreedBytes(const TensorMeta&, int /*world_size*/) const { return 0; }
   virtual int64_t WorkspaceBytes(const TensorMeta&, int /*world_size*/) const { return 0; }
-  // With `agreed` as the rounds before left it. Collective, type and operation do not depend on it:
+  // State of the tensor that is equal on all ranks and lives from step to step; all zeros before
+  // the first.
+  virtual int64_t ReplicatedBytes(const TensorMeta&, int /*world_size*/) const { return 0; }
+  // With `agreed` as the rounds before left it. Type and operation do not depend on it:
   // tensors that are equal in them share their collectives.
   virtual RoundSpec Round(int round, const TensorMeta&, int world_size,
                           ConstBytes agreed) const = 0;

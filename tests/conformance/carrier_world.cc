@@ -24,7 +24,16 @@ class Rank {
         e_in_(ResidualBytes()),
         e_out_(c.mode == ResidualMode::kSeparate ? ResidualBytes() : 0),
         agreed_(AlignUp(method.AgreedBytes(Meta(), world_size))),
-        workspace_(AlignUp(method.WorkspaceBytes(Meta(), world_size))) {
+        workspace_(AlignUp(method.WorkspaceBytes(Meta(), world_size))),
+        replicated_in_(method.ReplicatedBytes(Meta(), world_size)),
+        replicated_out_(replicated_in_.size()) {
+    if (replicated_in_.size() > 0) {
+      std::memset(replicated_in_.data(), 0, static_cast<size_t>(replicated_in_.size()));
+      if (!c.replicated.empty()) {
+        EXPECT_EQ(static_cast<int64_t>(c.replicated.size()), replicated_in_.size());
+        std::memcpy(replicated_in_.data(), c.replicated.data(), c.replicated.size());
+      }
+    }
     if (grad_.size() > 0) std::memcpy(grad_.data(), c.grad.data(), c.grad.size());
     if (e_in_.size() > 0)
       std::memcpy(e_in_.data(), c.e_in.data(), static_cast<size_t>(e_in_.size()));
@@ -33,6 +42,8 @@ class Rank {
              .grad = {grad_.data(), c.elems(), c.dtype},
              .in_scale = c.in_scale,
              .out_scale = out_scale,
+             .replicated_in = {replicated_in_.data(), replicated_in_.size()},
+             .replicated_out = {replicated_out_.data(), replicated_out_.size()},
              .out = {out_.data(), c.elems(), c.dtype},
              .dither = c.dither,
              .agreed = {agreed_.data(), agreed_.size()},
@@ -56,6 +67,7 @@ class Rank {
         method_.Fill(round, view_, {carrier.data(), spec.elems, spec.dtype}, nullptr);
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(carrier.intact() && workspace_.intact() && e_out_.intact() && e_in_.intact());
+    EXPECT_TRUE(replicated_out_.intact());
     result_.filled.emplace_back(carrier.data(), carrier.data() + carrier.size());
     return result_.filled.back();
   }
@@ -67,11 +79,14 @@ class Rank {
     const Status status =
         method_.Absorb(round, {carrier.data(), spec.elems, spec.dtype}, view_, nullptr);
     EXPECT_TRUE(out_.intact() && agreed_.intact() && workspace_.intact());
+    EXPECT_TRUE(replicated_out_.intact());
     if (result_.absorbed.ok()) result_.absorbed = status;
   }
 
   CarrierRank Take() {
     result_.out.assign(out_.data(), out_.data() + out_.size());
+    result_.replicated.assign(replicated_out_.data(),
+                              replicated_out_.data() + replicated_out_.size());
     if (case_.mode == ResidualMode::kNone) return std::move(result_);
     result_.e_out.resize(static_cast<size_t>(case_.elems()));
     if (!result_.e_out.empty())
@@ -81,7 +96,8 @@ class Rank {
 
  private:
   TensorMeta Meta() const {
-    return {.elems = case_.elems(),
+    return {.shape = case_.shape,
+            .elems = case_.elems(),
             .dtype = case_.dtype,
             .has_residual = case_.mode != ResidualMode::kNone};
   }
@@ -93,6 +109,7 @@ class Rank {
   const EncodeCase& case_;
   const int world_size_;
   const GuardedBuffer grad_, out_, e_in_, e_out_, agreed_, workspace_;
+  const GuardedBuffer replicated_in_, replicated_out_;
   StepView view_;
   CarrierRank result_;
 };

@@ -18,6 +18,7 @@ struct CarrierRank {
   std::vector<std::vector<std::byte>> filled;  // by round
   std::vector<std::byte> out;                  // of the gradient's type
   std::vector<float> e_out;                    // empty where the case's mode is kNone
+  std::vector<std::byte> replicated;           // for the next step
   EncodeStats stats;
   Status absorbed;  // the first error of Absorb
 };

@@ -62,6 +62,7 @@ void CheckSame(const std::vector<CarrierRank>& expected, const std::vector<Carri
   for (size_t r = 0; r < expected.size(); ++r) {
     ASSERT_EQ(expected[r].filled, actual[r].filled) << "rank " << r;
     ASSERT_EQ(expected[r].out, actual[r].out) << "rank " << r;
+    ASSERT_EQ(expected[r].replicated, actual[r].replicated) << "rank " << r;
     ASSERT_TRUE(SameBits(expected[r].e_out, actual[r].e_out)) << "rank " << r;
     const EncodeStats &a = expected[r].stats, &b = actual[r].stats;
     ASSERT_EQ(a.nonfinite, b.nonfinite);

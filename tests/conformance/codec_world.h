@@ -64,6 +64,8 @@ struct EncodeCase {
   ResidualMode mode = ResidualMode::kNone;
   float in_scale = 1.0f;
   Dither dither;
+  std::vector<int64_t> shape;         // for carriers of whole tensors
+  std::vector<std::byte> replicated;  // their state; empty: before the first step
 
   int64_t elems() const { return static_cast<int64_t>(grad.size()) / SizeOf(dtype); }
   // The codec's input: fl(grad * in_scale) + e_in.
