@@ -71,15 +71,17 @@ Status CheckFeedback(const Codec& codec) {
 // min_numel and exclude; both are left out of the canonical text where they change nothing.
 Status ReadCommon(const SpecText& spec, Codec* codec) {
   SpecArgs args(spec);
-  codec->min_numel = args.Int(kMinNumel, 0, {.min = 0, .max = std::numeric_limits<int64_t>::max()});
+  const int64_t usual = codec->min_numel;
+  codec->min_numel =
+      args.Int(kMinNumel, usual, {.min = 0, .max = std::numeric_limits<int64_t>::max()});
   for (const auto& [key, value] : spec.args) {
     if (key == kExclude) codec->exclude = value;
   }
   GW_RETURN_IF_ERROR(Status(args.status()));
-  if (codec->min_numel == 0 && codec->exclude.empty()) return Status::Ok();
+  if (codec->min_numel == usual && codec->exclude.empty()) return Status::Ok();
   StatusOr<SpecText> canonical = ParseSpecText(codec->spec);
   if (!canonical.ok()) return canonical.status();
-  if (codec->min_numel != 0) {
+  if (codec->min_numel != usual) {
     canonical->args.emplace_back(kMinNumel, std::to_string(codec->min_numel));
   }
   if (!codec->exclude.empty()) canonical->args.emplace_back(kExclude, codec->exclude);

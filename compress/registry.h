@@ -35,8 +35,9 @@ struct Codec {
   Feedback feedback = Feedback::kOff;
   std::shared_ptr<const PayloadCodec> payload;   // null: none
   std::shared_ptr<const CarrierMethod> carrier;  // null: none
-  // Options every spec takes. Tensors smaller than min_numel or matching `exclude` (comma-separated
-  // globs of names) travel as `none`.
+  // Tensors with fewer dimensions, fewer elements or a name that matches `exclude` (comma-separated
+  // globs) travel as `none`. Every spec takes the last two as options; `make` gives the defaults.
+  int min_dims = 0;
   int64_t min_numel = 0;
   std::string exclude;
 };

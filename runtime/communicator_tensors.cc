@@ -62,13 +62,18 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
   }
   StatusOr<Codec> codec = MakeCodec(spec);
   if (!codec.ok()) return codec.status();
-  if (codec->carrier != nullptr) {
-    const TensorMeta meta = {
-        .shape = tensor->shape, .elems = tensor->elems, .dtype = tensor->dtype};
-    GW_RETURN_IF_ERROR(codec->carrier->Check(meta, parts_.world_size).WithTensor(tensor->name));
+  const bool exempt = tensor->elems < codec->min_numel ||
+                      static_cast<int>(tensor->shape.size()) < codec->min_dims ||
+                      MatchesAny(codec->exclude, tensor->name);
+  if (!exempt && codec->carrier != nullptr) {
+    GW_RETURN_IF_ERROR(
+        codec->carrier->Check(MetaOf(*tensor), parts_.world_size).WithTensor(tensor->name));
   }
-  const bool exempt = tensor->elems < codec->min_numel || MatchesAny(codec->exclude, tensor->name);
-  tensor->codec = exempt ? none_ : *codec;
+  const std::string before = std::exchange(tensor->codec, exempt ? none_ : *codec).spec;
+  // Another method would not understand it. The engine may be about to commit it.
+  if (tensor->codec.spec != before) {
+    engine_->WithCore([&](EngineCore&) { tensor->replicated.Release(); });
+  }
   return Status();
 }
 

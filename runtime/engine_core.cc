@@ -166,7 +166,7 @@ void EngineCore::Advance(size_t index) {
                      .schedule = action->schedule,
                      .work = active.slice.get(),
                      .signature = active.operation->signature});
-      ++active.key.run;
+      ++active.key.run;  // may wrap: the runs of a slice follow each other
       return;
     case SliceAction::Kind::kDone: return FinishSlice(index);
   }
@@ -232,6 +232,7 @@ void EngineCore::FinishOperation(Progress* progress) {
   done_.push_back(progress->operation);
   if (done_.size() > kKeptOperations) done_.pop_front();
   CompleteOperation(operation, Status());
+  replicated_digest_ += operation.replicated_digest;
   SkipDone();
 }
 

@@ -42,7 +42,6 @@ class EngineListener {
 struct TurnEnd {
   uint16_t turn = 0;  // that the caller ends; void if it ended without it
   uint64_t step = 0;
-  uint64_t digest = 0;
   uint64_t table_digest = 0;
   std::shared_ptr<const std::string> table;  // EncodeTensorList; told where the digest is new
   bool no_wait = false;
@@ -166,6 +165,7 @@ class EngineCore final : private ControlSink {
   uint32_t submitted_later_ = 0;  // in turn_ + 1
   uint64_t slices_done_ = 0;
   bool nonfinite_ = false;
+  uint64_t replicated_digest_ = 0;  // sum over the turn's operations, which complete in any order
   bool voted_ = false;
   std::optional<Status> revoked_;
   uint32_t revoked_op_ = kNoOpSeq;

@@ -36,7 +36,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
              revoked_.value_or(Status()));
   ControlMessage message = {.turn = turn_,
                             .fields = VoteFields{.step = end.step,
-                                                 .digest = end.digest,
+                                                 .digest = replicated_digest_,
                                                  .table_digest = end.table_digest,
                                                  .submitted = submitted_,
                                                  .ok = static_cast<uint8_t>(ok),
@@ -144,6 +144,7 @@ bool EngineCore::MaybeEndTurn() {
   revoked_.reset();
   revoked_op_ = kNoOpSeq;
   voted_ = nonfinite_ = false;
+  replicated_digest_ = 0;
   done_.clear();
   ++turn_;
   submitted_ = std::exchange(submitted_later_, 0);

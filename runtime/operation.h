@@ -62,6 +62,7 @@ class Operation {
   // Valid when `done`.
   int64_t complete_ns = 0;
   SliceStats stats;
+  uint64_t replicated_digest = 0;  // of the state that it stages, equal on all ranks; 0: none
   Status status;
   std::atomic<bool> done{false};  // set last, with release order
 };

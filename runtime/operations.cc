@@ -20,13 +20,13 @@ std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_
 
 namespace {
 
-TensorMeta MetaOf(const TensorState& tensor) {
-  return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
-}
-
 const CarrierMethod* ExactMethod() {
   static const Codec none = *MakeCodec("none");
   return none.carrier.get();
+}
+
+uint64_t DigestOf(uint64_t tensor_id, ConstBytes state) {
+  return Hasher().Add(tensor_id).Add(HashBytes(state)).digest();
 }
 
 bool ShareCollectives(const TensorState& a, const TensorState& b, int world_size) {
@@ -144,6 +144,9 @@ OpText TensorOperation::Text() const {
   if (exact_) {
     text.emplace_back("residual", KnownResidual() ? "kept" : "none");
   }
+  if (replicated_) {
+    text.emplace_back("replicated state", fmt::format("{:016x}", *replicated_));
+  }
   return text;
 }
 
@@ -158,6 +161,25 @@ bool TensorOperation::HasResidual() const {
   });
 }
 
+// Nobody else may write it while the operation is under way.
+Status TensorOperation::PrepareReplicated() {
+  const int world_size = options_.context.world_size;
+  if (world_size == 1) return Status();
+  Hasher hasher;
+  for (const SubmittedTensor& submitted : tensors_) {
+    TensorState& tensor = *submitted.tensor;
+    const int64_t bytes = ReplicatedBytes(tensor, world_size);
+    if (bytes == 0) continue;
+    if (!tensor.replicated.allocated()) {
+      GW_RETURN_IF_ERROR(tensor.replicated.Allocate(bytes, kReplicatedSlots));
+    }
+    replicated_ = hasher.Add(DigestOf(tensor.id, tensor.replicated.live())).digest();
+  }
+  // Ranks whose states differ must not sum what they make of them.
+  if (replicated_) signature = Hasher().Add(signature).Add(*replicated_).digest();
+  return Status();
+}
+
 Status TensorOperation::Prepare() {
   for (const SubmittedTensor& submitted : tensors_) {
     TensorState& tensor = *submitted.tensor;
@@ -165,8 +187,9 @@ Status TensorOperation::Prepare() {
       GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, options_.transaction));
       tensor.fresh = true;
     }
-    parts_.push_back(PartOf(submitted));
   }
+  GW_RETURN_IF_ERROR(PrepareReplicated());
+  for (const SubmittedTensor& submitted : tensors_) parts_.push_back(PartOf(submitted));
   // One carrier for the group: its type must not differ between the tensors.
   has_residual_ = HasResidual();
   for (TensorPart& part : parts_) part.has_residual = *has_residual_;
@@ -210,6 +233,7 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   TensorState& tensor = *submitted.tensor;
   TensorPart part = {.grad = {submitted.send, tensor.elems, tensor.dtype},
                      .out = {submitted.recv, tensor.elems, tensor.dtype},
+                     .shape = tensor.shape,
                      .tensor_id = tensor.id,
                      .dither_step = submitted.dither_step,
                      .has_residual = tensor.residual.allocated()};
@@ -219,6 +243,8 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   } else {
     part.method = tensor.codec.carrier.get();
     part.quantum_elems = part.method->QuantumElems(MetaOf(tensor), world_size);
+    part.replicated_in = tensor.replicated.live();
+    part.replicated_out = tensor.replicated.next();
   }
   if (world_size == 1) {  // the output is the input, nothing is kept back
     if (part.method != nullptr) part.method = ExactMethod();
@@ -242,8 +268,8 @@ StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
     return std::unique_ptr<SliceOp>(
         std::make_unique<TwoShotSlice>(parts_, options_.context, slice, options_.schedule));
   }
-  return std::unique_ptr<SliceOp>(
-      std::make_unique<LinearSlice>(parts_, options_.context, slice, options_.schedule));
+  return std::unique_ptr<SliceOp>(std::make_unique<LinearSlice>(
+      parts_, options_.context, slice, options_.schedule, SliceBytes(options_.slice_elems)));
 }
 
 void TensorOperation::OnComplete() {
@@ -261,6 +287,7 @@ void TensorOperation::OnComplete() {
     tensor.decode_ns += static_cast<int64_t>(share * static_cast<double>(stats.decode_ns));
     tensor.last_relerr = relerr;
     SettleResidual(&tensor);
+    SettleReplicated(&tensor);
     if (!in_step) tensor.fresh = false;  // no vote is asked
     tensor.in_flight.store(false, std::memory_order_release);
   }
@@ -277,6 +304,16 @@ void TensorOperation::SettleResidual(TensorState* tensor) {
     return;
   }
   if (!tensor->feedback()) tensor->residual.StageZero();
+}
+
+void TensorOperation::SettleReplicated(TensorState* tensor) {
+  if (!replicated_ || !tensor->replicated.allocated()) return;
+  if (in_step) {
+    tensor->replicated_staged = true;
+    replicated_digest += DigestOf(tensor->id, tensor->replicated.next());
+  } else {
+    tensor->replicated.Commit();
+  }
 }
 
 void TensorOperation::OnFailed() {

@@ -102,14 +102,17 @@ class TensorOperation final : public Operation {
   bool HasResidual() const;
   bool KnownResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
+  Status PrepareReplicated();
   void SettleResidual(TensorState* tensor);
+  void SettleReplicated(TensorState* tensor);
   std::optional<RawOp> AsFlat() const;
 
   const std::vector<SubmittedTensor> tensors_;
   const Options options_;
-  const OpText text_;                 // but for the residual
-  const bool exact_;                  // the plain sum, with residuals sent along
-  std::optional<bool> has_residual_;  // from Prepare on
+  const OpText text_;                   // but for the residual
+  const bool exact_;                    // the plain sum, with residuals sent along
+  std::optional<bool> has_residual_;    // from Prepare on
+  std::optional<uint64_t> replicated_;  // digest of what Prepare found; none: there is no state
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;
   // The group as one array of the callers' memory, if it is one and nothing but the plain sum is

@@ -15,7 +15,7 @@ namespace gradwire {
 namespace {
 
 constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kStateVersion = 2;
 
 // Writes numbers and arrays one behind the other.
 class Writer {
@@ -69,7 +69,7 @@ struct SavedTensor {
   TensorState* tensor = nullptr;
   uint64_t committed_step = 0;
   uint32_t free_ops = 0;
-  ConstBytes residual;
+  ConstBytes residual, replicated;
 };
 
 Status Corrupt(const char* what) {
@@ -79,51 +79,57 @@ Status Corrupt(const char* what) {
 
 }  // namespace
 
-Status Residual::Allocate(int64_t elems, bool transaction) {
-  transaction_ = transaction;
-  for (int i = 0; i < slots(); ++i) {
-    GW_RETURN_IF_ERROR(slot_[i].EnsureBytes(elems * static_cast<int64_t>(sizeof(float))));
-  }
-  elems_ = elems;
-  SetLiveZero();
+Status StateSlots::Allocate(int64_t bytes, int slots) {
+  for (int i = 0; i < slots; ++i) GW_RETURN_IF_ERROR(slot_[i].EnsureBytes(bytes));
+  bytes_ = bytes;
+  slots_ = slots;
+  live_ = 0;
+  // An empty tensor has no memory, which memset must not be given.
+  std::fill_n(slot_[live_].data(), bytes, std::byte{0});
   return Status();
 }
 
-void Residual::Release() {
+void StateSlots::Release() {
   for (AlignedBuffer& slot : slot_) slot.Reset();
-  elems_ = 0;
+  bytes_ = 0;
   live_ = 0;
 }
 
+void StateSlots::Restore(ConstBytes bytes) {
+  std::copy_n(bytes.data, bytes.size, slot_[live_].data());
+}
+
+namespace {
+
+View FloatsOf(Bytes bytes) {
+  return {bytes.data, bytes.size / static_cast<int64_t>(sizeof(float)), DType::kFloat32};
+}
+
+void SetZero(View view) { std::fill_n(view.as<float>(), view.elems, 0.0f); }
+
+}  // namespace
+
+Status Residual::Allocate(int64_t elems, bool transaction) {
+  return slots_.Allocate(elems * static_cast<int64_t>(sizeof(float)), transaction ? 2 : 1);
+}
+
 ConstView Residual::live() const {
-  if (!allocated()) return {};
-  return FloatView(slot_[live_].as<float>(), elems_);
+  const ConstBytes bytes = slots_.live();
+  return {bytes.data, bytes.size / static_cast<int64_t>(sizeof(float)), DType::kFloat32};
 }
 
-View Residual::LiveInPlace() {
-  if (!allocated()) return {};
-  return FloatView(slot_[live_].as<float>(), elems_);
+View Residual::LiveInPlace() { return FloatsOf(slots_.LiveInPlace()); }
+View Residual::next() { return FloatsOf(slots_.next()); }
+void Residual::SetLiveZero() { SetZero(LiveInPlace()); }
+void Residual::StageZero() { SetZero(next()); }
+
+TensorMeta MetaOf(const TensorState& tensor) {
+  return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
 }
 
-View Residual::next() {
-  if (!allocated()) return {};
-  return FloatView(slot_[transaction_ ? 1 - live_ : live_].as<float>(), elems_);
-}
-
-// An empty tensor has no memory, which memset must not be given.
-void Residual::SetLiveZero() { std::fill_n(slot_[live_].as<float>(), elems_, 0.0f); }
-
-void Residual::StageZero() {
-  const View slot = next();
-  std::fill_n(slot.as<float>(), slot.elems, 0.0f);
-}
-
-void Residual::Commit() {
-  if (transaction_) live_ = 1 - live_;
-}
-
-void Residual::Restore(ConstView values) {
-  std::copy_n(values.as<float>(), values.elems, slot_[live_].as<float>());
+int64_t ReplicatedBytes(const TensorState& tensor, int world_size) {
+  const CarrierMethod* method = tensor.codec.carrier.get();
+  return method == nullptr ? 0 : method->ReplicatedBytes(MetaOf(tensor), world_size);
 }
 
 bool MatchesAny(const std::string& globs, const std::string& name) {
@@ -190,6 +196,7 @@ std::vector<TensorState*> TensorTable::All() const {
 
 void TensorTable::EndStep(uint64_t step, bool commit) {
   for (const auto& [name, tensor] : tensors_) {
+    if (std::exchange(tensor->replicated_staged, false) && commit) tensor->replicated.Commit();
     const bool fresh = std::exchange(tensor->fresh, false);
     if (fresh && !commit) tensor->residual.Release();
     if (!std::exchange(tensor->staged, false) || !commit) continue;
@@ -218,6 +225,9 @@ std::string TensorTable::Save(int rank, int world_size) const {
     out.Put(tensor->free_ops);
     out.Put(static_cast<uint64_t>(residual.bytes()));
     out.PutBytes(residual.data, residual.bytes());
+    const ConstBytes replicated = tensor->replicated.live();
+    out.Put(static_cast<uint64_t>(replicated.size));
+    out.PutBytes(replicated.data, replicated.size);
   }
   return std::move(out).Finish();
 }
@@ -253,6 +263,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     entry.committed_step = in.Get<uint64_t>();
     entry.free_ops = in.Get<uint32_t>();
     entry.residual = in.GetBytes(in.Get<uint64_t>());
+    entry.replicated = in.GetBytes(in.Get<uint64_t>());
     if (!in.ok()) return Corrupt("it ends early");
     const std::string text(reinterpret_cast<const char*>(name.data), name.size);
     // A name twice would leave another tensor out.
@@ -270,12 +281,24 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
       return Corrupt("a residual has another length than its tensor");
     }
     entry.tensor = it->second.get();
+    if (!entry.replicated.empty() &&
+        entry.replicated.size != ReplicatedBytes(*entry.tensor, world_size)) {
+      return Status(gwMismatch,
+                    fmt::format("the state of tensor '{}' is another codec's than {}", text,
+                                entry.tensor->codec.spec),
+                    "Register the tensors with the specs they had when the state was saved");
+    }
   }
   if (!in.at_end()) return Corrupt("bytes follow its end");
   // Memory first, so that a failure changes nothing that counts.
   for (const SavedTensor& entry : saved) {
-    if (entry.residual.empty() || entry.tensor->residual.allocated()) continue;
-    GW_RETURN_IF_ERROR(entry.tensor->residual.Allocate(entry.tensor->elems, transaction));
+    TensorState& tensor = *entry.tensor;
+    if (!entry.residual.empty() && !tensor.residual.allocated()) {
+      GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, transaction));
+    }
+    if (!entry.replicated.empty() && !tensor.replicated.allocated()) {
+      GW_RETURN_IF_ERROR(tensor.replicated.Allocate(entry.replicated.size, kReplicatedSlots));
+    }
   }
   for (const SavedTensor& entry : saved) {
     entry.tensor->committed_step = entry.committed_step;
@@ -284,7 +307,12 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     if (entry.residual.empty()) {
       entry.tensor->residual.Release();
     } else {
-      entry.tensor->residual.Restore({entry.residual.data, entry.tensor->elems, DType::kFloat32});
+      entry.tensor->residual.Restore(entry.residual);
+    }
+    if (entry.replicated.empty()) {
+      entry.tensor->replicated.Release();
+    } else {
+      entry.tensor->replicated.Restore(entry.replicated);
     }
   }
   return Status();

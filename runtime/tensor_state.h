@@ -18,31 +18,45 @@
 
 namespace gradwire {
 
+// What a codec keeps of one tensor from step to step. Two slots: an operation reads the live one
+// and writes the other; the vote flips them. With one slot it is read and written in place.
+class StateSlots {
+ public:
+  // The live slot is zero. gwSystemError: no memory.
+  Status Allocate(int64_t bytes, int slots);
+  void Release();
+  bool allocated() const { return bytes_ > 0; }
+
+  ConstBytes live() const { return {slot_[live_].data(), bytes_}; }
+  Bytes LiveInPlace() { return {slot_[live_].data(), bytes_}; }
+  Bytes next() { return {slot_[slots_ - 1 - live_].data(), bytes_}; }
+  void Commit() { live_ = slots_ - 1 - live_; }  // what was staged becomes live
+  void Restore(ConstBytes bytes);                // all of them, into the live slot
+
+ private:
+  AlignedBuffer slot_[2];
+  int64_t bytes_ = 0;
+  int live_ = 0, slots_ = 1;
+};
+
 // The residual of one tensor: what compression has kept back so far, float32, in units of the
-// gradient sum. Two slots: an operation reads the live one and writes the other; the vote flips
-// them. Without transactions one slot is read and written in place.
+// gradient sum. Without transactions it has one slot.
 class Residual {
  public:
-  // Both slots exist, the live one zero. gwSystemError: no memory.
   Status Allocate(int64_t elems, bool transaction);
-  void Release();
-  bool allocated() const { return elems_ > 0; }
+  void Release() { slots_.Release(); }
+  bool allocated() const { return slots_.allocated(); }
 
   ConstView live() const;
   View LiveInPlace();  // for operations outside steps
   View next();         // the slot an operation in a step writes
   void SetLiveZero();
   void StageZero();  // the operation sent everything: nothing is kept back
-  void Commit();     // what was staged becomes live
-  // Puts `values` (elems float32) into the live slot.
-  void Restore(ConstView values);
+  void Commit() { slots_.Commit(); }
+  void Restore(ConstBytes floats) { slots_.Restore(floats); }
 
  private:
-  int slots() const { return transaction_ ? 2 : 1; }
-  AlignedBuffer slot_[2];
-  int64_t elems_ = 0;
-  int live_ = 0;
-  bool transaction_ = true;
+  StateSlots slots_;
 };
 
 struct TensorState {
@@ -53,9 +67,11 @@ struct TensorState {
   DType dtype = DType::kFloat32;
   Codec codec;  // in effect: what the spec says, or `none` for a tensor too small or excluded
   Residual residual;
+  StateSlots replicated;               // of the carrier method; always two slots
   std::atomic<bool> in_flight{false};  // an operation is under way
   bool submitted = false;              // in the open step
   bool staged = false;                 // complete in the open step, awaiting the vote
+  bool replicated_staged = false;      // likewise, also without transactions
   bool travelled = false;              // what is staged is nothing: the residual was sent on
   bool fresh = false;                  // the residual came to be in the open step
   uint64_t committed_step = 0;
@@ -66,6 +82,12 @@ struct TensorState {
 
   bool feedback() const { return codec.feedback == Feedback::kOn; }
 };
+
+TensorMeta MetaOf(const TensorState& tensor);
+// Of its codec, for this many ranks; 0: it keeps none.
+int64_t ReplicatedBytes(const TensorState& tensor, int world_size);
+// Two slots always: ranks that complete a step others abort must be able to go back.
+inline constexpr int kReplicatedSlots = 2;
 
 // True if `name` matches one of the comma-separated globs (* and ?).
 bool MatchesAny(const std::string& globs, const std::string& name);
@@ -88,8 +110,8 @@ class TensorTable {
   // one decides what travels.
   void EndStep(uint64_t step, bool commit);
 
-  // This rank's residuals and counters as bytes with a checksum, and back. Load changes nothing
-  // unless it succeeds.
+  // This rank's residuals, replicated states and counters as bytes with a checksum, and back. Load
+  // changes nothing unless it succeeds.
   std::string Save(int rank, int world_size) const;
   Status Load(ConstBytes bytes, int rank, int world_size, bool transaction);
 

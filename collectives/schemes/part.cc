@@ -10,13 +10,17 @@ int64_t CutElemsOf(const TensorPart& part) {
                   part.codec == nullptr ? part.quantum_elems : part.codec->traits().quantum_elems);
 }
 
+bool IsWhole(const TensorPart& part) {
+  return part.method != nullptr && part.method->unit() == CarrierUnit::kTensor;
+}
+
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems) {
   std::vector<std::vector<Piece>> slices;
   int64_t room = 0;  // elements left in the last slice
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t elems = parts[i].grad.elems;
-    const int64_t cut = CutElemsOf(parts[i]);
+    const int64_t cut = IsWhole(parts[i]) ? elems : CutElemsOf(parts[i]);
     for (int64_t first = 0; first < elems;) {
       const int64_t left = elems - first;
       const int64_t take = left <= room ? left : room / cut * cut;

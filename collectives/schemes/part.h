@@ -17,9 +17,12 @@ namespace gradwire {
 // is done.
 struct TensorPart {
   ConstView grad;
-  View out;                // type of grad; may be the same memory
-  ConstView e_in;          // float32 residual or empty
-  View e_out;              // float32 or empty; disjoint from e_in or exactly the same
+  View out;                  // type of grad; may be the same memory
+  ConstView e_in;            // float32 residual or empty
+  View e_out;                // float32 or empty; disjoint from e_in or exactly the same
+  ConstBytes replicated_in;  // of the method, with replicated_out; empty for a codec
+  Bytes replicated_out;
+  std::span<const int64_t> shape;
   uint64_t tensor_id = 0;  // 64-bit hash of the name
   uint32_t dither_step = 0;
   const PayloadCodec* codec = nullptr;    // of two_shot
@@ -49,6 +52,8 @@ struct Piece {
 inline constexpr int64_t kCutElems = kBlockElems;
 // That common multiple for one tensor, so that its blocks lie where they lie without any cut.
 int64_t CutElemsOf(const TensorPart& part);
+// Its method takes the tensor as a whole: slices do not cut it.
+bool IsWhole(const TensorPart& part);
 // No codec's and no method's is larger.
 inline constexpr int64_t kMaxCutElems = 4096;
 // Work between two polls: 256 KiB of float32.
@@ -56,7 +61,8 @@ inline constexpr int64_t kPieceElems = 64 * 1024;
 
 // Cuts the concatenation of the parts, each padded to kCutElems, into slices of at most
 // `slice_elems` (a multiple of kCutElems). Where that is less than CutElemsOf a part, a slice is
-// one such multiple: blocks are never cut. A pure function of the parts' sizes and codecs.
+// one such multiple: blocks are never cut, nor are tensors that are whole. A pure function of the
+// parts' sizes and codecs.
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems);
 

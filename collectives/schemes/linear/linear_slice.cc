@@ -7,11 +7,13 @@
 namespace gradwire {
 
 LinearSlice::LinearSlice(std::span<const TensorPart> parts, const PartContext& context,
-                         std::span<const Piece> slice, const PreparedSchedule* schedule)
-    : parts_(parts), context_(context), schedule_(schedule) {
+                         std::span<const Piece> slice, const PreparedSchedule* schedule,
+                         int64_t run_bytes)
+    : parts_(parts), context_(context), schedule_(schedule), run_bytes_(run_bytes) {
   for (const Piece& piece : slice) {
     // Pieces are also the quanta of filling and absorbing.
-    const int64_t quantum = parts[piece.part].quantum_elems;
+    const TensorPart& part = parts[piece.part];
+    const int64_t quantum = IsWhole(part) ? piece.elems : part.quantum_elems;
     const int64_t most = std::max(kPieceElems / quantum * quantum, quantum);
     for (int64_t first = 0; first < piece.elems; first += most) {
       const int64_t elems = std::min(most, piece.elems - first);
@@ -30,6 +32,10 @@ StatusOr<SliceAction> LinearSlice::Next() {
       return SliceAction{SliceAction::Kind::kCompute};
     case State::kFilling: state_ = State::kRunning; return run_->Next();
     case State::kRunning:
+      if (next_run_ < sum_.count) {
+        BeginRun();
+        return run_->Next();
+      }
       state_ = State::kAbsorbing;
       next_piece_ = 0;
       return SliceAction{SliceAction::Kind::kCompute};
@@ -73,24 +79,34 @@ Status LinearSlice::BeginRound() {
   }
   const RoundSpec spec = pieces_.empty() ? RoundSpec() : pieces_[0].round;
   GW_RETURN_IF_ERROR(carrier_.EnsureBytes(elems * SizeOf(spec.dtype)));
-  run_.emplace(RawOp{.collective = Collective::kAllReduce,
-                     .send = carrier_.data(),
-                     .recv = carrier_.data(),
-                     .count = elems,
-                     .dtype = spec.dtype,
-                     .op = spec.op,
-                     .rank = context_.rank,
-                     .world_size = context_.world_size},
-               0, elems, schedule_);
+  sum_ = {.collective = Collective::kAllReduce,
+          .send = carrier_.data(),
+          .recv = carrier_.data(),
+          .count = elems,
+          .dtype = spec.dtype,
+          .op = spec.op,
+          .rank = context_.rank,
+          .world_size = context_.world_size};
+  next_run_ = 0;
+  BeginRun();
   next_piece_ = 0;
   return Status();
+}
+
+void LinearSlice::BeginRun() {
+  const int64_t elems = std::min(run_bytes_ / SizeOf(sum_.dtype), sum_.count - next_run_);
+  run_.emplace(sum_, next_run_, elems, schedule_);
+  next_run_ += elems;
 }
 
 StepView LinearSlice::ViewOf(const PieceState& state) {
   const Piece& piece = state.piece;
   const TensorPart& part = parts_[piece.part];
   StepView view;
-  view.meta = {.elems = piece.elems, .dtype = part.grad.dtype, .has_residual = part.has_residual};
+  view.meta = {.shape = part.shape,
+               .elems = piece.elems,
+               .dtype = part.grad.dtype,
+               .has_residual = part.has_residual};
   view.world_size = context_.world_size;
   view.grad = part.grad.Sub(piece.first, piece.elems);
   view.in_scale = context_.in_scale;
@@ -98,6 +114,8 @@ StepView LinearSlice::ViewOf(const PieceState& state) {
   if (!part.e_in.empty()) view.e_in = part.e_in.Sub(piece.first, piece.elems);
   if (!part.e_out.empty()) view.e_out = part.e_out.Sub(piece.first, piece.elems);
   view.out = part.out.Sub(piece.first, piece.elems);
+  view.replicated_in = part.replicated_in;
+  view.replicated_out = part.replicated_out;
   view.dither = {.seed = context_.seed,
                  .purpose = DitherPurpose::kWorker,
                  .tensor = part.tensor_id,

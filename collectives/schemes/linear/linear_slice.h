@@ -18,11 +18,11 @@ namespace gradwire {
 
 class LinearSlice final : public SliceOp {
  public:
-  // The parts' methods are element-wise, have the same number of rounds and agree in every round's
-  // type and operation; all rounds are all-reduces. `parts` and `schedule` (a raw all-reduce)
-  // outlive the slice.
+  // The parts' methods have the same number of rounds and agree in every round's type and
+  // operation. No run is longer than `run_bytes`: what a round of whole tensors fills is summed in
+  // as many as it takes. `parts` and `schedule` (a raw all-reduce) outlive the slice.
   LinearSlice(std::span<const TensorPart> parts, const PartContext& context,
-              std::span<const Piece> slice, const PreparedSchedule* schedule);
+              std::span<const Piece> slice, const PreparedSchedule* schedule, int64_t run_bytes);
 
   StatusOr<SliceAction> Next() override;
   StatusOr<bool> ComputeLocal() override;
@@ -46,6 +46,7 @@ class LinearSlice final : public SliceOp {
   };
   Status LayOut();
   Status BeginRound();
+  void BeginRun();
   Status FillPiece(const PieceState& state);
   Status AbsorbPiece(const PieceState& state);
   StepView ViewOf(const PieceState& state);
@@ -54,12 +55,15 @@ class LinearSlice final : public SliceOp {
   const std::span<const TensorPart> parts_;
   const PartContext context_;
   const PreparedSchedule* const schedule_;
+  const int64_t run_bytes_;
   std::vector<PieceState> pieces_;
   AlignedBuffer carrier_, scratch_;
   std::optional<RawSlice> run_;
   State state_ = State::kStart;
   int round_ = 0;
   size_t next_piece_ = 0;
+  RawOp sum_;             // of this round's carrier
+  int64_t next_run_ = 0;  // first element of the carrier that no run has taken
 };
 
 }  // namespace gradwire

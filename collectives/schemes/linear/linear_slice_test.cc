@@ -28,6 +28,7 @@ struct Case {
   float out_scale = 1.0f;
   int64_t slice_elems = 4096;
   std::string spec = "none";
+  int64_t run_bytes = 1 << 21;
 };
 
 class World {
@@ -62,8 +63,8 @@ class World {
                                      .world_size = case_.n,
                                      .out_scale = case_.out_scale,
                                      .clock = &SteadyClock()};
-        slices.push_back(
-            std::make_unique<LinearSlice>(parts[r], context, cuts[index], schedules[r].get()));
+        slices.push_back(std::make_unique<LinearSlice>(parts[r], context, cuts[index],
+                                                       schedules[r].get(), case_.run_bytes));
       }
       const Status status = RunSlices(slices, index);
       ASSERT_TRUE(status.ok()) << status.ToString();
