@@ -2,8 +2,8 @@
 
 _LIB_DIRS = ["/usr/lib/%s-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"]
 
-def _library_exists(rctx, machine, lib):
-    for folder in _LIB_DIRS:
+def _library_exists(rctx, machine, folders, lib):
+    for folder in folders:
         stem = folder.replace("%s", machine) + "/lib" + lib
         if rctx.path(stem + ".so").exists or rctx.path(stem + ".a").exists:
             return True
@@ -12,17 +12,23 @@ def _library_exists(rctx, machine, lib):
 def _system_library_impl(rctx):
     attr = rctx.attr
     machine = rctx.execute(["uname", "-m"]).stdout.strip()
-    missing = [h for h in attr.headers if not rctx.path(attr.include_dir + "/" + h).exists]
-    missing += ["lib" + l for l in attr.libs if not _library_exists(rctx, machine, l)]
+    include_dir = attr.include_dir.replace("%s", machine)
+    lib_dir = attr.lib_dir.replace("%s", machine)
+    lib_dirs = [lib_dir] if lib_dir else _LIB_DIRS
+    missing = [h for h in attr.headers if not rctx.path(include_dir + "/" + h).exists]
+    missing += ["lib" + l for l in attr.libs if not _library_exists(rctx, machine, lib_dirs, l)]
     if missing and not attr.optional:
         fail("\n\n%s not found. Install it with\n    apt-get install %s\n(./run does that by itself.)\n" %
              (", ".join(missing), attr.apt))
 
     # The compiler sees /usr/include by itself. Any other folder is linked in here.
     hdrs, includes = [], []
-    if not missing and attr.include_dir != "/usr/include":
-        rctx.symlink(attr.include_dir, "include")
+    if not missing and include_dir != "/usr/include":
+        rctx.symlink(include_dir, "include")
         hdrs, includes = ["include/**"], ["include"]
+    linkopts = [] if missing else ["-l" + l for l in attr.libs]
+    if linkopts and lib_dir:
+        linkopts = ["-L" + lib_dir] + linkopts
     rctx.file("defs.bzl", "FOUND = %r\n" % (not missing))
     rctx.file("BUILD", """
 cc_library(
@@ -32,7 +38,7 @@ cc_library(
     linkopts = %r,
     visibility = ["//visibility:public"],
 )
-""" % (hdrs, includes, [] if missing else ["-l" + l for l in attr.libs]))
+""" % (hdrs, includes, linkopts))
 
 system_library = repository_rule(
     doc = """A library from the distribution as @name//:lib, and FOUND in @name//:defs.bzl.
@@ -44,7 +50,8 @@ one leaves an empty library and FOUND = False.""",
     attrs = {
         "apt": attr.string(mandatory = True, doc = "package(s) that install it"),
         "headers": attr.string_list(mandatory = True, doc = "must exist, relative to include_dir"),
-        "include_dir": attr.string(default = "/usr/include"),
+        "include_dir": attr.string(default = "/usr/include", doc = "%s: the machine, as x86_64"),
+        "lib_dir": attr.string(doc = "where libs are, if the linker does not look there; %s likewise"),
         "libs": attr.string_list(doc = "linked as -lNAME"),
         "optional": attr.bool(default = False),
     },

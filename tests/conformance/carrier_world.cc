@@ -148,6 +148,16 @@ std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
   return results;
 }
 
+CarrierRank RunCarrier(const CarrierMethod& method, const EncodeCase& c, int rank, int world_size,
+                       const AddCarriers& add) {
+  Rank self(method, c, rank, world_size, 1.0f);
+  for (int round = 0; round < method.rounds(); ++round) {
+    const RoundSpec spec = self.Round(round);
+    self.Absorb(round, add(spec, self.Fill(round)));
+  }
+  return self.Take();
+}
+
 std::vector<CodecOnTarget> AllCarriersOnTargets() {
   std::vector<CodecOnTarget> all;
   for (const CodecRow& row : Codecs()) {

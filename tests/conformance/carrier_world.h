@@ -36,6 +36,12 @@ std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
                                      const std::vector<EncodeCase>& cases, const SumOrder& order,
                                      float out_scale = 1.0f, const Damage& damage = nullptr);
 
+// The same for one rank alone; `add` is the all-reduce.
+using AddCarriers =
+    std::function<std::vector<std::byte>(const RoundSpec&, const std::vector<std::byte>& mine)>;
+CarrierRank RunCarrier(const CarrierMethod& method, const EncodeCase& c, int rank, int world_size,
+                       const AddCarriers& add);
+
 // Every carrier method of the registry with every SIMD target of this machine.
 std::vector<CodecOnTarget> AllCarriersOnTargets();
 

@@ -1,0 +1,119 @@
+// A rank of an MPI job: fills carriers of every method, lets MPI_Allreduce add them, absorbs the
+// sums, and compares with what the plain sum of all ranks' carriers gives. Rank 0 prints a line for
+// each spec.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/conformance/carrier_world.h"
+
+namespace gradwire {
+namespace {
+
+// Float carriers are added in another order: a few units in the last place of the largest.
+constexpr double kRounding = 1e-5;
+
+MPI_Datatype TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kUint32: return MPI_UINT32_T;
+    case DType::kInt32: return MPI_INT32_T;
+    case DType::kFloat32: return MPI_FLOAT;
+    default: return MPI_DATATYPE_NULL;
+  }
+}
+
+MPI_Op OpOf(ReduceOp op) { return op == ReduceOp::kMax ? MPI_MAX : MPI_SUM; }
+
+bool IsInteger(DType dtype) { return dtype == DType::kUint32 || dtype == DType::kInt32; }
+
+// All ranks know all gradients, so each can check by itself.
+std::vector<EncodeCase> CasesOf(int ranks, const std::vector<int64_t>& shape, bool feedback) {
+  RandomStream random(1);
+  std::vector<EncodeCase> cases;
+  for (int r = 0; r < ranks; ++r) {
+    EncodeCase c{.mode = feedback ? ResidualMode::kSeparate : ResidualMode::kNone,
+                 .dither = {.seed = 7, .tensor = 11, .step = 3},
+                 .shape = shape};
+    c.grad = MakeGrad(Kind::kGaussian, shape[0] * shape[1], DType::kFloat32, &random);
+    c.e_in = MakeResidual(shape[0] * shape[1], &random);
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+std::vector<float> Floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// Empty: the same bytes where all carriers are integers; else zero at the same places and equal to
+// rounding.
+std::string Difference(const CarrierRank& plain, const CarrierRank& mpi, bool integer) {
+  if (!mpi.absorbed.ok()) return mpi.absorbed.ToString();
+  if (integer) return plain.out == mpi.out ? "" : "other bytes";
+  const std::vector<float> a = Floats(plain.out), b = Floats(mpi.out);
+  float largest = 0;
+  for (float value : a) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((a[i] == 0) != (b[i] == 0)) return fmt::format("element {} is in one of them only", i);
+    if (std::abs(a[i] - b[i]) > kRounding * largest) {
+      return fmt::format("element {} is {} and {}", i, a[i], b[i]);
+    }
+  }
+  return "";
+}
+
+std::string Check(const std::string& spec, const std::vector<int64_t>& shape, int rank, int ranks) {
+  const Codec codec = *MakeCodec(spec);
+  const CarrierMethod& method = *codec.carrier;
+  const std::vector<EncodeCase> cases = CasesOf(ranks, shape, codec.feedback == Feedback::kOn);
+  const std::vector<CarrierRank> plain = RunCarriers(method, cases, InOrder(ranks));
+  bool integer = true;
+  const auto add = [&](const RoundSpec& round, const std::vector<std::byte>& mine) {
+    integer &= IsInteger(round.dtype);
+    std::vector<std::byte> sum(mine.size());
+    MPI_Allreduce(mine.data(), sum.data(), static_cast<int>(round.elems), TypeOf(round.dtype),
+                  OpOf(round.op), MPI_COMM_WORLD);
+    return sum;
+  };
+  const CarrierRank mpi = RunCarrier(method, cases[rank], rank, ranks, add);
+  return Difference(plain[rank], mpi, integer);
+}
+
+int Main() {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int failures = 0;
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      if (MakeCodec(spec)->carrier == nullptr) continue;
+      const std::string difference = Check(spec, {96, 130}, rank, ranks);
+      if (!difference.empty()) {
+        std::printf("rank %d: %s: %s\n", rank, spec.c_str(), difference.c_str());
+        ++failures;
+      }
+      if (rank == 0) std::printf("%s\n", spec.c_str());
+    }
+  }
+  int all = 0;
+  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  return all == 0 && !::testing::Test::HasFailure() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gradwire
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const int code = gradwire::Main();
+  MPI_Finalize();
+  return code;
+}
