@@ -37,8 +37,8 @@ bool ShareCollectives(const TensorState& a, const TensorState& b, int world_size
   if (first.rounds() != second.rounds() || first.traits().lossless != second.traits().lossless)
     return false;
   for (int round = 0; round < first.rounds(); ++round) {
-    const RoundSpec x = first.Round(round, MetaOf(a), world_size, {});
-    const RoundSpec y = second.Round(round, MetaOf(b), world_size, {});
+    const RoundSpec x = first.Round(round, MetaOf(a), world_size, {}, {});
+    const RoundSpec y = second.Round(round, MetaOf(b), world_size, {}, {});
     if (x.dtype != y.dtype || x.op != y.op) return false;
   }
   return true;

@@ -38,7 +38,8 @@ int64_t LevelCarrier::AgreedBytes(const TensorMeta& meta, int world_size) const 
   return 4 * Shape(world_size).lanes.blocks(meta.elems);
 }
 
-RoundSpec LevelCarrier::Round(int round, const TensorMeta& meta, int world_size, ConstBytes) const {
+RoundSpec LevelCarrier::Round(int round, const TensorMeta& meta, int world_size, ConstBytes,
+                              ConstBytes) const {
   const LaneShape lanes = Shape(world_size).lanes;
   if (round == 0)
     return {.dtype = DType::kUint32, .op = ReduceOp::kMax, .elems = lanes.blocks(meta.elems)};

@@ -23,7 +23,8 @@ class LevelCarrier final : public CarrierMethod {
   Status Check(const TensorMeta& meta, int world_size) const override;
   int64_t QuantumElems(const TensorMeta& meta, int world_size) const override;
   int64_t AgreedBytes(const TensorMeta& meta, int world_size) const override;
-  RoundSpec Round(int round, const TensorMeta& meta, int world_size, ConstBytes) const override;
+  RoundSpec Round(int round, const TensorMeta& meta, int world_size, ConstBytes,
+                  ConstBytes) const override;
   Status Fill(int round, const StepView& view, View carrier, ExecContext*) const override;
   Status Absorb(int round, ConstView reduced, const StepView& view, ExecContext*) const override;
 

@@ -57,7 +57,7 @@ class Rank {
   }
 
   RoundSpec Round(int round) const {
-    return method_.Round(round, Meta(), world_size_, view_.agreed);
+    return method_.Round(round, Meta(), world_size_, view_.agreed, view_.replicated_in);
   }
 
   const std::vector<std::byte>& Fill(int round) {

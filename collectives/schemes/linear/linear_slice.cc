@@ -72,8 +72,8 @@ Status LinearSlice::BeginRound() {
   int64_t elems = 0;
   for (PieceState& state : pieces_) {
     const StepView view = ViewOf(state);
-    state.round =
-        parts_[state.piece.part].method->Round(round_, view.meta, context_.world_size, view.agreed);
+    state.round = parts_[state.piece.part].method->Round(round_, view.meta, context_.world_size,
+                                                         view.agreed, view.replicated_in);
     state.carrier_offset = elems * SizeOf(state.round.dtype);
     elems += state.round.elems;
   }

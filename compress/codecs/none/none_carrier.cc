@@ -18,7 +18,7 @@ class NoneCarrier final : public CarrierMethod {
   CarrierUnit unit() const override { return CarrierUnit::kElementwise; }
   int64_t QuantumElems(const TensorMeta&, int) const override { return 1; }
 
-  RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes) const override {
+  RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes, ConstBytes) const override {
     return {.dtype = meta.has_residual ? DType::kFloat32 : meta.dtype, .elems = meta.elems};
   }
 

@@ -22,7 +22,8 @@ class SignsgdCarrier final : public CarrierMethod {
   int64_t QuantumElems(const TensorMeta&, int world_size) const override {
     return MakeSignLanes(world_size).lanes.block;
   }
-  RoundSpec Round(int, const TensorMeta& meta, int world_size, ConstBytes) const override {
+  RoundSpec Round(int, const TensorMeta& meta, int world_size, ConstBytes,
+                  ConstBytes) const override {
     return {.dtype = DType::kUint32,
             .op = ReduceOp::kSum,
             .elems = MakeSignLanes(world_size).lanes.words(meta.elems)};
