@@ -1,5 +1,6 @@
 #include <array>
 
+#include "cli/codecs/codecs_command.h"
 #include "cli/diagnose/diagnose_command.h"
 #include "cli/info/doctor_command.h"
 #include "cli/info/info_command.h"
@@ -15,6 +16,8 @@ constexpr std::array kSubcommands = {
     Subcommand{"run", "start N local ranks of a program", RunCommand},
     Subcommand{"perf", "measure collectives, as nccl-tests do, and codecs", PerfCommand},
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
+    Subcommand{"codecs", "every codec: bits, how it is summed, what it is safe with",
+               CodecsCommand},
     Subcommand{"info", "versions, transports, codecs, algorithms, settings", InfoCommand},
     Subcommand{"doctor", "what is wrong with this machine or process", DoctorCommand},
     Subcommand{"diagnose", "what went wrong, from the recorder files of a job", DiagnoseCommand},

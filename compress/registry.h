@@ -42,6 +42,14 @@ struct Codec {
   std::string exclude;
 };
 
+// What a codec is safe with; the note says why not, or what to mind.
+struct OptimizerAdvice {
+  bool momentum = true;
+  bool adam = true;
+  bool amp = true;  // loss scaling: large values pass, and every rank sees an overflow
+  std::string note;
+};
+
 struct CodecRow {
   std::string name;
   std::string doc;  // one line: error law, bits per element, paper
@@ -49,6 +57,7 @@ struct CodecRow {
   // arguments take them in this order.
   std::vector<std::string> keys;
   std::vector<std::string> conformance_specs;  // specs the conformance suite runs
+  OptimizerAdvice advice;
   StatusOr<Codec> (*make)(const SpecText&);
 };
 

@@ -33,8 +33,8 @@ struct LawRow {
   // Of the relative error of the whole, for normal inputs and many elements.
   double max_relerr = std::numeric_limits<double>::infinity();
   // How much of the true sum must be in the result: <result, truth> / |truth|^2. Tells noise around
-  // the truth, however large, from something else.
-  double min_projection = -std::numeric_limits<double>::infinity();
+  // the truth, however large, from something else. 0: any.
+  double min_projection = 0;
 };
 
 // Rounding to a format with so many bits of precision, the leading one included.
@@ -78,6 +78,24 @@ Bound Signs(const SpecText&) {
 // Fewer ranks leave less, since an owner's own part is encoded once. 2 % for the test data.
 constexpr double kSignsRelerr = 1.02 * 0.77118;
 
+// Each element is the sum or nothing of it.
+Bound Chosen(const SpecText&) {
+  return [](const Element& e) { return kSlack * e.sum_of_magnitudes + 1e-6; };
+}
+
+// A projection on few dimensions may put anything into an element, but nothing into the whole.
+Bound Anything(const SpecText&) {
+  return [](const Element&) { return std::numeric_limits<double>::infinity(); };
+}
+
+// The sign of the sum, whatever its size.
+Bound Majority(const SpecText&) {
+  return [](const Element& e) { return kSlack * e.sum_of_magnitudes + 1; };
+}
+
+// Little of a normal array is in few elements or dimensions, but not nothing.
+constexpr double kSomething = 1e-4;
+
 // Clipping takes less than this from normal values at any clip from 1 on; rounding takes nothing.
 constexpr double kTernaryProjection = 0.6;
 
@@ -87,7 +105,12 @@ constexpr std::array kLaws = {
     LawRow{"fp16", Rounding<11>},
     LawRow{"qsgd", Levels},
     LawRow{"efsign", Signs, kSignsRelerr},
-    LawRow{.codec = "terngrad", .make = Signs, .min_projection = kTernaryProjection}};
+    LawRow{.codec = "terngrad", .make = Signs, .min_projection = kTernaryProjection},
+    LawRow{.codec = "signsgd", .make = Majority, .min_projection = kSomething},
+    LawRow{.codec = "topk", .make = Chosen, .max_relerr = 1, .min_projection = kSomething},
+    LawRow{.codec = "randk", .make = Anything, .min_projection = kSomething},
+    LawRow{.codec = "powersgd", .make = Anything, .max_relerr = 1, .min_projection = kSomething},
+    LawRow{.codec = "acp", .make = Anything, .max_relerr = 1, .min_projection = kSomething}};
 
 // Null: this codec's law is not known here.
 const LawRow* LawOf(const SpecText& spec) {
@@ -175,7 +198,8 @@ StatusOr<ErrorFound> CompareWithTruth(std::string_view spec, const std::vector<P
   const double scatter = Scatter(out.elems);
   if (law != nullptr && energy > 0 &&
       (found.relerr > law->max_relerr + scatter ||
-       product / energy < law->min_projection - scatter)) {
+       (law->min_projection > 0 &&
+        product <= std::max(law->min_projection - scatter, 0.0) * energy))) {
     found.wrong = out.elems;
   }
   return found;

@@ -57,6 +57,29 @@ TEST(CompareWithTruth, TwiceRoundedSumsAreWithinBf16AndOutsideFp16) {
   EXPECT_NEAR(Compare("bf16", out).relerr, 2.2e-3, 5e-4);
 }
 
+TEST(CompareWithTruth, WhatIsChosenIsTheSumOrNothing) {
+  std::vector<float> out = TrueSum(Patterns());
+  for (int64_t i = 0; i < kElems; ++i) {
+    if (i % 10 != 0) out[static_cast<size_t>(i)] = 0;
+  }
+  for (const char* spec : {"topk(0.1)", "randk(0.1)", "powersgd", "acp"}) {
+    EXPECT_EQ(Compare(spec, out).wrong, 0) << spec;
+  }
+  out[10] += 100;
+  EXPECT_EQ(Compare("topk(0.1)", out).wrong, 1);
+}
+
+TEST(CompareWithTruth, TheMajorityIsASignAndNothingIsNoResult) {
+  std::vector<float> out = TrueSum(Patterns());
+  for (float& value : out) value = value < 0 ? -1.0f : 1.0f;
+  EXPECT_EQ(Compare("signsgd", out).wrong, 0);
+  for (float& value : out) value = -value;
+  EXPECT_EQ(Compare("signsgd", out).wrong, kElems);
+  for (const char* spec : {"signsgd", "topk(0.1)", "randk(0.1)", "powersgd", "acp", "terngrad"}) {
+    EXPECT_EQ(Compare(spec, std::vector<float>(kElems)).wrong, kElems) << spec;
+  }
+}
+
 TEST(CompareWithTruth, FindsSingleElements) {
   for (const char* spec : {"bf16", "qsgd(bits=8)"}) {
     std::vector<float> out = TrueSum(Patterns());

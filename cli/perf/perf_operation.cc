@@ -1,6 +1,19 @@
 #include "cli/perf/perf_operation.h"
 
+#include <array>
+#include <cmath>
+
 namespace gradwire {
+namespace {
+
+// Low-rank codecs want matrices.
+std::array<int64_t, 2> NearSquare(int64_t count) {
+  auto rows = static_cast<int64_t>(std::sqrt(static_cast<double>(count)));
+  while (rows > 1 && count % rows != 0) --rows;
+  return rows > 0 ? std::array{rows, count / rows} : std::array<int64_t, 2>{0, 0};
+}
+
+}  // namespace
 
 Status CheckedResult(gwComm_t comm, gwResult_t result) {
   if (result == gwSuccess) return Status::Ok();
@@ -22,9 +35,9 @@ Status PerfOperation::Prepare(const std::string& name) {
   if (case_.exact()) return Status::Ok();
   gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
   config.spec = case_.spec.c_str();
-  const auto elems = static_cast<int64_t>(count_);
+  const std::array<int64_t, 2> shape = NearSquare(static_cast<int64_t>(count_));
   return CheckedResult(comm_,
-                       gwTensorRegister(comm_, name.c_str(), &elems, 1,
+                       gwTensorRegister(comm_, name.c_str(), shape.data(), shape.size(),
                                         static_cast<gwDataType_t>(case_.dtype), &config, &tensor_));
 }
 

@@ -43,6 +43,7 @@ CodecRow EfsignRow() {
               "Karimireddy et al. 2019",
           .keys = {},
           .conformance_specs = {"efsign"},
+          .advice = {.adam = false, .note = "what is sent late is scaled by later variances"},
           .make = Make};
 }
 

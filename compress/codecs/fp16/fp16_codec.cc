@@ -30,6 +30,7 @@ CodecRow Fp16Row() {
               "element",
           .keys = {},
           .conformance_specs = {"fp16"},
+          .advice = {.amp = false, .note = "scaled gradients may pass 65504: use bf16 with AMP"},
           .make = Make};
 }
 

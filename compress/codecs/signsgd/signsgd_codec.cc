@@ -84,6 +84,9 @@ CodecRow SignsgdRow() {
               "ceil(log2(2 ranks + 1)) bits per element; signSGD, Bernstein et al. 2018",
           .keys = {},
           .conformance_specs = {"signsgd"},
+          .advice = {.momentum = false,
+                     .adam = false,
+                     .note = "steps of one size: a learning rate of its own, and decay"},
           .make = Make};
 }
 

@@ -35,6 +35,7 @@ CodecRow TerngradRow() {
           "al. 2017",
       .keys = {"clip"},
       .conformance_specs = {"terngrad", "terngrad(clip=0)"},
+      .advice = {.note = "noise about as large as the gradient: mind the last percent"},
       .make = Make};
 }
 

@@ -1,0 +1,62 @@
+#include "cli/codecs/codec_facts.h"
+
+#include <array>
+
+namespace gradwire {
+namespace {
+
+constexpr std::array<int64_t, 2> kShape = {1024, 1024};
+constexpr int64_t kElems = kShape[0] * kShape[1];
+
+TensorMeta Sample() { return {.shape = kShape, .elems = kElems, .dtype = DType::kFloat32}; }
+
+std::vector<RoundSpec> RoundsOf(const CarrierMethod& method, int ranks) {
+  std::vector<RoundSpec> rounds;
+  for (int round = 0; round < method.rounds(); ++round) {
+    rounds.push_back(method.Round(round, Sample(), ranks, {}, {}));
+  }
+  return rounds;
+}
+
+double BitsPerElem(const Codec& codec, int ranks) {
+  int64_t bytes = 0;
+  if (codec.carrier == nullptr) {
+    bytes = codec.payload->MaxBytes(kElems);
+  } else {
+    for (const RoundSpec& round : RoundsOf(*codec.carrier, ranks)) {
+      bytes += round.elems * SizeOf(round.dtype);
+    }
+  }
+  return 8.0 * static_cast<double>(bytes) / kElems;
+}
+
+std::string ReducesAs(const Codec& codec, int ranks) {
+  if (codec.carrier == nullptr) return "payload";
+  const CarrierMethod& method = *codec.carrier;
+  if (!IsFloat(RoundsOf(method, ranks).back().dtype)) return "sum of integers";
+  const bool agrees =
+      method.AgreedBytes(Sample(), ranks) > 0 || method.ReplicatedBytes(Sample(), ranks) > 0;
+  return agrees ? "sum, agreed basis" : "sum";
+}
+
+}  // namespace
+
+std::vector<CodecFacts> ListCodecFacts(int ranks) {
+  std::vector<CodecFacts> all;
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      const Codec codec = *MakeCodec(spec);
+      const CodecTraits& traits = codec.carrier ? codec.carrier->traits() : codec.payload->traits();
+      all.push_back({.spec = spec,
+                     .scheme = codec.carrier ? "linear" : "two_shot",
+                     .reduces_as = ReducesAs(codec, ranks),
+                     .bits_per_elem = BitsPerElem(codec, ranks),
+                     .unbiased = traits.unbiased,
+                     .feedback = codec.feedback == Feedback::kOn,
+                     .advice = row.advice});
+    }
+  }
+  return all;
+}
+
+}  // namespace gradwire
