@@ -158,6 +158,21 @@ CarrierRank RunCarrier(const CarrierMethod& method, const EncodeCase& c, int ran
   return self.Take();
 }
 
+void CheckSame(const std::vector<CarrierRank>& expected, const std::vector<CarrierRank>& actual) {
+  for (size_t r = 0; r < expected.size(); ++r) {
+    ASSERT_EQ(expected[r].filled, actual[r].filled) << "rank " << r;
+    ASSERT_EQ(expected[r].out, actual[r].out) << "rank " << r;
+    ASSERT_EQ(expected[r].replicated, actual[r].replicated) << "rank " << r;
+    ASSERT_TRUE(SameBits(expected[r].e_out, actual[r].e_out)) << "rank " << r;
+    const EncodeStats &a = expected[r].stats, &b = actual[r].stats;
+    ASSERT_EQ(a.nonfinite, b.nonfinite);
+    ASSERT_EQ(a.bytes, b.bytes);
+    ASSERT_EQ(BitsOf(a.absmax), BitsOf(b.absmax));
+    ASSERT_NEAR(a.sum_p2, b.sum_p2, 1e-5 * a.sum_p2);
+    ASSERT_NEAR(a.sum_err2, b.sum_err2, 1e-4 * a.sum_err2 + 1e-12 * a.sum_p2);
+  }
+}
+
 std::vector<CodecOnTarget> AllCarriersOnTargets() {
   std::vector<CodecOnTarget> all;
   for (const CodecRow& row : Codecs()) {

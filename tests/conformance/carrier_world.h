@@ -42,6 +42,9 @@ using AddCarriers =
 CarrierRank RunCarrier(const CarrierMethod& method, const EncodeCase& c, int rank, int world_size,
                        const AddCarriers& add);
 
+// The same bits, and statistics up to their last bits.
+void CheckSame(const std::vector<CarrierRank>& expected, const std::vector<CarrierRank>& actual);
+
 // Every carrier method of the registry with every SIMD target of this machine.
 std::vector<CodecOnTarget> AllCarriersOnTargets();
 
