@@ -22,12 +22,12 @@ std::string Quoted(const std::string& value) {
   return value.find_first_of(",()= \t") == std::string::npos ? value : '"' + value + '"';
 }
 
-std::string Shortest(double value) {
+}  // namespace
+
+std::string FormatReal(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
-
-}  // namespace
 
 std::string FormatSpecText(const SpecText& spec) {
   if (spec.args.empty()) return spec.name;
@@ -81,11 +81,11 @@ double SpecArgs::Real(std::string_view key, double otherwise, double min, double
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     const bool whole = error == std::errc() && end == text->data() + text->size();
     if (!whole || !(value >= min && value <= max)) {
-      Fail(key, *text, Shortest(min) + " to " + Shortest(max));
+      Fail(key, *text, FormatReal(min) + " to " + FormatReal(max));
       value = otherwise;
     }
   }
-  canonical_.args.emplace_back(key, Shortest(value));
+  canonical_.args.emplace_back(key, FormatReal(value));
   return value;
 }
 

@@ -18,6 +18,9 @@ namespace gradwire {
 // comma, a parenthesis, an equals sign or a blank are quoted.
 std::string FormatSpecText(const SpecText& spec);
 
+// As few digits as give the value back.
+std::string FormatReal(double value);
+
 // "known: a, b, c", with 'did you mean "b"?' in front; the hint of every error about a name.
 std::string NameHint(std::string_view name, std::span<const std::string_view> known);
 
@@ -36,7 +39,6 @@ class SpecArgs {
   explicit SpecArgs(const SpecText& spec) : spec_(spec), canonical_{.name = spec.name} {}
 
   int64_t Int(std::string_view key, int64_t otherwise, const IntRange& range);
-  // Written in the canonical spec with as few digits as give it back.
   double Real(std::string_view key, double otherwise, double min, double max);
   // An option that another one excludes: an error if it is given.
   void Refuse(std::string_view key, const std::string& why);
