@@ -1,0 +1,108 @@
+#include "compress/codecs/sparse_carrier.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "compress/kernels/cast/cast_kernels.h"
+#include "compress/kernels/scalar_ref.h"
+#include "compress/kernels/topk/topk.h"
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+// What is read, and read again for its error, stays in the first-level cache.
+constexpr int64_t kCachedElems = 2048;
+
+// Writes p of the job to `to` and returns its statistics.
+EncodeStats CopyInput(EncodeJob job, float* to) {
+  EncodeStats stats;
+  job.e_out = nullptr;
+  job.out = reinterpret_cast<std::byte*>(to);
+  job.stats = &stats;
+  ActiveCastKernels().encode(DType::kFloat32, job);
+  return stats;
+}
+
+double Energy(const float* values, int64_t elems) {
+  alignas(64) float unread[kCachedElems];
+  return CopyInput({.grad = reinterpret_cast<const std::byte*>(values),
+                    .dtype = DType::kFloat32,
+                    .in_scale = 1.0f,
+                    .elems = elems},
+                   unread)
+      .sum_p2;
+}
+
+}  // namespace
+
+int64_t SelectedElems(double density, int64_t elems) {
+  return std::llround(density * static_cast<double>(elems));
+}
+
+Status CheckSelection(double density, const TensorMeta& meta) {
+  if (meta.elems > kTopkMaxElems) {
+    return Status(gwInvalidArgument, "a sparse method takes tensors of at most 2^32 - 1 elements");
+  }
+  if (meta.elems == 0 || SelectedElems(density, meta.elems) > 0) return Status();
+  double least = 0.5 / static_cast<double>(meta.elems);
+  while (SelectedElems(least, meta.elems) == 0) least = std::nextafter(least, kMaxDensity);
+  return Status(gwInvalidArgument,
+                "density=" + FormatReal(density) + " selects none of " +
+                    std::to_string(meta.elems) + " elements",
+                "accepted for this tensor: " + FormatReal(least) + " to " +
+                    FormatReal(kMaxDensity) + "; min_numel lets small tensors travel as `none`");
+}
+
+void GatherInput(const EncodeJob& job, std::span<const uint32_t> indices, float* values) {
+  for (uint32_t index : indices) *values++ = ref::CanonicalNan(ref::Input(job, index));
+}
+
+bool KeepBack(const EncodeJob& job, std::span<const uint32_t> indices, float sent) {
+  alignas(64) float scratch[kCachedElems];
+  EncodeStats sums;
+  auto index = indices.begin();
+  for (int64_t first = 0; first < job.elems; first += kCachedElems) {
+    const int64_t elems = std::min(kCachedElems, job.elems - first);
+    float* e = job.e_out == nullptr ? scratch : job.e_out + first;
+    const EncodeStats stats = CopyInput(job.Sub(first, elems, 0), e);
+    sums.sum_p2 += stats.sum_p2;
+    sums.absmax = std::max(sums.absmax, stats.absmax);
+    sums.nonfinite += stats.nonfinite;
+    for (; index != indices.end() && *index < first + elems; ++index) {
+      e[*index - first] -= sent * e[*index - first];
+    }
+    sums.sum_err2 += Energy(e, elems);
+  }
+  job.stats->absmax = std::max(job.stats->absmax, sums.absmax);
+  job.stats->nonfinite += sums.nonfinite;
+  if (sums.nonfinite > 0) return false;
+  job.stats->sum_p2 += sums.sum_p2;
+  job.stats->sum_err2 += sums.sum_err2;
+  return true;
+}
+
+void KeepResidual(const StepView& view) {
+  if (view.e_out.empty()) return;
+  const auto bytes = static_cast<size_t>(view.e_out.bytes());
+  if (view.e_in.empty()) {
+    std::memset(view.e_out.data, 0, bytes);
+  } else {
+    std::memmove(view.e_out.data, view.e_in.data, bytes);
+  }
+}
+
+void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values) {
+  if (job.elems == 0) return;
+  std::memset(job.out, 0, static_cast<size_t>(job.elems * SizeOf(job.dtype)));
+  for (uint32_t index : indices) ref::Emit(job, index, *values++);
+}
+
+void Spoil(const DecodeJob& job) {
+  for (int64_t i = 0; i < job.elems; ++i) ref::Emit(job, i, std::bit_cast<float>(kNanBits));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,46 @@
+// What methods that send a few elements of a tensor share: values at an ascending list of indices,
+// and the residual that keeps all others.
+//
+// The whole tensor is one block: where any rank has an element that is not finite, all of the
+// output is NaN on all ranks, and residuals stay as they were.
+#ifndef GRADWIRE_COMPRESS_CODECS_SPARSE_CARRIER_H_
+#define GRADWIRE_COMPRESS_CODECS_SPARSE_CARRIER_H_
+
+#include <cstdint>
+#include <span>
+
+#include "compress/carrier_method.h"
+#include "compress/kernels/kernel_job.h"
+
+namespace gradwire {
+
+// The range of a spec's density. The least selects one element of a tensor of 500 million.
+inline constexpr double kMinDensity = 1e-9, kMaxDensity = 1, kDefaultDensity = 0.01;
+
+// round(density * elems).
+int64_t SelectedElems(double density, int64_t elems);
+
+// gwInvalidArgument where the density selects nothing of a tensor that is not empty, or indices
+// have more than 32 bits.
+Status CheckSelection(double density, const TensorMeta& meta);
+
+// values[j] = p at indices[j].
+void GatherInput(const EncodeJob& job, std::span<const uint32_t> indices, float* values);
+
+// One pass over p: e_out, unless it is null, is p - sent * p at the indices and p elsewhere, and
+// the statistics are added. False where an element is not finite: e_out is then not to be used, and
+// no sums are added.
+bool KeepBack(const EncodeJob& job, std::span<const uint32_t> indices, float sent);
+
+// e_out, unless it is empty, becomes e_in.
+void KeepResidual(const StepView& view);
+
+// out = values * out_scale at the indices, zero elsewhere.
+void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values);
+
+// out = NaN everywhere.
+void Spoil(const DecodeJob& job);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_CODECS_SPARSE_CARRIER_H_
