@@ -1,0 +1,276 @@
+// Round 0, a sum of words in which each rank fills its own:
+//
+//   word 0                    how many ranks have an element that is not finite
+//   then a slot per speaker   its list of `quota` indices, compress/kernels/index_list
+//
+// Round 1, a sum of floats: p at the union of the lists, which lies in agreed scratch.
+#include "compress/codecs/topk/topk_codec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "base/workspace.h"
+#include "compress/codecs/carrier_jobs.h"
+#include "compress/codecs/sparse_carrier.h"
+#include "compress/kernels/index_list/index_list.h"
+#include "compress/kernels/topk/topk.h"
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+// So that lists do not grow with the ranks: speakers that agree name k elements each.
+constexpr int kMaxSpeakers = 8;
+constexpr int64_t kWordBytes = 4;
+constexpr int64_t kBitmapBits = 64;
+
+// What follows from tensor, ranks and replicated state.
+struct Selection {
+  int64_t elems = 0;
+  int64_t k = 0;  // to be selected by all speakers together
+  int64_t speakers = 1;
+  int64_t quota = 0;  // of one speaker
+
+  int64_t LeastQuota() const { return (k + speakers - 1) / speakers; }
+  int64_t SlotWords() const { return IndexListBytes(elems, quota) / kWordBytes; }
+  int64_t MaxUnion() const { return std::min(speakers * k, elems); }  // with any quota
+
+  // The quota that would have made a union of k, had it grown in proportion.
+  uint32_t NextQuota(int64_t union_elems) const {
+    if (union_elems == 0) return static_cast<uint32_t>(quota);
+    const auto size = static_cast<uint64_t>(union_elems);
+    const uint64_t next =
+        (static_cast<uint64_t>(quota) * static_cast<uint64_t>(k) + size / 2) / size;
+    return static_cast<uint32_t>(std::clamp(static_cast<int64_t>(next), LeastQuota(), k));
+  }
+};
+
+// Agreed scratch. The indices follow.
+struct Agreed {
+  uint32_t nonfinite_ranks = 0;
+  uint32_t count = 0;  // of indices, ascending
+};
+
+Agreed AgreedOf(ConstBytes bytes) {
+  Agreed agreed;
+  std::memcpy(&agreed, bytes.data, sizeof(agreed));
+  return agreed;
+}
+
+uint32_t* IndicesIn(Bytes agreed) {
+  return reinterpret_cast<uint32_t*>(agreed.data + sizeof(Agreed));
+}
+
+std::span<const uint32_t> UnionOf(const StepView& view) {
+  return {IndicesIn(view.agreed), AgreedOf(view.agreed).count};
+}
+
+int64_t BitmapWords(int64_t elems) { return (elems + kBitmapBits - 1) / kBitmapBits; }
+
+// Workspace: the indices of one speaker, and what selects them or joins them with the others'.
+int64_t ToolBytes(const Selection& selection) {
+  return AlignUp(std::max(TopkWorkspaceBytes(selection.elems, selection.k),
+                          BitmapWords(selection.elems) * static_cast<int64_t>(sizeof(uint64_t))));
+}
+
+std::span<uint32_t> ListIn(const StepView& view, const Selection& selection, int64_t count) {
+  return {reinterpret_cast<uint32_t*>(view.workspace.data + ToolBytes(selection)),
+          static_cast<size_t>(count)};
+}
+
+// This rank's slot in this step; it speaks where there is one. All ranks have their turn.
+int64_t SlotOf(const StepView& view, int64_t speakers) {
+  const int64_t n = view.world_size;
+  const int64_t first = int64_t{view.dither.step} * speakers % n;
+  return (int64_t{view.dither.rank} - first + n) % n;
+}
+
+Status Corrupt(const char* what) {
+  return Status(gwDataCorrupt, what, "check that all ranks run the same version and the same spec");
+}
+
+// Sets the bits of all slots' indices.
+Status MarkLists(ConstView slots, const Selection& selection, std::span<uint32_t> list,
+                 uint64_t* bitmap) {
+  for (int64_t slot = 0; slot < selection.speakers; ++slot) {
+    const ConstView words = slots.Sub(slot * selection.SlotWords(), selection.SlotWords());
+    GW_RETURN_IF_ERROR(DecodeIndexList(words.AsBytes(), selection.elems, list));
+    for (uint32_t index : list) bitmap[index / kBitmapBits] |= uint64_t{1} << index % kBitmapBits;
+  }
+  return Status();
+}
+
+// Writes the places of the set bits, ascending; returns their number.
+uint32_t ListMarked(std::span<const uint64_t> bitmap, uint32_t* out) {
+  uint32_t count = 0;
+  for (size_t w = 0; w < bitmap.size(); ++w) {
+    for (uint64_t word = bitmap[w]; word != 0; word &= word - 1) {
+      out[count++] =
+          static_cast<uint32_t>(w * kBitmapBits) + static_cast<uint32_t>(std::countr_zero(word));
+    }
+  }
+  return count;
+}
+
+class TopkCarrier final : public CarrierMethod {
+ public:
+  explicit TopkCarrier(double density) : density_(density) {}
+
+  const CodecTraits& traits() const override {
+    static constexpr CodecTraits kTraits = {.contractive = true};
+    return kTraits;
+  }
+  int rounds() const override { return 2; }
+  CarrierUnit unit() const override { return CarrierUnit::kTensor; }
+  int64_t QuantumElems(const TensorMeta&, int) const override { return 1; }
+  Status Check(const TensorMeta& meta, int) const override {
+    return CheckSelection(density_, meta);
+  }
+  int64_t AgreedBytes(const TensorMeta& meta, int world_size) const override {
+    return static_cast<int64_t>(sizeof(Agreed)) +
+           kWordBytes * SelectionOf(meta, world_size, {}).MaxUnion();
+  }
+  int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const override {
+    const Selection selection = SelectionOf(meta, world_size, {});
+    return ToolBytes(selection) + kWordBytes * selection.k;
+  }
+  // The quota; zero before the first step.
+  int64_t ReplicatedBytes(const TensorMeta&, int) const override { return sizeof(uint32_t); }
+
+  RoundSpec Round(int round, const TensorMeta& meta, int world_size, ConstBytes agreed,
+                  ConstBytes replicated) const override {
+    if (round == 0) {
+      const Selection selection = SelectionOf(meta, world_size, replicated);
+      return {.dtype = DType::kUint32,
+              .op = ReduceOp::kSum,
+              .elems = 1 + selection.speakers * selection.SlotWords()};
+    }
+    return {.dtype = DType::kFloat32,
+            .op = ReduceOp::kSum,
+            .elems = agreed.empty() ? 0 : AgreedOf(agreed).count};
+  }
+
+  Status Fill(int round, const StepView& view, View carrier, ExecContext*) const override {
+    view.stats->bytes += carrier.bytes();
+    if (round == 0) {
+      Speak(view, carrier);
+    } else {
+      FillValues(view, carrier);
+    }
+    return Status();
+  }
+
+  Status Absorb(int round, ConstView reduced, const StepView& view, ExecContext*) const override {
+    if (round == 0) return Listen(view, reduced);
+    const Selection selection = SelectionOf(view);
+    const bool finite = AgreedOf(view.agreed).nonfinite_ranks == 0;
+    const std::span<const uint32_t> indices = UnionOf(view);
+    if (finite) {
+      Scatter(DecodeJobOf(view, reduced), indices, reduced.as<float>());
+    } else {
+      Spoil(DecodeJobOf(view, reduced));
+    }
+    const uint32_t next = finite ? selection.NextQuota(static_cast<int64_t>(indices.size()))
+                                 : static_cast<uint32_t>(selection.quota);
+    std::memcpy(view.replicated_out.data, &next, sizeof(next));
+    return Status();
+  }
+
+ private:
+  Selection SelectionOf(const TensorMeta& meta, int world_size, ConstBytes replicated) const {
+    Selection selection = {.elems = meta.elems,
+                           .k = SelectedElems(density_, meta.elems),
+                           .speakers = std::min(world_size, kMaxSpeakers)};
+    uint32_t quota = 0;
+    if (!replicated.empty()) std::memcpy(&quota, replicated.data, sizeof(quota));
+    // Within its range also where the number of ranks has changed.
+    selection.quota = std::clamp(int64_t{quota}, selection.LeastQuota(), selection.k);
+    return selection;
+  }
+  Selection SelectionOf(const StepView& view) const {
+    return SelectionOf(view.meta, view.world_size, view.replicated_in);
+  }
+
+  // A rank without a slot only looks whether it is finite.
+  void Speak(const StepView& view, View carrier) const {
+    const Selection selection = SelectionOf(view);
+    std::memset(carrier.data, 0, static_cast<size_t>(carrier.bytes()));
+    const int64_t slot = SlotOf(view, selection.speakers);
+    const bool speaks = slot < selection.speakers;
+    const std::span<uint32_t> list = ListIn(view, selection, speaks ? selection.quota : 0);
+    const bool finite = SelectTopk({.grad = view.grad.data,
+                                    .dtype = view.grad.dtype,
+                                    .in_scale = view.in_scale,
+                                    .e_in = EncodeJobOf(view, carrier).e_in,
+                                    .elems = view.grad.elems},
+                                   view.workspace, list);
+    carrier.as<uint32_t>()[0] = finite ? 0 : 1;
+    if (!speaks) return;
+    const View words = carrier.Sub(1 + slot * selection.SlotWords(), selection.SlotWords());
+    EncodeIndexList(list, selection.elems, words.data);
+  }
+
+  Status Listen(const StepView& view, ConstView reduced) const {
+    const Selection selection = SelectionOf(view);
+    Agreed agreed;
+    std::memcpy(view.agreed.data, &agreed, sizeof(agreed));  // nothing, after an error
+    const uint32_t nonfinite_ranks = reduced.as<uint32_t>()[0];
+    if (nonfinite_ranks > static_cast<uint32_t>(view.world_size)) {
+      return Corrupt("more ranks are said not to be finite than there are");
+    }
+    const std::span<uint64_t> bitmap(reinterpret_cast<uint64_t*>(view.workspace.data),
+                                     static_cast<size_t>(BitmapWords(selection.elems)));
+    std::fill(bitmap.begin(), bitmap.end(), 0);
+    GW_RETURN_IF_ERROR(MarkLists(reduced.Sub(1, reduced.elems - 1), selection,
+                                 ListIn(view, selection, selection.quota), bitmap.data()));
+    agreed = {.nonfinite_ranks = nonfinite_ranks,
+              .count = ListMarked(bitmap, IndicesIn(view.agreed))};
+    std::memcpy(view.agreed.data, &agreed, sizeof(agreed));
+    return Status();
+  }
+
+  // The residual is made here, where statistics are: it is already known whether all are finite.
+  static void FillValues(const StepView& view, View carrier) {
+    EncodeJob job = EncodeJobOf(view, carrier);
+    const std::span<const uint32_t> indices = UnionOf(view);
+    GatherInput(job, indices, carrier.as<float>());
+    const bool finite = AgreedOf(view.agreed).nonfinite_ranks == 0;
+    if (!finite) job.e_out = nullptr;
+    KeepBack(job, indices, 1);
+    if (!finite) KeepResidual(view);
+  }
+
+  const double density_;
+};
+
+StatusOr<Codec> Make(const SpecText& spec) {
+  SpecArgs args(spec);
+  const double density = args.Real("density", kDefaultDensity, kMinDensity, kMaxDensity);
+  args.Choice("agreement", {"speakers"});
+  if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
+    return Status(gwInvalidArgument, "topk does not accept feedback=off",
+                  "small elements would never be sent; randk(feedback=off) is unbiased");
+  }
+  if (!args.status().ok()) return args.status();
+  return Codec{.spec = args.canonical(),
+               .feedback = Feedback::kOn,
+               .carrier = std::make_shared<TopkCarrier>(density)};
+}
+
+}  // namespace
+
+CodecRow TopkRow() {
+  return {.name = "topk",
+          .doc =
+              "the elements that up to 8 ranks, in turn, find largest, about density * elements; "
+              "error feedback, about (32 + 2 + log2(ranks / density)) density bits per element; "
+              "after ScaleCom, Chen et al. 2020",
+          .keys = {"density", "agreement"},
+          .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)"},
+          .make = Make};
+}
+
+}  // namespace gradwire
