@@ -64,8 +64,9 @@ class CarrierMethod {
   // State of the tensor that is equal on all ranks and lives from step to step; all zeros before
   // the first.
   virtual int64_t ReplicatedBytes(const TensorMeta&, int /*world_size*/) const { return 0; }
-  // With `agreed` as the rounds before left it, and `replicated` as StepView::replicated_in. Type
-  // and operation depend on neither: tensors that are equal in them share their collectives.
+  // With `agreed` as the rounds before left it, and `replicated` as StepView::replicated_in; before
+  // there is a step both are empty, and `elems` is what to expect. Type and operation depend on
+  // neither: tensors that are equal in them share their collectives.
   virtual RoundSpec Round(int round, const TensorMeta&, int world_size, ConstBytes agreed,
                           ConstBytes replicated) const = 0;
   // Local data -> carrier (RoundSpec::elems elements of its dtype).

@@ -8,8 +8,10 @@
 #include "compress/codecs/fp16/fp16_codec.h"
 #include "compress/codecs/none/none_codec.h"
 #include "compress/codecs/qsgd/qsgd_codec.h"
+#include "compress/codecs/randk/randk_codec.h"
 #include "compress/codecs/signsgd/signsgd_codec.h"
 #include "compress/codecs/terngrad/terngrad_codec.h"
+#include "compress/codecs/topk/topk_codec.h"
 #include "compress/spec_args.h"
 
 namespace gradwire {
@@ -92,8 +94,9 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow(),   Bf16Row(),     Fp16Row(),   QsgdRow(),
-                                             EfsignRow(), TerngradRow(), SignsgdRow()};
+  static const std::vector<CodecRow> rows = {NoneRow(),    Bf16Row(),   Fp16Row(),
+                                             QsgdRow(),    EfsignRow(), TerngradRow(),
+                                             SignsgdRow(), TopkRow(),   RandkRow()};
   return rows;
 }
 

@@ -27,6 +27,9 @@ struct SpecText {
 // parenthesis or a blank stands in quotes: exclude="*.bias,*norm*".
 StatusOr<SpecText> ParseSpecText(std::string_view text);
 
+// Default of min_numel for methods of whole tensors: on less they save nothing.
+inline constexpr int64_t kMinNumelOfTensors = 1024;
+
 enum class Feedback : uint8_t { kOff, kOn };
 
 // A codec ready for use: what a registry row made of a spec.

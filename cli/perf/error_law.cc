@@ -23,6 +23,7 @@ struct Element {
   double sum_of_scales = 0;      // of the largest magnitudes near it, one per rank
   double sum = 0;                // the true sum
   double scale_of_sum = 0;       // largest magnitude of the true sum near it
+  double ranks = 1;
 };
 
 using Bound = std::function<double(const Element&)>;
@@ -88,9 +89,9 @@ Bound Anything(const SpecText&) {
   return [](const Element&) { return std::numeric_limits<double>::infinity(); };
 }
 
-// The sign of the sum, whatever its size.
+// A sign for each rank, whatever the size of the sum.
 Bound Majority(const SpecText&) {
-  return [](const Element& e) { return kSlack * e.sum_of_magnitudes + 1; };
+  return [](const Element& e) { return kSlack * std::abs(e.sum) + e.ranks; };
 }
 
 // Little of a normal array is in few elements or dimensions, but not nothing.
@@ -144,7 +145,9 @@ std::vector<double> BlockMaxima(const Pattern& pattern, int64_t elems, int64_t b
 class Truth {
  public:
   Truth(const std::vector<Pattern>& by_rank, int64_t elems, int64_t block)
-      : block_(block), sum_(Reduced(by_rank, ReduceOp::kSum)) {
+      : block_(block),
+        ranks_(static_cast<double>(by_rank.size())),
+        sum_(Reduced(by_rank, ReduceOp::kSum)) {
     std::vector<Pattern> magnitudes = by_rank;
     for (Pattern& pattern : magnitudes) {
       for (double& value : pattern.tile) value = std::abs(value);
@@ -160,11 +163,12 @@ class Truth {
 
   Element at(int64_t i) const {
     const auto b = static_cast<size_t>(i / block_);
-    return {magnitudes_.at(i), scales_[b], sum_.at(i), sum_scales_[b]};
+    return {magnitudes_.at(i), scales_[b], sum_.at(i), sum_scales_[b], ranks_};
   }
 
  private:
   int64_t block_;
+  double ranks_;
   Pattern sum_, magnitudes_;
   std::vector<double> scales_, sum_scales_;
 };

@@ -71,7 +71,7 @@ TEST(CompareWithTruth, WhatIsChosenIsTheSumOrNothing) {
 
 TEST(CompareWithTruth, TheMajorityIsASignAndNothingIsNoResult) {
   std::vector<float> out = TrueSum(Patterns());
-  for (float& value : out) value = value < 0 ? -1.0f : 1.0f;
+  for (float& value : out) value = value < 0 ? -kRanks : kRanks;
   EXPECT_EQ(Compare("signsgd", out).wrong, 0);
   for (float& value : out) value = -value;
   EXPECT_EQ(Compare("signsgd", out).wrong, kElems);

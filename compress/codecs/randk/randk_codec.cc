@@ -96,7 +96,8 @@ StatusOr<Codec> Make(const SpecText& spec) {
   if (!args.status().ok()) return args.status();
   return Codec{.spec = args.canonical(),
                .feedback = feedback,
-               .carrier = std::make_shared<RandkCarrier>(density, feedback)};
+               .carrier = std::make_shared<RandkCarrier>(density, feedback),
+               .min_numel = kMinNumelOfTensors};
 }
 
 }  // namespace
@@ -132,6 +133,9 @@ CodecRow RandkRow() {
               "Stich et al. 2018",
           .keys = {"density"},
           .conformance_specs = {"randk(density=0.1)", "randk(density=0.5,feedback=off)"},
+          .advice = {.momentum = false,
+                     .adam = false,
+                     .note = "at 1 % diverges with momentum: a smaller learning rate without it"},
           .make = Make};
 }
 

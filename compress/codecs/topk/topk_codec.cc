@@ -150,7 +150,7 @@ class TopkCarrier final : public CarrierMethod {
     }
     return {.dtype = DType::kFloat32,
             .op = ReduceOp::kSum,
-            .elems = agreed.empty() ? 0 : AgreedOf(agreed).count};
+            .elems = agreed.empty() ? SelectedElems(density_, meta.elems) : AgreedOf(agreed).count};
   }
 
   Status Fill(int round, const StepView& view, View carrier, ExecContext*) const override {
@@ -257,7 +257,8 @@ StatusOr<Codec> Make(const SpecText& spec) {
   if (!args.status().ok()) return args.status();
   return Codec{.spec = args.canonical(),
                .feedback = Feedback::kOn,
-               .carrier = std::make_shared<TopkCarrier>(density)};
+               .carrier = std::make_shared<TopkCarrier>(density),
+               .min_numel = kMinNumelOfTensors};
 }
 
 }  // namespace
@@ -270,6 +271,7 @@ CodecRow TopkRow() {
               "after ScaleCom, Chen et al. 2020",
           .keys = {"density", "agreement"},
           .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)"},
+          .advice = {.adam = false, .note = "what is sent late is scaled by later variances"},
           .make = Make};
 }
 
