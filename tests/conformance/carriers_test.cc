@@ -1,9 +1,10 @@
 // Laws every carrier method keeps, on every SIMD target: bytes equal to the reference's, the same
 // result for every order of additions where carriers are integers, conservation, non-finite values,
-// unbiasedness, damaged sums.
+// unbiasedness, damaged sums. Where the tensor is the unit, it is one block.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "compress/kernels/dispatch.h"
@@ -25,12 +26,30 @@ class CarriersTest : public ::testing::TestWithParam<CodecOnTarget> {
 
   const CarrierMethod& method() const { return *codec_.carrier; }
   const CodecTraits& traits() const { return method().traits(); }
+  bool OfWholeTensors() const { return method().unit() == CarrierUnit::kTensor; }
   int64_t Quantum(int ranks) const { return method().QuantumElems({}, ranks); }
+  bool Takes(const EncodeCase& c, int ranks) const {
+    return method().Check({.shape = c.shape, .elems = c.elems(), .dtype = c.dtype}, ranks).ok();
+  }
+  // A round of integers: their sums are exact, and not all of them can be sums.
+  bool HasRoundOf(DType dtype) const {
+    bool has = false;
+    for (int round = 0; round < method().rounds(); ++round) {
+      has |= method().Round(round, {.elems = 1}, 2, {}, {}).dtype == dtype;
+    }
+    return has;
+  }
   std::vector<int64_t> Sizes(int ranks) const {
     std::set<int64_t> sizes(std::begin(kSmallSizes), std::end(kSmallSizes));
     const int64_t quantum = Quantum(ranks);
     sizes.insert({quantum - 1, quantum, quantum + 1, 3 * quantum + 5});
     return {sizes.begin(), sizes.end()};
+  }
+
+  // A matrix where the number of elements allows it.
+  static std::vector<int64_t> ShapeOf(int64_t elems) {
+    const int64_t rows = std::gcd(elems, 32);
+    return rows > 1 ? std::vector{rows, elems / rows} : std::vector{elems};
   }
 
   // Cases of all ranks; those of `kind` among Gaussian ones where it is not the same for all.
@@ -40,15 +59,32 @@ class CarriersTest : public ::testing::TestWithParam<CodecOnTarget> {
         .seed = static_cast<uint32_t>(random_()),
         .tensor = random_(),
         .step = static_cast<uint32_t>(random_()),
-        .first_elem = static_cast<int64_t>(random_.Below(1u << 20)) * Quantum(ranks)};
+        .first_elem =
+            OfWholeTensors() ? 0 : static_cast<int64_t>(random_.Below(1u << 20)) * Quantum(ranks)};
     std::vector<EncodeCase> cases;
     for (int r = 0; r < ranks; ++r) {
-      EncodeCase c{.dtype = dtype, .mode = mode, .dither = dither};
+      EncodeCase c{.dtype = dtype, .mode = mode, .dither = dither, .shape = ShapeOf(elems)};
       c.grad = MakeGrad(r % 2 == 0 ? kind : Kind::kGaussian, elems, dtype, &random_);
       c.e_in = MakeResidual(elems, &random_);
       cases.push_back(std::move(c));
     }
     return cases;
+  }
+
+  // A step of the active target's and of the reference's; *state is what it leaves for the next.
+  void CheckAgainstReference(const std::vector<EncodeCase>& cases, std::vector<std::byte>* state) {
+    const SumOrder order = InOrder(static_cast<int>(cases.size()));
+    const auto actual = RunCarriers(method(), cases, order, 0.375f);
+    ForceTargetForTest("scalar");
+    const auto expected = RunCarriers(method(), cases, order, 0.375f);
+    ForceTargetForTest(GetParam().target);
+    ASSERT_NO_FATAL_FAILURE(CheckSame(expected, actual));
+    for (const CarrierRank& rank : actual) {
+      ASSERT_TRUE(rank.absorbed.ok()) << rank.absorbed.ToString();
+      ASSERT_EQ(rank.out, actual[0].out);
+      ASSERT_EQ(rank.replicated, actual[0].replicated);
+    }
+    *state = actual[0].replicated;
   }
 
   const Codec codec_;
@@ -65,16 +101,13 @@ TEST_P(CarriersTest, SameBytesAsTheReferenceOnAllRanks) {
         const DType dtype = kGradTypes[random_.Below(3)];
         const ResidualMode mode = kResidualModes[random_.Below(3)];
         SCOPED_TRACE(::testing::Message() << n << " ranks, " << Name(kind) << ", " << elems);
-        const auto cases = Cases(kind, n, elems, dtype, mode);
-        const auto actual = RunCarriers(method(), cases, InOrder(n), 0.375f);
-        ForceTargetForTest("scalar");
-        const auto expected = RunCarriers(method(), cases, InOrder(n), 0.375f);
-        ForceTargetForTest(GetParam().target);
-        ASSERT_NO_FATAL_FAILURE(CheckSame(expected, actual));
-        for (const CarrierRank& rank : actual) {
-          ASSERT_TRUE(rank.absorbed.ok()) << rank.absorbed.ToString();
-          ASSERT_EQ(rank.out, actual[0].out);
-        }
+        auto cases = Cases(kind, n, elems, dtype, mode);
+        if (!Takes(cases[0], n)) continue;
+        std::vector<std::byte> state;
+        ASSERT_NO_FATAL_FAILURE(CheckAgainstReference(cases, &state));
+        if (state.empty()) continue;
+        for (EncodeCase& c : cases) c.replicated = state;
+        ASSERT_NO_FATAL_FAILURE(CheckAgainstReference(cases, &state)) << "second step";
       }
     }
   }
@@ -83,7 +116,7 @@ TEST_P(CarriersTest, SameBytesAsTheReferenceOnAllRanks) {
 TEST_P(CarriersTest, IntegersAddInAnyOrder) {
   for (int n = 2; n <= 16; ++n) {
     const auto cases = Cases(Kind::kGaussian, n, 1000, DType::kFloat32, ResidualMode::kSeparate);
-    if (traits().lossless) continue;  // floats
+    if (HasRoundOf(DType::kFloat32)) continue;
     SumOrder order = InOrder(n);
     const auto expected = RunCarriers(method(), cases, order);
     std::shuffle(order.begin(), order.end(), random_);
@@ -158,7 +191,7 @@ TEST_P(CarriersTest, TheMajorityDecidesWhereTheSumIsNotEstimated) {
 TEST_P(CarriersTest, NonFiniteBlocksKeepTheirResiduals) {
   if (traits().lossless) return;
   constexpr int kRanks = 3;
-  const int64_t block = Quantum(kRanks), elems = 4 * block;
+  const int64_t block = OfWholeTensors() ? 1024 : Quantum(kRanks), elems = 4 * block;
   auto cases = Cases(Kind::kGaussian, kRanks, elems, DType::kFloat32, ResidualMode::kSeparate);
   const float infinity = std::numeric_limits<float>::infinity();
   std::memcpy(cases[1].grad.data() + 4 * (block + 7), &infinity, 4);
@@ -166,7 +199,7 @@ TEST_P(CarriersTest, NonFiniteBlocksKeepTheirResiduals) {
   EXPECT_EQ(results[1].stats.nonfinite, 1u);
   EXPECT_EQ(results[0].stats.nonfinite, 0u);
   for (int64_t i = 0; i < elems; ++i) {
-    const bool hit = i / block == 1;
+    const bool hit = OfWholeTensors() || i / block == 1;
     ASSERT_EQ(std::isnan(GradAt(results[0].out, DType::kFloat32, i)), hit) << i;
     for (int r = 0; hit && r < kRanks; ++r) {
       ASSERT_EQ(results[r].e_out[i], cases[r].e_in[i]) << "rank " << r << " at " << i;
@@ -208,6 +241,7 @@ TEST_P(CarriersTest, DamagedSumsAreHarmless) {
   for (int trial = 0; trial < 200; ++trial) {
     const auto cases = Cases(Kind::kGaussian, kRanks, 1 + static_cast<int64_t>(random_.Below(900)),
                              DType::kFloat32, ResidualMode::kNone);
+    if (!Takes(cases[0], kRanks)) continue;
     const int hit = static_cast<int>(random_.Below(static_cast<uint32_t>(method().rounds())));
     const auto results =
         RunCarriers(method(), cases, InOrder(kRanks), 1.0f, [&](int round, auto* bytes) {
@@ -219,7 +253,7 @@ TEST_P(CarriersTest, DamagedSumsAreHarmless) {
       EXPECT_EQ(rank.absorbed.code(), results[0].absorbed.code());
     }
   }
-  EXPECT_GT(refused, 0);
+  EXPECT_TRUE(refused > 0 || !HasRoundOf(DType::kUint32));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CarriersTest, ::testing::ValuesIn(AllCarriersOnTargets()), TestName);
