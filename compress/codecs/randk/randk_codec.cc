@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/sparse_carrier.h"
 #include "compress/spec_args.h"
@@ -65,10 +66,9 @@ class RandkCarrier final : public CarrierMethod {
     job.out_scale *= Sent(view.meta);
     Scatter(job, indices, reduced.as<float>());
     if (view.e_out.empty()) return Status();
-    EncodeStats unread;
-    EncodeJob keep = EncodeJobOf(view, {});
-    keep.stats = &unread;
-    KeepBack(keep, indices, Sent(view.meta));
+    LoadContribution(view.grad, view.in_scale, view.e_in, view.e_out);
+    float* e_out = view.e_out.as<float>();
+    for (uint32_t index : indices) e_out[index] -= Sent(view.meta) * e_out[index];
     return Status();
   }
 
