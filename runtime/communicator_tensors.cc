@@ -62,9 +62,7 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
   }
   StatusOr<Codec> codec = MakeCodec(spec);
   if (!codec.ok()) return codec.status();
-  const bool exempt = tensor->elems < codec->min_numel ||
-                      static_cast<int>(tensor->shape.size()) < codec->min_dims ||
-                      MatchesAny(codec->exclude, tensor->name);
+  const bool exempt = IsExempt(*tensor, *codec);
   if (!exempt && codec->carrier != nullptr) {
     GW_RETURN_IF_ERROR(
         codec->carrier->Check(MetaOf(*tensor), parts_.world_size).WithTensor(tensor->name));

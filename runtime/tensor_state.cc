@@ -127,9 +127,16 @@ TensorMeta MetaOf(const TensorState& tensor) {
   return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
 }
 
+bool IsExempt(const TensorState& tensor, const Codec& codec) {
+  return tensor.elems < codec.min_numel || static_cast<int>(tensor.shape.size()) < codec.min_dims ||
+         MatchesAny(codec.exclude, tensor.name);
+}
+
 int64_t ReplicatedBytes(const TensorState& tensor, int world_size) {
   const CarrierMethod* method = tensor.codec.carrier.get();
-  return method == nullptr ? 0 : method->ReplicatedBytes(MetaOf(tensor), world_size);
+  return method == nullptr || tensor.elems == 0
+             ? 0
+             : method->ReplicatedBytes(MetaOf(tensor), world_size);
 }
 
 bool MatchesAny(const std::string& globs, const std::string& name) {

@@ -84,7 +84,9 @@ struct TensorState {
 };
 
 TensorMeta MetaOf(const TensorState& tensor);
-// Of its codec, for this many ranks; 0: it keeps none.
+// Too small, of too few dimensions or named in `exclude`: it travels as `none`.
+bool IsExempt(const TensorState& tensor, const Codec& codec);
+// Of its codec, for this many ranks; 0: it keeps none, or has no elements.
 int64_t ReplicatedBytes(const TensorState& tensor, int world_size);
 // Two slots always: ranks that complete a step others abort must be able to go back.
 inline constexpr int kReplicatedSlots = 2;

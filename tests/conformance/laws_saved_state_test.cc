@@ -72,15 +72,24 @@ struct StepRecord {
   std::vector<Floats> residuals = std::vector<Floats>(kTensors);  // empty: nothing is kept back
 };
 
+// As it is registered, with the codec in effect.
+std::unique_ptr<TensorState> TensorOf(size_t t, const std::string& spec) {
+  auto tensor = std::make_unique<TensorState>();
+  tensor->name = NameOf(t);
+  tensor->elems = kSizes[t];
+  tensor->shape = {kSizes[t]};
+  const Codec codec = *MakeCodec(spec);
+  tensor->codec = IsExempt(*tensor, codec) ? *MakeCodec("none") : codec;
+  return tensor;
+}
+
 // The residuals in a saved state.
-void ReadResiduals(const std::string& state, int rank, int world_size, std::vector<Floats>* out) {
+void ReadResiduals(const std::string& state, int rank, int world_size,
+                   const std::vector<std::string>& specs, std::vector<Floats>* out) {
   TensorTable table;
   std::vector<TensorState*> tensors;
   for (size_t t = 0; t < kTensors; ++t) {
-    auto tensor = std::make_unique<TensorState>();
-    tensor->name = NameOf(t);
-    tensor->elems = kSizes[t];
-    StatusOr<TensorState*> added = table.Add(std::move(tensor));
+    StatusOr<TensorState*> added = table.Add(TensorOf(t, specs[t]));
     ASSERT_TRUE(added.ok()) << added.status().ToString();
     tensors.push_back(*added);
   }
@@ -119,7 +128,7 @@ class Rank {
     gwStepOutcome_t outcome = gwStepAborted;
     ASSERT_EQ(gwStepEnd(comm_, &outcome), gwSuccess) << gwGetLastError(comm_);
     ASSERT_EQ(outcome, gwStepCommitted) << gwGetLastError(comm_);
-    ReadResiduals(SavedState(comm_), rank_, world_size_, &record->residuals);
+    ReadResiduals(SavedState(comm_), rank_, world_size_, plan.specs, &record->residuals);
   }
 
  private:
@@ -192,7 +201,8 @@ void CheckRun(const std::vector<StepPlan>& plans,
     for (size_t t = 0; t < kTensors; ++t) {
       const std::string& spec = plans[step].specs[t];
       SCOPED_TRACE(fmt::format("step {}, tensor {}, {}", step, t, spec));
-      const bool feedback = MakeCodec(spec)->feedback == Feedback::kOn;
+      const Codec codec = TensorOf(t, spec)->codec;
+      const bool feedback = codec.feedback == Feedback::kOn;
       Balance b = {.out = &ranks[0][step].outs[t]};
       for (const std::vector<StepRecord>& mine : ranks) {
         b.before.push_back(step == 0 ? &nothing.residuals[t] : &mine[step - 1].residuals[t]);
@@ -202,7 +212,7 @@ void CheckRun(const std::vector<StepPlan>& plans,
         ASSERT_EQ(mine[step].outs[t], *b.out) << "replicas differ";
       }
       // Codecs without feedback lose what they round off; exact ones do not.
-      if (feedback || spec == "none") {
+      if (feedback || codec.spec == "none") {
         ASSERT_NO_FATAL_FAILURE(CheckConserves(b));
       }
     }
