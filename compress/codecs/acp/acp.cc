@@ -1,0 +1,134 @@
+#include "compress/codecs/acp/acp.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compress/codecs/lowrank_carrier.h"
+
+namespace gradwire {
+namespace {
+
+// Which factor the replicated state holds, and so which one is made in this step.
+enum class Turn : uint32_t { kMakeP = 0, kMakeQ = 1 };
+constexpr int64_t kTurnBytes = sizeof(Turn);
+
+// Replicated: the turn, then the last factor's sum, made orthonormal when it is used, then zeros up
+// to the size of the larger factor.
+class AcpCarrier final : public LowRankCarrier {
+ public:
+  using LowRankCarrier::LowRankCarrier;
+
+  int rounds() const override { return 1; }
+  int64_t ReplicatedBytes(const TensorMeta& meta, int) const override {
+    return kTurnBytes + 4 * Dims(meta).larger_elems();
+  }
+  // The size must not depend on the turn, which is not known here: room for either factor.
+  RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes) const override {
+    return {.elems = Dims(meta).larger_elems()};
+  }
+
+  Status Fill(int, const StepView& view, View carrier, ExecContext*) const override {
+    const Factors factors = FactorsOf(view);
+    MakeBasis(view, factors);
+    view.stats->bytes += carrier.bytes();
+    if (ReadLowRankInput(view)) {
+      FillFactor(view, factors, carrier);
+    } else {
+      KeepResidual(view);
+      FillWithNan(carrier);
+    }
+    return Status();
+  }
+
+  Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
+    const Factors factors = FactorsOf(view);
+    const ConstView made = reduced.Sub(0, factors.made_rows * factors.dims.rank);
+    if (AllFinite(made)) {
+      StoreNext(view, factors.turn, made);
+    } else {
+      KeepResidual(view);
+      std::memcpy(view.replicated_out.data, view.replicated_in.data,
+                  static_cast<size_t>(view.replicated_out.size));
+    }
+    StoreLowRankOutput(view, factors.dims, factors.Product(made.as<float>()),
+                       factors.scratch.kernels);
+    return Status();
+  }
+
+ private:
+  struct Factors {
+    LowRankDims dims;
+    Turn turn = Turn::kMakeP;
+    int64_t basis_rows = 0, made_rows = 0;
+    LowRankScratch scratch;  // with the basis, which Fill makes
+
+    LowRankProduct Product(const float* made) const {
+      if (turn == Turn::kMakeP) return {.rank = dims.rank, .p = made, .q = scratch.basis};
+      return {.rank = dims.rank, .p = scratch.basis, .q = made};
+    }
+  };
+
+  Factors FactorsOf(const StepView& view) const {
+    const LowRankDims dims = Dims(view.meta);
+    uint32_t word;
+    std::memcpy(&word, view.replicated_in.data, sizeof word);
+    const Turn turn = word % 2 == 0 ? Turn::kMakeP : Turn::kMakeQ;
+    const bool makes_p = turn == Turn::kMakeP;
+    return {.dims = dims,
+            .turn = turn,
+            .basis_rows = makes_p ? dims.cols : dims.rows,
+            .made_rows = makes_p ? dims.rows : dims.cols,
+            .scratch = LowRankScratchOf(view, dims)};
+  }
+
+  static void MakeBasis(const StepView& view, const Factors& factors) {
+    MakeLowRankBasis({.stored = view.replicated_in.data + kTurnBytes,
+                      .rows = factors.basis_rows,
+                      .rank = factors.dims.rank,
+                      .dither = view.dither},
+                     factors.scratch.kernels, factors.scratch.basis);
+  }
+
+  static void FillFactor(const StepView& view, const Factors& factors, View carrier) {
+    const LowRankDims& dims = factors.dims;
+    const LowRankMatrix m = LowRankMatrixOf(view, dims);
+    auto* made = carrier.as<float>();
+    if (factors.turn == Turn::kMakeP) {
+      MultiplyByQ(m, factors.scratch.basis, dims.rank, factors.scratch.kernels, {.p = made});
+    } else {
+      MultiplyByP(m, factors.scratch.basis, dims.rank, factors.scratch.kernels, made);
+    }
+    const int64_t made_elems = factors.made_rows * dims.rank;
+    std::fill(made + made_elems, made + carrier.elems, 0.0f);
+    KeepBack(view, dims, factors.Product(made), factors.scratch.kernels);
+  }
+
+  static void StoreNext(const StepView& view, Turn turn, ConstView made) {
+    const Turn next = turn == Turn::kMakeP ? Turn::kMakeQ : Turn::kMakeP;
+    std::byte* to = view.replicated_out.data;
+    std::memcpy(to, &next, sizeof next);
+    std::memcpy(to + kTurnBytes, made.data, static_cast<size_t>(made.bytes()));
+    const int64_t used = kTurnBytes + made.bytes();
+    std::memset(to + used, 0, static_cast<size_t>(view.replicated_out.size - used));
+  }
+};
+
+std::shared_ptr<const CarrierMethod> MakeCarrier(int rank) {
+  return std::make_shared<AcpCarrier>(rank);
+}
+
+}  // namespace
+
+StatusOr<Codec> MakeAcp(const SpecText& spec) { return MakeLowRankCodec(spec, MakeCarrier); }
+
+CodecRow AcpRow() {
+  return {.name = "acp",
+          .doc =
+              "matrix as a product of two factors of `rank` columns, one of them a step, error "
+              "feedback, 32 rank max(rows, columns) bits a matrix; ACP-SGD, Zhang et al. 2023",
+          .keys = {"rank"},
+          .conformance_specs = {"acp", "acp(rank=1)"},
+          .make = MakeAcp};
+}
+
+}  // namespace gradwire

@@ -1,0 +1,166 @@
+#include "compress/codecs/lowrank_carrier.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+#include "compress/codecs/carrier_jobs.h"
+#include "compress/kernels/cast/cast_kernels.h"
+#include "compress/kernels/scalar_ref.h"
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kDefaultRank = 4;
+
+// The elements that are looked at between two uses of a scratch array in first-level cache.
+constexpr int64_t kScanElems = 8 * kRunElems;
+
+// sum_p2, absmax and nonfinite of what the job reads. Casting to float32 is exact, and counts.
+EncodeStats Scan(EncodeJob job) {
+  EncodeStats stats;
+  alignas(64) std::byte unread[4 * kScanElems];
+  job.stats = &stats;
+  job.e_out = nullptr;
+  for (int64_t first = 0; first < job.elems; first += kScanElems) {
+    EncodeJob part = job.Sub(first, std::min(kScanElems, job.elems - first), 0);
+    part.out = unread;
+    ActiveCastKernels().encode(DType::kFloat32, part);
+  }
+  return stats;
+}
+
+// Whether |M| leaves room for the sum over all ranks of its products with orthonormal columns,
+// none of which is larger than |M|, and for their rounding. From absmax, the only statistic that
+// is the same on every SIMD target.
+bool LeavesHeadroom(const StepView& view, float absmax) {
+  const double most = std::sqrt(static_cast<double>(view.grad.elems)) * absmax;
+  return most <= FLT_MAX / (4.0 * view.world_size);
+}
+
+int64_t KernelBytes(const LowRankDims& dims) {
+  return LowRankWorkspaceBytes(dims.rows, dims.cols, dims.rank);
+}
+
+}  // namespace
+
+LowRankDims LowRankDimsOf(const TensorMeta& meta, int rank) {
+  LowRankDims dims = {.rows = meta.shape[0], .cols = meta.elems / meta.shape[0]};
+  dims.rank = static_cast<int>(std::min({int64_t{rank}, dims.rows, dims.cols}));
+  return dims;
+}
+
+LowRankScratch LowRankScratchOf(const StepView& view, const LowRankDims& dims) {
+  const int64_t kernel_bytes = KernelBytes(dims);
+  return {.kernels = view.workspace.Sub(0, kernel_bytes),
+          .basis = reinterpret_cast<float*>(view.workspace.data + kernel_bytes)};
+}
+
+const CodecTraits& LowRankCarrier::traits() const {
+  // What is kept back is the input without its projection to some columns. The first of those are
+  // drawn from the dither.
+  static constexpr CodecTraits kTraits = {.contractive = true, .stochastic = true};
+  return kTraits;
+}
+
+Status LowRankCarrier::Check(const TensorMeta& meta, int) const {
+  if (!traits().dtypes.contains(meta.dtype)) {
+    return Status(gwInvalidArgument, "low rank takes float32, float16 or bfloat16",
+                  "send this tensor with codec none");
+  }
+  const bool is_matrix = meta.shape.size() >= 2 && meta.elems > 0 && meta.shape[0] > 0 &&
+                         meta.elems % meta.shape[0] == 0;
+  if (is_matrix) return Status();
+  return Status(gwInvalidArgument, "low rank takes tensors of 2 dimensions or more, none of them 0",
+                "send this tensor with codec none");
+}
+
+int64_t LowRankCarrier::WorkspaceBytes(const TensorMeta& meta, int) const {
+  const LowRankDims dims = Dims(meta);
+  return KernelBytes(dims) + 4 * dims.larger_elems();
+}
+
+LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
+  return {.rows = dims.rows,
+          .cols = dims.cols,
+          .grad = view.grad.data,
+          .dtype = view.grad.dtype,
+          .in_scale = view.in_scale,
+          .e_in = view.e_in.empty() ? nullptr : view.e_in.as<float>()};
+}
+
+bool ReadLowRankInput(const StepView& view) {
+  EncodeStats stats = Scan(EncodeJobOf(view, {}));
+  view.stats->absmax = std::max(view.stats->absmax, stats.absmax);
+  if (stats.nonfinite == 0 && !LeavesHeadroom(view, stats.absmax)) stats.nonfinite = 1;
+  view.stats->nonfinite += stats.nonfinite;
+  if (stats.nonfinite > 0) return false;
+  view.stats->sum_p2 += stats.sum_p2;
+  return true;
+}
+
+void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns) {
+  const int64_t elems = basis.rows * basis.rank;
+  std::memcpy(columns, basis.stored, static_cast<size_t>(4 * elems));
+  if (!AllFinite(FloatView(columns, elems))) std::fill_n(columns, elems, 0.0f);
+  Orthonormalize(basis.rows, basis.rank, basis.dither, scratch, columns);
+}
+
+void KeepBack(const StepView& view, const LowRankDims& dims, const LowRankProduct& product,
+              Bytes scratch) {
+  if (view.e_out.empty()) return;
+  auto* e_out = view.e_out.as<float>();
+  SubtractProduct(LowRankMatrixOf(view, dims), product, scratch, e_out);
+  view.stats->sum_err2 += Scan({.grad = view.e_out.data,
+                                .dtype = DType::kFloat32,
+                                .in_scale = 1.0f,
+                                .elems = view.e_out.elems})
+                              .sum_p2;
+}
+
+void KeepResidual(const StepView& view) {
+  if (view.e_out.empty() || view.e_out.data == view.e_in.data) return;
+  if (view.e_in.empty()) {
+    std::memset(view.e_out.data, 0, static_cast<size_t>(view.e_out.bytes()));
+  } else {
+    std::memcpy(view.e_out.data, view.e_in.data, static_cast<size_t>(view.e_out.bytes()));
+  }
+}
+
+void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,
+                        const LowRankProduct& product, Bytes scratch) {
+  StoreProduct(product, scratch,
+               {.rows = dims.rows,
+                .cols = dims.cols,
+                .data = view.out.data,
+                .dtype = view.out.dtype,
+                .scale = view.out_scale});
+}
+
+void FillWithNan(View carrier) {
+  std::fill_n(carrier.as<float>(), carrier.elems, std::bit_cast<float>(kNanBits));
+}
+
+bool AllFinite(ConstView floats) {
+  const auto* values = floats.as<float>();
+  return std::all_of(values, values + floats.elems, ref::IsFinite);
+}
+
+StatusOr<Codec> MakeLowRankCodec(const SpecText& spec, MakeLowRankCarrier make) {
+  SpecArgs args(spec);
+  const int64_t rank = args.Int("rank", kDefaultRank, {.min = 1, .max = kLowRankMaxRank});
+  const std::string canonical = args.canonical();
+  if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
+    return Status(gwInvalidArgument, spec.name + " does not accept feedback=off",
+                  "without feedback what its columns miss is lost in every step; use qsgd for an "
+                  "unbiased codec");
+  }
+  if (!args.status().ok()) return args.status();
+  return Codec{
+      .spec = canonical, .feedback = Feedback::kOn, .carrier = make(static_cast<int>(rank))};
+}
+
+}  // namespace gradwire

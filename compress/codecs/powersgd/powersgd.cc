@@ -1,0 +1,113 @@
+#include "compress/codecs/powersgd/powersgd.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "compress/codecs/lowrank_carrier.h"
+
+namespace gradwire {
+namespace {
+
+// Agreed: the orthonormal P. Replicated: the sum of Q as it was, made orthonormal when it is used,
+// so that neither its magnitude nor what somebody saved matters.
+class PowerSgdCarrier final : public LowRankCarrier {
+ public:
+  using LowRankCarrier::LowRankCarrier;
+
+  int rounds() const override { return 2; }
+  int64_t AgreedBytes(const TensorMeta& meta, int) const override {
+    return 4 * Dims(meta).p_elems();
+  }
+  int64_t ReplicatedBytes(const TensorMeta& meta, int) const override {
+    return 4 * Dims(meta).q_elems();
+  }
+  RoundSpec Round(int round, const TensorMeta& meta, int, ConstBytes) const override {
+    return {.elems = round == 0 ? Dims(meta).p_elems() : Dims(meta).q_elems()};
+  }
+
+  Status Fill(int round, const StepView& view, View carrier, ExecContext*) const override {
+    view.stats->bytes += carrier.bytes();
+    if (round == 0) {
+      FillP(view, carrier);
+    } else {
+      FillQ(view, carrier);
+    }
+    return Status();
+  }
+
+  Status Absorb(int round, ConstView reduced, const StepView& view, ExecContext*) const override {
+    if (round == 0) {
+      AbsorbP(reduced, view);
+    } else {
+      AbsorbQ(reduced, view);
+    }
+    return Status();
+  }
+
+ private:
+  static float* P(const StepView& view) { return reinterpret_cast<float*>(view.agreed.data); }
+
+  void FillP(const StepView& view, View carrier) const {
+    const LowRankDims dims = Dims(view.meta);
+    if (!ReadLowRankInput(view)) return FillWithNan(carrier);
+    const LowRankScratch scratch = LowRankScratchOf(view, dims);
+    MakeLowRankBasis({.stored = view.replicated_in.data,
+                      .rows = dims.cols,
+                      .rank = dims.rank,
+                      .dither = view.dither},
+                     scratch.kernels, scratch.basis);
+    MultiplyByQ(LowRankMatrixOf(view, dims), scratch.basis, dims.rank, scratch.kernels,
+                {.p = carrier.as<float>()});
+  }
+
+  void AbsorbP(ConstView reduced, const StepView& view) const {
+    const LowRankDims dims = Dims(view.meta);
+    std::memcpy(P(view), reduced.data, static_cast<size_t>(reduced.bytes()));
+    Orthonormalize(dims.rows, dims.rank, view.dither, LowRankScratchOf(view, dims).kernels,
+                   P(view));
+  }
+
+  void FillQ(const StepView& view, View carrier) const {
+    if (std::isnan(P(view)[0])) {  // then all are, on every rank
+      KeepResidual(view);
+      return FillWithNan(carrier);
+    }
+    const LowRankDims dims = Dims(view.meta);
+    const Bytes scratch = LowRankScratchOf(view, dims).kernels;
+    MultiplyByP(LowRankMatrixOf(view, dims), P(view), dims.rank, scratch, carrier.as<float>());
+    KeepBack(view, dims, {.rank = dims.rank, .p = P(view), .q = carrier.as<float>()}, scratch);
+  }
+
+  void AbsorbQ(ConstView reduced, const StepView& view) const {
+    const LowRankDims dims = Dims(view.meta);
+    const auto* q = reduced.as<float>();
+    // A gradient of zeros has no columns worth starting from.
+    const bool is_start =
+        AllFinite(reduced) && std::any_of(q, q + reduced.elems, [](float v) { return v != 0; });
+    std::memcpy(view.replicated_out.data, is_start ? reduced.data : view.replicated_in.data,
+                static_cast<size_t>(view.replicated_out.size));
+    StoreLowRankOutput(view, dims, {.rank = dims.rank, .p = P(view), .q = q},
+                       LowRankScratchOf(view, dims).kernels);
+  }
+};
+
+std::shared_ptr<const CarrierMethod> MakeCarrier(int rank) {
+  return std::make_shared<PowerSgdCarrier>(rank);
+}
+
+}  // namespace
+
+StatusOr<Codec> MakePowerSgd(const SpecText& spec) { return MakeLowRankCodec(spec, MakeCarrier); }
+
+CodecRow PowersgdRow() {
+  return {.name = "powersgd",
+          .doc =
+              "matrix as a product of two factors of `rank` columns, from a warm start, error "
+              "feedback, 32 rank (rows + columns) bits a matrix; PowerSGD, Vogels et al. 2019",
+          .keys = {"rank"},
+          .conformance_specs = {"powersgd", "powersgd(rank=1)"},
+          .make = MakePowerSgd};
+}
+
+}  // namespace gradwire

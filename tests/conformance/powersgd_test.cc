@@ -1,0 +1,101 @@
+#include "compress/codecs/powersgd/powersgd.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/conformance/lowrank_world.h"
+#include "tests/lib/test_seed.h"
+
+namespace gradwire {
+namespace {
+
+class PowerSgdTest : public testing::Test {
+ protected:
+  RandomStream random_{TestSeed()};
+  testing::ScopedTrace trace_{__FILE__, __LINE__, TestSeedText()};
+};
+
+TEST_F(PowerSgdTest, SumsOneFactorARound) {
+  const auto method = LowRankMethod("powersgd", 4);
+  ASSERT_EQ(method->rounds(), 2);
+  const auto elems = [&](std::vector<int64_t> shape, int64_t count, int round) {
+    return method->Round(round, {.shape = shape, .elems = count}, 8, {}).elems;
+  };
+  EXPECT_EQ(elems({100, 5, 6}, 3000, 0), 400);
+  EXPECT_EQ(elems({100, 5, 6}, 3000, 1), 120);
+  EXPECT_EQ(elems({2, 100}, 200, 0), 4);
+  EXPECT_EQ(elems({2, 100}, 200, 1), 200);
+}
+
+// The result is the projection of the sum to columns that all ranks share, the residual what is
+// left of a rank's own matrix: orthogonal to all of them.
+TEST_F(PowerSgdTest, KeepsBackWhatIsOrthogonalToTheResult) {
+  const MatrixShape shape = {30, 50};
+  std::vector<Floats> grads;
+  for (int r = 0; r < 3; ++r) grads.push_back(Gaussians(shape.elems(), &random_));
+  LowRankRanks ranks({.method = "powersgd", .shape = shape, .world_size = 3});
+  const Floats sum = ranks.Step(grads);
+  for (int r = 0; r < 3; ++r) {
+    // Columns of the sum against columns of the residual.
+    for (int64_t a = 0; a < shape.cols; ++a) {
+      for (int64_t b = 0; b < shape.cols; ++b) {
+        double dot = 0;
+        for (int64_t row = 0; row < shape.rows; ++row) {
+          dot += static_cast<double>(sum[row * shape.cols + a]) * ranks.e(r)[row * shape.cols + b];
+        }
+        ASSERT_NEAR(dot, 0, 1e-3) << "rank " << r << ", columns " << a << " and " << b;
+      }
+    }
+  }
+}
+
+TEST_F(PowerSgdTest, StartsWhereTheLastStepEnded) {
+  const MatrixShape shape = {60, 60};
+  const Floats m = MatrixOf(shape, {5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1}, &random_);
+  const LowRankRanks::Options options = {
+      .method = "powersgd", .shape = shape, .mode = ResidualMode::kNone};
+  LowRankRanks warm(options), cold(options);
+  double warm_error = 0, cold_error = 0;
+  for (int step = 0; step < 5; ++step) {
+    warm_error = Distance(warm.Step({m}), m);
+    cold.set_state({});
+    cold_error = Distance(cold.Step({m}), m);
+  }
+  EXPECT_LT(warm_error, cold_error);
+}
+
+// Nor does one that was lost on the way.
+TEST_F(PowerSgdTest, AGradientOfZerosKeepsTheStart) {
+  const MatrixShape shape = {20, 30};
+  LowRankRanks ranks({.method = "powersgd", .shape = shape, .mode = ResidualMode::kNone});
+  ranks.Step({Gaussians(shape.elems(), &random_)});
+  const auto state = ranks.state();
+  EXPECT_TRUE(
+      std::any_of(state.begin(), state.end(), [](std::byte b) { return b != std::byte{}; }));
+  const Floats zeros(static_cast<size_t>(shape.elems()));
+  EXPECT_EQ(ranks.Step({zeros}), zeros);
+  EXPECT_EQ(ranks.state(), state);
+  ranks.Step({Gaussians(shape.elems(), &random_)}, 1.0f, [](int round, auto* sum) {
+    if (round == 1) std::fill(sum->begin(), sum->end(), std::byte{0xFF});
+  });
+  EXPECT_EQ(ranks.state(), state);
+}
+
+TEST_F(PowerSgdTest, ReadsItsSpec) {
+  const auto make = [](std::vector<std::pair<std::string, std::string>> args) {
+    return PowersgdRow().make({.name = "powersgd", .args = std::move(args)});
+  };
+  EXPECT_EQ(make({})->spec, "powersgd(rank=4)");
+  EXPECT_EQ(make({{"rank", "32"}, {"feedback", "on"}})->spec, "powersgd(rank=32)");
+  EXPECT_EQ(make({})->feedback, Feedback::kOn);
+  EXPECT_TRUE(make({})->carrier->traits().contractive);
+  EXPECT_EQ(make({{"rank", "0"}}).status().code(), gwInvalidArgument);
+  EXPECT_EQ(make({{"rank", "33"}}).status().code(), gwInvalidArgument);
+  EXPECT_EQ(make({{"feedback", "off"}}).status().code(), gwInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gradwire
