@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "compress/kernels/cast/cast_kernels.h"
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/kernels/topk/topk.h"
 #include "compress/spec_args.h"
@@ -17,23 +17,18 @@ namespace {
 // What is read, and read again for its error, stays in the first-level cache.
 constexpr int64_t kCachedElems = 2048;
 
-// Writes p of the job to `to` and returns its statistics.
-EncodeStats CopyInput(EncodeJob job, float* to) {
+EncodeStats Measure(EncodeJob job) {
   EncodeStats stats;
-  job.e_out = nullptr;
-  job.out = reinterpret_cast<std::byte*>(to);
   job.stats = &stats;
-  ActiveCastKernels().encode(DType::kFloat32, job);
+  ActiveMeasureInput()(job);
   return stats;
 }
 
 double Energy(const float* values, int64_t elems) {
-  alignas(64) float unread[kCachedElems];
-  return CopyInput({.grad = reinterpret_cast<const std::byte*>(values),
-                    .dtype = DType::kFloat32,
-                    .in_scale = 1.0f,
-                    .elems = elems},
-                   unread)
+  return Measure({.grad = reinterpret_cast<const std::byte*>(values),
+                  .dtype = DType::kFloat32,
+                  .in_scale = 1.0f,
+                  .elems = elems})
       .sum_p2;
 }
 
@@ -57,25 +52,25 @@ Status CheckSelection(double density, const TensorMeta& meta) {
                     FormatReal(kMaxDensity) + "; min_numel lets small tensors travel as `none`");
 }
 
-void GatherInput(const EncodeJob& job, std::span<const uint32_t> indices, float* values) {
-  for (uint32_t index : indices) *values++ = ref::CanonicalNan(ref::Input(job, index));
-}
-
-bool KeepBack(const EncodeJob& job, std::span<const uint32_t> indices, float sent) {
+bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent,
+                float* values) {
   alignas(64) float scratch[kCachedElems];
   EncodeStats sums;
   auto index = indices.begin();
   for (int64_t first = 0; first < job.elems; first += kCachedElems) {
     const int64_t elems = std::min(kCachedElems, job.elems - first);
-    float* e = job.e_out == nullptr ? scratch : job.e_out + first;
-    const EncodeStats stats = CopyInput(job.Sub(first, elems, 0), e);
+    EncodeJob piece = job.Sub(first, elems, 0);
+    if (job.e_out == nullptr) piece.e_out = scratch;
+    const EncodeStats stats = Measure(piece);
     sums.sum_p2 += stats.sum_p2;
     sums.absmax = std::max(sums.absmax, stats.absmax);
     sums.nonfinite += stats.nonfinite;
     for (; index != indices.end() && *index < first + elems; ++index) {
-      e[*index - first] -= sent * e[*index - first];
+      float& e = piece.e_out[*index - first];
+      *values++ = e;
+      e -= sent * e;
     }
-    sums.sum_err2 += Energy(e, elems);
+    sums.sum_err2 += Energy(piece.e_out, elems);
   }
   job.stats->absmax = std::max(job.stats->absmax, sums.absmax);
   job.stats->nonfinite += sums.nonfinite;

@@ -24,13 +24,10 @@ int64_t SelectedElems(double density, int64_t elems);
 // have more than 32 bits.
 Status CheckSelection(double density, const TensorMeta& meta);
 
-// values[j] = p at indices[j].
-void GatherInput(const EncodeJob& job, std::span<const uint32_t> indices, float* values);
-
-// One pass over p: e_out, unless it is null, is p - sent * p at the indices and p elsewhere, and
-// the statistics are added. False where an element is not finite: e_out is then not to be used, and
-// no sums are added.
-bool KeepBack(const EncodeJob& job, std::span<const uint32_t> indices, float sent);
+// Splits p, in one pass, into what is sent and what is kept: values[j] = p at indices[j]; e_out,
+// unless it is null, is p - sent * p at the indices and p elsewhere. Adds the statistics. False
+// where an element is not finite: e_out is then not to be used, and no sums are added.
+bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent, float* values);
 
 // e_out, unless it is empty, becomes e_in.
 void KeepResidual(const StepView& view);

@@ -42,10 +42,10 @@ class RandkCarrier final : public CarrierMethod {
     const std::span<uint32_t> indices = IndicesIn(view);
     DrawIndices(view.dither, view.meta.elems, indices);
     EncodeJob job = EncodeJobOf(view, carrier);
-    GatherInput(job, indices, carrier.as<float>());
     job.e_out = nullptr;  // until it is known whether all ranks are finite
-    const bool finite = KeepBack(job, indices, Sent(view.meta));
-    carrier.as<float>()[indices.size()] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    auto* values = carrier.as<float>();
+    const bool finite = SplitInput(job, indices, Sent(view.meta), values);
+    values[indices.size()] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
     view.stats->bytes += carrier.bytes();
     return Status();
   }

@@ -235,11 +235,9 @@ class TopkCarrier final : public CarrierMethod {
   // The residual is made here, where statistics are: it is already known whether all are finite.
   static void FillValues(const StepView& view, View carrier) {
     EncodeJob job = EncodeJobOf(view, carrier);
-    const std::span<const uint32_t> indices = UnionOf(view);
-    GatherInput(job, indices, carrier.as<float>());
     const bool finite = AgreedOf(view.agreed).nonfinite_ranks == 0;
     if (!finite) job.e_out = nullptr;
-    KeepBack(job, indices, 1);
+    SplitInput(job, UnionOf(view), 1, carrier.as<float>());
     if (!finite) KeepResidual(view);
   }
 
