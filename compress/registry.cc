@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "compress/codecs/acp/acp_codec.h"
 #include "compress/codecs/bf16/bf16_codec.h"
 #include "compress/codecs/efsign/efsign_codec.h"
 #include "compress/codecs/fp16/fp16_codec.h"
 #include "compress/codecs/none/none_codec.h"
+#include "compress/codecs/powersgd/powersgd_codec.h"
 #include "compress/codecs/qsgd/qsgd_codec.h"
 #include "compress/codecs/randk/randk_codec.h"
 #include "compress/codecs/signsgd/signsgd_codec.h"
@@ -94,9 +96,9 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 }  // namespace
 
 std::span<const CodecRow> Codecs() {
-  static const std::vector<CodecRow> rows = {NoneRow(),    Bf16Row(),   Fp16Row(),
-                                             QsgdRow(),    EfsignRow(), TerngradRow(),
-                                             SignsgdRow(), TopkRow(),   RandkRow()};
+  static const std::vector<CodecRow> rows = {NoneRow(),   Bf16Row(),     Fp16Row(),    QsgdRow(),
+                                             EfsignRow(), TerngradRow(), SignsgdRow(), TopkRow(),
+                                             RandkRow(),  PowersgdRow(), AcpRow()};
   return rows;
 }
 

@@ -1,7 +1,8 @@
 #include "collectives/schemes/slice_size.h"
 
+#include <gtest/gtest.h>
+
 #include "compress/registry.h"
-#include "gtest/gtest.h"
 
 namespace gradwire {
 namespace {

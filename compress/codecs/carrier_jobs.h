@@ -2,6 +2,8 @@
 #ifndef GRADWIRE_COMPRESS_CODECS_CARRIER_JOBS_H_
 #define GRADWIRE_COMPRESS_CODECS_CARRIER_JOBS_H_
 
+#include <cstring>
+
 #include "compress/carrier_method.h"
 #include "compress/kernels/kernel_job.h"
 
@@ -26,6 +28,17 @@ inline DecodeJob DecodeJobOf(const StepView& view, ConstView reduced) {
           .to = DecodeTo::kStore,
           .out_scale = view.out_scale,
           .elems = view.out.elems};
+}
+
+// e_out = e_in, or zeros where there is none: the gradient is not folded in.
+inline void KeepResidual(const StepView& view) {
+  if (view.e_out.empty() || view.e_out.data == view.e_in.data) return;
+  const auto bytes = static_cast<size_t>(view.e_out.bytes());
+  if (view.e_in.empty()) {
+    std::memset(view.e_out.data, 0, bytes);
+  } else {
+    std::memcpy(view.e_out.data, view.e_in.data, bytes);
+  }
 }
 
 }  // namespace gradwire

@@ -121,15 +121,6 @@ void KeepBack(const StepView& view, const LowRankDims& dims, const LowRankProduc
                               .sum_p2;
 }
 
-void KeepResidual(const StepView& view) {
-  if (view.e_out.empty() || view.e_out.data == view.e_in.data) return;
-  if (view.e_in.empty()) {
-    std::memset(view.e_out.data, 0, static_cast<size_t>(view.e_out.bytes()));
-  } else {
-    std::memcpy(view.e_out.data, view.e_in.data, static_cast<size_t>(view.e_out.bytes()));
-  }
-}
-
 void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,
                         const LowRankProduct& product, Bytes scratch) {
   StoreProduct(product, scratch,
@@ -159,8 +150,11 @@ StatusOr<Codec> MakeLowRankCodec(const SpecText& spec, MakeLowRankCarrier make) 
                   "unbiased codec");
   }
   if (!args.status().ok()) return args.status();
-  return Codec{
-      .spec = canonical, .feedback = Feedback::kOn, .carrier = make(static_cast<int>(rank))};
+  return Codec{.spec = canonical,
+               .feedback = Feedback::kOn,
+               .carrier = make(static_cast<int>(rank)),
+               .min_dims = 2,
+               .min_numel = kMinNumelOfTensors};
 }
 
 }  // namespace gradwire

@@ -74,8 +74,6 @@ void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns);
 // e_out = M - P Q^T, and its energy to sum_err2. Nothing where the step has no residual.
 void KeepBack(const StepView& view, const LowRankDims& dims, const LowRankProduct& product,
               Bytes scratch);
-// e_out = e_in: the gradient is not folded in.
-void KeepResidual(const StepView& view);
 
 // out = P Q^T * out_scale.
 void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,

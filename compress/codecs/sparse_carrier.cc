@@ -80,16 +80,6 @@ bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float s
   return true;
 }
 
-void KeepResidual(const StepView& view) {
-  if (view.e_out.empty()) return;
-  const auto bytes = static_cast<size_t>(view.e_out.bytes());
-  if (view.e_in.empty()) {
-    std::memset(view.e_out.data, 0, bytes);
-  } else {
-    std::memmove(view.e_out.data, view.e_in.data, bytes);
-  }
-}
-
 void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values) {
   if (job.elems == 0) return;
   std::memset(job.out, 0, static_cast<size_t>(job.elems * SizeOf(job.dtype)));

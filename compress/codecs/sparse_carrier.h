@@ -29,9 +29,6 @@ Status CheckSelection(double density, const TensorMeta& meta);
 // where an element is not finite: e_out is then not to be used, and no sums are added.
 bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent, float* values);
 
-// e_out, unless it is empty, becomes e_in.
-void KeepResidual(const StepView& view);
-
 // out = values * out_scale at the indices, zero elsewhere.
 void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values);
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "compress/codecs/acp/acp.h"
-#include "compress/codecs/powersgd/powersgd.h"
+#include "compress/codecs/acp/acp_codec.h"
+#include "compress/codecs/powersgd/powersgd_codec.h"
 
 namespace gradwire {
 namespace {

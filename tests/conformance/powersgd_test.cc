@@ -1,4 +1,4 @@
-#include "compress/codecs/powersgd/powersgd.h"
+#include "compress/codecs/powersgd/powersgd_codec.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ TEST_F(PowerSgdTest, SumsOneFactorARound) {
   const auto method = LowRankMethod("powersgd", 4);
   ASSERT_EQ(method->rounds(), 2);
   const auto elems = [&](std::vector<int64_t> shape, int64_t count, int round) {
-    return method->Round(round, {.shape = shape, .elems = count}, 8, {}).elems;
+    return method->Round(round, {.shape = shape, .elems = count}, 8, {}, {}).elems;
   };
   EXPECT_EQ(elems({100, 5, 6}, 3000, 0), 400);
   EXPECT_EQ(elems({100, 5, 6}, 3000, 1), 120);

@@ -1,9 +1,10 @@
-#include "compress/codecs/powersgd/powersgd.h"
+#include "compress/codecs/powersgd/powersgd_codec.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/lowrank_carrier.h"
 
 namespace gradwire {
@@ -22,7 +23,7 @@ class PowerSgdCarrier final : public LowRankCarrier {
   int64_t ReplicatedBytes(const TensorMeta& meta, int) const override {
     return 4 * Dims(meta).q_elems();
   }
-  RoundSpec Round(int round, const TensorMeta& meta, int, ConstBytes) const override {
+  RoundSpec Round(int round, const TensorMeta& meta, int, ConstBytes, ConstBytes) const override {
     return {.elems = round == 0 ? Dims(meta).p_elems() : Dims(meta).q_elems()};
   }
 
@@ -107,6 +108,7 @@ CodecRow PowersgdRow() {
               "feedback, 32 rank (rows + columns) bits a matrix; PowerSGD, Vogels et al. 2019",
           .keys = {"rank"},
           .conformance_specs = {"powersgd", "powersgd(rank=1)"},
+          .advice = {.note = "matrices only; vectors travel exact"},
           .make = MakePowerSgd};
 }
 

@@ -1,8 +1,9 @@
-#include "compress/codecs/acp/acp.h"
+#include "compress/codecs/acp/acp_codec.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/lowrank_carrier.h"
 
 namespace gradwire {
@@ -22,9 +23,11 @@ class AcpCarrier final : public LowRankCarrier {
   int64_t ReplicatedBytes(const TensorMeta& meta, int) const override {
     return kTurnBytes + 4 * Dims(meta).larger_elems();
   }
-  // The size must not depend on the turn, which is not known here: room for either factor.
-  RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes) const override {
-    return {.elems = Dims(meta).larger_elems()};
+  RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes,
+                  ConstBytes replicated) const override {
+    const LowRankDims dims = Dims(meta);
+    if (replicated.empty()) return {.elems = dims.larger_elems()};
+    return {.elems = TurnIn(replicated) == Turn::kMakeP ? dims.p_elems() : dims.q_elems()};
   }
 
   Status Fill(int, const StepView& view, View carrier, ExecContext*) const override {
@@ -42,15 +45,14 @@ class AcpCarrier final : public LowRankCarrier {
 
   Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
     const Factors factors = FactorsOf(view);
-    const ConstView made = reduced.Sub(0, factors.made_rows * factors.dims.rank);
-    if (AllFinite(made)) {
-      StoreNext(view, factors.turn, made);
+    if (AllFinite(reduced)) {
+      StoreNext(view, factors.turn, reduced);
     } else {
       KeepResidual(view);
       std::memcpy(view.replicated_out.data, view.replicated_in.data,
                   static_cast<size_t>(view.replicated_out.size));
     }
-    StoreLowRankOutput(view, factors.dims, factors.Product(made.as<float>()),
+    StoreLowRankOutput(view, factors.dims, factors.Product(reduced.as<float>()),
                        factors.scratch.kernels);
     return Status();
   }
@@ -59,7 +61,7 @@ class AcpCarrier final : public LowRankCarrier {
   struct Factors {
     LowRankDims dims;
     Turn turn = Turn::kMakeP;
-    int64_t basis_rows = 0, made_rows = 0;
+    int64_t basis_rows = 0;
     LowRankScratch scratch;  // with the basis, which Fill makes
 
     LowRankProduct Product(const float* made) const {
@@ -68,16 +70,20 @@ class AcpCarrier final : public LowRankCarrier {
     }
   };
 
+  // Of any bytes whatever.
+  static Turn TurnIn(ConstBytes replicated) {
+    uint32_t word;
+    std::memcpy(&word, replicated.data, sizeof word);
+    return word % 2 == 0 ? Turn::kMakeP : Turn::kMakeQ;
+  }
+
   Factors FactorsOf(const StepView& view) const {
     const LowRankDims dims = Dims(view.meta);
-    uint32_t word;
-    std::memcpy(&word, view.replicated_in.data, sizeof word);
-    const Turn turn = word % 2 == 0 ? Turn::kMakeP : Turn::kMakeQ;
+    const Turn turn = TurnIn(view.replicated_in);
     const bool makes_p = turn == Turn::kMakeP;
     return {.dims = dims,
             .turn = turn,
             .basis_rows = makes_p ? dims.cols : dims.rows,
-            .made_rows = makes_p ? dims.rows : dims.cols,
             .scratch = LowRankScratchOf(view, dims)};
   }
 
@@ -98,8 +104,6 @@ class AcpCarrier final : public LowRankCarrier {
     } else {
       MultiplyByP(m, factors.scratch.basis, dims.rank, factors.scratch.kernels, made);
     }
-    const int64_t made_elems = factors.made_rows * dims.rank;
-    std::fill(made + made_elems, made + carrier.elems, 0.0f);
     KeepBack(view, dims, factors.Product(made), factors.scratch.kernels);
   }
 
@@ -125,9 +129,10 @@ CodecRow AcpRow() {
   return {.name = "acp",
           .doc =
               "matrix as a product of two factors of `rank` columns, one of them a step, error "
-              "feedback, 32 rank max(rows, columns) bits a matrix; ACP-SGD, Zhang et al. 2023",
+              "feedback, 32 rank rows or 32 rank columns bits a matrix; ACP-SGD, Zhang et al. 2023",
           .keys = {"rank"},
           .conformance_specs = {"acp", "acp(rank=1)"},
+          .advice = {.note = "matrices only; vectors travel exact"},
           .make = MakeAcp};
 }
 

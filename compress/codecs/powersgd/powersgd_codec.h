@@ -1,7 +1,7 @@
 // Codec `powersgd`: a gradient matrix as the product of two thin factors (Vogels et al., NeurIPS
 // 2019).
-#ifndef GRADWIRE_COMPRESS_CODECS_POWERSGD_POWERSGD_H_
-#define GRADWIRE_COMPRESS_CODECS_POWERSGD_POWERSGD_H_
+#ifndef GRADWIRE_COMPRESS_CODECS_POWERSGD_POWERSGD_CODEC_H_
+#define GRADWIRE_COMPRESS_CODECS_POWERSGD_POWERSGD_CODEC_H_
 
 #include "base/status.h"
 #include "compress/registry.h"
@@ -15,4 +15,4 @@ CodecRow PowersgdRow();
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COMPRESS_CODECS_POWERSGD_POWERSGD_H_
+#endif  // GRADWIRE_COMPRESS_CODECS_POWERSGD_POWERSGD_CODEC_H_

@@ -1,7 +1,7 @@
 // Codec `acp`: the two factors of a gradient matrix, one in each step (ACP-SGD, Zhang et al., ICDCS
 // 2023).
-#ifndef GRADWIRE_COMPRESS_CODECS_ACP_ACP_H_
-#define GRADWIRE_COMPRESS_CODECS_ACP_ACP_H_
+#ifndef GRADWIRE_COMPRESS_CODECS_ACP_ACP_CODEC_H_
+#define GRADWIRE_COMPRESS_CODECS_ACP_ACP_CODEC_H_
 
 #include "base/status.h"
 #include "compress/registry.h"
@@ -19,4 +19,4 @@ CodecRow AcpRow();
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COMPRESS_CODECS_ACP_ACP_H_
+#endif  // GRADWIRE_COMPRESS_CODECS_ACP_ACP_CODEC_H_
