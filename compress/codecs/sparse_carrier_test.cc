@@ -1,0 +1,54 @@
+// What specs of sparse methods accept, and which tensors.
+#include "compress/codecs/sparse_carrier.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "compress/codecs/randk/randk_codec.h"
+#include "compress/codecs/topk/topk_codec.h"
+
+namespace gradwire {
+namespace {
+
+StatusOr<Codec> Make(const std::string& spec) {
+  const SpecText text = *ParseSpecText(spec);
+  return text.name == "randk" ? RandkRow().make(text) : TopkRow().make(text);
+}
+
+TEST(SparseSpecs, SayWhatTheyAccept) {
+  for (const std::string spec :
+       {"randk(density=0)", "randk(density=1.5)", "topk(density=-1)", "topk(density=x)",
+        "topk(feedback=off)", "topk(agreement=votes)"}) {
+    EXPECT_EQ(Make(spec).status().code(), gwInvalidArgument) << spec;
+  }
+  EXPECT_NE(Make("topk(agreement=votes)").status().ToString().find("accepted: speakers"),
+            std::string::npos);
+  EXPECT_EQ(Make("topk")->spec, "topk(density=0.01,agreement=speakers,feedback=on)");
+  EXPECT_EQ(Make("randk(feedback=off)")->spec, "randk(density=0.01,feedback=off)");
+}
+
+// The least density that is named selects one element; half of one is rounded up.
+TEST(SparseSpecs, RefuseTensorsOfWhichNothingIsSelected) {
+  for (const std::string name : {"randk", "topk"}) {
+    const auto method = Make(name + "(density=0.01)")->carrier;
+    for (int64_t elems : {0, 50, 51, 100000}) {
+      EXPECT_TRUE(method->Check({.elems = elems}, 4).ok()) << elems;
+    }
+    EXPECT_EQ(method->Check({.elems = int64_t{1} << 32}, 4).code(), gwInvalidArgument);
+    for (int64_t elems : {1, 7, 49}) {
+      const Status refused = method->Check({.elems = elems}, 4);
+      EXPECT_EQ(refused.code(), gwInvalidArgument);
+      const std::string text = refused.ToString(), from = "for this tensor: ";
+      const size_t at = text.find(from);
+      ASSERT_NE(at, std::string::npos) << text;
+      const std::string least =
+          text.substr(at + from.size(), text.find(" to ", at) - at - from.size());
+      const auto accepting = Make(name + "(density=" + least + ")")->carrier;
+      EXPECT_TRUE(accepting->Check({.elems = elems}, 4).ok()) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
