@@ -67,11 +67,8 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
     GW_RETURN_IF_ERROR(
         codec->carrier->Check(MetaOf(*tensor), parts_.world_size).WithTensor(tensor->name));
   }
-  const std::string before = std::exchange(tensor->codec, exempt ? none_ : *codec).spec;
-  // Another method would not understand it. The engine may be about to commit it.
-  if (tensor->codec.spec != before) {
-    engine_->WithCore([&](EngineCore&) { tensor->replicated.Release(); });
-  }
+  // The engine may be about to commit state of the codec before.
+  engine_->WithCore([&](EngineCore&) { tensor->SetCodec(exempt ? none_ : *codec); });
   return Status();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "transports/faulty/faulty_transport.h"
@@ -52,7 +53,9 @@ TensorState* JobRank::Register(const std::string& name, int64_t elems, DType dty
                                const std::string& spec) {
   auto tensor = std::make_unique<TensorState>();
   tensor->name = name;
-  tensor->shape = {elems};
+  // A matrix, for methods that want one.
+  const int64_t rows = std::gcd(elems, int64_t{32});
+  tensor->shape = {rows, elems / rows};
   tensor->elems = elems;
   tensor->dtype = dtype;
   SetSpec(tensor.get(), spec);
@@ -60,7 +63,7 @@ TensorState* JobRank::Register(const std::string& name, int64_t elems, DType dty
 }
 
 void JobRank::SetSpec(TensorState* tensor, const std::string& spec) {
-  tensor->codec = Must(MakeCodec(spec));
+  tensor->SetCodec(Must(MakeCodec(spec)));
 }
 
 std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn) {

@@ -18,7 +18,9 @@ const char* const kSpecs[] = {"none",
                               "efsign",
                               "qsgd(bits=4,feedback=on)",
                               "qsgd(bits=2,block=768,feedback=on)",
-                              "bf16(feedback=on)"};
+                              "bf16(feedback=on)",
+                              "topk(0.1)",
+                              "acp(rank=2)"};
 constexpr DType kGradTypes[] = {DType::kFloat32, DType::kFloat32, DType::kFloat16,
                                 DType::kBfloat16};
 constexpr DType kRawTypes[] = {DType::kInt8, DType::kInt32, DType::kFloat32, DType::kFloat64,

@@ -123,6 +123,11 @@ View Residual::next() { return FloatsOf(slots_.next()); }
 void Residual::SetLiveZero() { SetZero(LiveInPlace()); }
 void Residual::StageZero() { SetZero(next()); }
 
+void TensorState::SetCodec(Codec now) {
+  if (now.spec != codec.spec) replicated.Release();
+  codec = std::move(now);
+}
+
 TensorMeta MetaOf(const TensorState& tensor) {
   return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
 }

@@ -80,6 +80,8 @@ struct TensorState {
   int64_t ops = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0;
   double last_relerr = 0;  // sqrt(error / energy) of what this rank encoded last
 
+  // Replicated state goes with the codec: another method would not understand it.
+  void SetCodec(Codec now);
   bool feedback() const { return codec.feedback == Feedback::kOn; }
 };
 

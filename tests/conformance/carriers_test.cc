@@ -33,9 +33,10 @@ class CarriersTest : public ::testing::TestWithParam<CodecOnTarget> {
   }
   // A round of integers: their sums are exact, and not all of them can be sums.
   bool HasRoundOf(DType dtype) const {
+    constexpr int64_t kShape[] = {1, 1};
     bool has = false;
     for (int round = 0; round < method().rounds(); ++round) {
-      has |= method().Round(round, {.elems = 1}, 2, {}, {}).dtype == dtype;
+      has |= method().Round(round, {.shape = kShape, .elems = 1}, 2, {}, {}).dtype == dtype;
     }
     return has;
   }
