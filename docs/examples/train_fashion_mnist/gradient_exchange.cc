@@ -87,13 +87,14 @@ GradientExchange::~GradientExchange() {
   }
 }
 
-void GradientExchange::Register(const std::string& name, std::span<float> gradient) {
+void GradientExchange::Register(const std::string& name, std::span<float> gradient,
+                                int64_t columns) {
   gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
   config.spec = spec_.c_str();
-  const int64_t shape[] = {static_cast<int64_t>(gradient.size())};
+  const int64_t shape[] = {static_cast<int64_t>(gradient.size()) / columns, columns};
   Tensor tensor{.gradient = gradient};
   comm_->Check(
-      gwTensorRegister(comm_->get(), name.c_str(), shape, 1, gwFloat32, &config, &tensor.handle),
+      gwTensorRegister(comm_->get(), name.c_str(), shape, 2, gwFloat32, &config, &tensor.handle),
       "gwTensorRegister");
   tensors_.push_back(tensor);
 }

@@ -70,7 +70,8 @@ class GradientExchange {
   ~GradientExchange();
 
   // Adds the next layer: `gradient` stays where it is and is averaged in place.
-  void Register(const std::string& name, std::span<float> gradient);
+  // A matrix, row by row: low-rank codecs need to know its shape.
+  void Register(const std::string& name, std::span<float> gradient, int64_t columns);
 
   void Begin(uint64_t step);
   // Returns at once; the gradient must not be touched before Wait.

@@ -32,7 +32,9 @@ class Mlp {
   void Initialise(uint64_t seed);
 
   int layers() const { return static_cast<int>(layers_.size()); }
-  // Weights of a layer (column major, outputs x inputs), then its biases: one array.
+  int outputs(int layer) const { return layers_[layer].outputs; }
+  // Weights of a layer (column major, outputs x inputs), then its biases as one more column: one
+  // array.
   std::span<float> weights(int layer) { return Slice(&weights_, layer); }
   std::span<float> gradient(int layer) { return Slice(&gradients_, layer); }
   // All layers, one after the other.

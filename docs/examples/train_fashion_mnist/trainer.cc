@@ -56,7 +56,7 @@ Trainer::Trainer(const TrainerOptions& options, Communicator* comm, std::string 
               ? options.steps
               : std::llround(options.epochs * static_cast<double>(sampler_.steps_per_epoch()))) {
   for (int i = 0; i < net_.layers(); ++i) {
-    exchange_.Register("layer" + std::to_string(i + 1), net_.gradient(i));
+    exchange_.Register("layer" + std::to_string(i + 1), net_.gradient(i), net_.outputs(i));
   }
   if (comm_->rank() == 0) net_.Initialise(options_.seed);
   comm_->Broadcast(net_.all_weights());
