@@ -48,6 +48,58 @@ TEST(Residual, WithoutTransactionsThereIsOneSlot) {
   EXPECT_EQ(Values(r.live()), std::vector<float>(3, 2.0f));
 }
 
+// Also without transactions, where residuals have one slot.
+TEST(TensorTable, ReplicatedStateFlipsWithTheVote) {
+  TensorTable table;
+  TensorState* tensor = *table.Add(std::make_unique<TensorState>());
+  ASSERT_TRUE(tensor->replicated.Allocate(1, kReplicatedSlots).ok());
+  const auto stage = [&](int value) {
+    tensor->replicated.next().data[0] = static_cast<std::byte>(value);
+    tensor->replicated_staged = true;
+  };
+  const auto live = [&] { return static_cast<int>(tensor->replicated.live().data[0]); };
+  EXPECT_EQ(live(), 0);
+  stage(1);
+  table.EndStep(1, /*commit=*/false);
+  EXPECT_EQ(live(), 0);
+  table.EndStep(2, /*commit=*/true);
+  EXPECT_EQ(live(), 0) << "nothing was staged in this step";
+  stage(2);
+  table.EndStep(3, /*commit=*/true);
+  EXPECT_EQ(live(), 2);
+}
+
+TEST(TensorTable, AnotherCodecForgetsReplicatedState) {
+  TensorState tensor;
+  tensor.elems = 4096;
+  tensor.shape = {64, 64};
+  tensor.SetCodec(*MakeCodec("acp"));
+  ASSERT_TRUE(tensor.replicated.Allocate(ReplicatedBytes(tensor, 2), kReplicatedSlots).ok());
+  tensor.SetCodec(*MakeCodec("acp"));
+  EXPECT_TRUE(tensor.replicated.allocated());
+  tensor.SetCodec(*MakeCodec("powersgd"));
+  EXPECT_FALSE(tensor.replicated.allocated());
+}
+
+TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
+  TensorTable table;
+  auto made = std::make_unique<TensorState>();
+  made->elems = 4096;
+  made->shape = {4096};
+  made->SetCodec(*MakeCodec("topk(0.1)"));
+  TensorState* tensor = *table.Add(std::move(made));
+  ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
+  tensor->replicated.LiveInPlace().data[0] = std::byte{7};
+  const std::string saved = table.Save(0, 2);
+  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
+                         static_cast<int64_t>(saved.size()));
+  tensor->replicated.Release();
+  ASSERT_TRUE(table.Load(bytes, 0, 2, true).ok());
+  EXPECT_EQ(tensor->replicated.live().data[0], std::byte{7});
+  tensor->SetCodec(*MakeCodec("efsign"));
+  EXPECT_EQ(table.Load(bytes, 0, 2, true).code(), gwMismatch);
+}
+
 // A table of three tensors: with residual, without, of no elements.
 class TableTest : public testing::Test {
  protected:
