@@ -121,7 +121,7 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
     submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
     submitted.tensor->submitted = step_open_;
     submitted.dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
-                                       : submitted.tensor->free_ops++ | kOutsideStep;
+                                       : submitted.tensor->free_ops | kOutsideStep;
     bytes += submitted.tensor->elems * SizeOf(submitted.tensor->dtype);
   }
   const bool encoded = scheme == Scheme::kTwoShot;

@@ -119,11 +119,15 @@ TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Opt
 }
 
 OpText TensorOperation::MakeText() const {
-  std::vector<std::string> names, specs, counts;
+  std::vector<std::string> names, specs, counts, draws;
   for (const SubmittedTensor& submitted : tensors_) {
     names.push_back(submitted.tensor->name);
     specs.push_back(submitted.tensor->codec.spec);
     counts.push_back(std::to_string(submitted.tensor->elems));
+    // Where all ranks draw the same elements or columns, one draw apart is another sum.
+    const CarrierMethod* method = submitted.tensor->codec.carrier.get();
+    if (method != nullptr && method->unit() == CarrierUnit::kTensor)
+      draws.push_back(std::to_string(submitted.dither_step));
   }
   return {{"operation", "all-reduce of tensors"},
           {"tensors", ListText(names)},
@@ -133,6 +137,7 @@ OpText TensorOperation::MakeText() const {
           {"spec", ListText(specs)},
           {"loss scale", fmt::format("{}", options_.loss_scale)},
           {"step", options_.step},
+          {"draw", ListText(draws)},
           {"scheme", std::string(Name(options_.scheme))},
           {"algorithm", options_.algorithm->name}};
 }
@@ -288,7 +293,10 @@ void TensorOperation::OnComplete() {
     tensor.last_relerr = relerr;
     SettleResidual(&tensor);
     SettleReplicated(&tensor);
-    if (!in_step) tensor.fresh = false;  // no vote is asked
+    if (!in_step) {  // no vote is asked
+      tensor.fresh = false;
+      ++tensor.free_ops;
+    }
     tensor.in_flight.store(false, std::memory_order_release);
   }
 }

@@ -252,7 +252,12 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
   if (Crc32c(bytes.data, bytes.size - kCrcBytes) != crc) return Corrupt("wrong checksum");
   Reader in(bytes.Sub(0, bytes.size - kCrcBytes));
   if (in.Get<uint32_t>() != kStateMagic) return Corrupt("not a gradwire state");
-  if (in.Get<uint32_t>() != kStateVersion) return Corrupt("another format version");
+  const auto version = in.Get<uint32_t>();
+  if (version != kStateVersion) {
+    return Status(gwMismatch,
+                  fmt::format("the state has format {}, not {}", version, kStateVersion),
+                  "Load it with the version of gradwire that saved it");
+  }
   const auto saved_rank = in.Get<int32_t>();
   const auto saved_size = in.Get<int32_t>();
   if (saved_rank != rank || saved_size != world_size) {

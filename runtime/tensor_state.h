@@ -75,7 +75,7 @@ struct TensorState {
   bool travelled = false;              // what is staged is nothing: the residual was sent on
   bool fresh = false;                  // the residual came to be in the open step
   uint64_t committed_step = 0;
-  uint32_t free_ops = 0;  // operations outside steps, for their dithers
+  uint32_t free_ops = 0;  // operations completed outside steps, for their dithers
   // Ledger.
   int64_t ops = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0;
   double last_relerr = 0;  // sqrt(error / energy) of what this rank encoded last

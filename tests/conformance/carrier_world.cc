@@ -44,7 +44,7 @@ class Rank {
              .out_scale = out_scale,
              .replicated_in = {replicated_in_.data(), replicated_in_.size()},
              .replicated_out = {replicated_out_.data(), replicated_out_.size()},
-             .out = {out_.data(), c.elems(), c.dtype},
+             .out = {(c.out_over_grad ? grad_ : out_).data(), c.elems(), c.dtype},
              .dither = c.dither,
              .agreed = {agreed_.data(), agreed_.size()},
              .workspace = {workspace_.data(), workspace_.size()},
@@ -78,13 +78,14 @@ class Rank {
     if (!reduced.empty()) std::memcpy(carrier.data(), reduced.data(), reduced.size());
     const Status status =
         method_.Absorb(round, {carrier.data(), spec.elems, spec.dtype}, view_, nullptr);
-    EXPECT_TRUE(out_.intact() && agreed_.intact() && workspace_.intact());
+    EXPECT_TRUE(grad_.intact() && out_.intact() && agreed_.intact() && workspace_.intact());
     EXPECT_TRUE(replicated_out_.intact());
     if (result_.absorbed.ok()) result_.absorbed = status;
   }
 
   CarrierRank Take() {
-    result_.out.assign(out_.data(), out_.data() + out_.size());
+    const auto* out = static_cast<const std::byte*>(view_.out.data);
+    result_.out.assign(out, out + view_.out.bytes());
     result_.replicated.assign(replicated_out_.data(),
                               replicated_out_.data() + replicated_out_.size());
     if (case_.mode == ResidualMode::kNone) return std::move(result_);

@@ -65,6 +65,7 @@ struct EncodeCase {
   float in_scale = 1.0f;
   Dither dither;
   std::vector<int64_t> shape;         // for carriers of whole tensors
+  bool out_over_grad = false;         // of carriers: the output takes the gradient's place
   std::vector<std::byte> replicated;  // their state; empty: before the first step
 
   int64_t elems() const { return static_cast<int64_t>(grad.size()) / SizeOf(dtype); }

@@ -119,6 +119,12 @@ TEST(LinearSlice, SumsGroupsExactlyByEveryAlgorithm) {
   }
 }
 
+// More of them than a run's number on the wire can tell apart.
+TEST(LinearSlice, SumsOneRoundInManyRuns) {
+  for (int n : {2, 3}) Check({.algorithm = "ring", .n = n, .sizes = {5000, 300}, .run_bytes = 64});
+  Check({.algorithm = "tree", .n = 5, .sizes = {5000}, .run_bytes = 4096});
+}
+
 TEST(LinearSlice, SendsWhatWasKeptBack) {
   Check({.algorithm = "ring", .n = 3, .sizes = {5000, 70}, .residual = true});
 }

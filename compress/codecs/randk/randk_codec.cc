@@ -63,16 +63,19 @@ class RandkCarrier final : public CarrierMethod {
       return Status(gwDataCorrupt, "a flag is not what ranks of randk send",
                     "check that all ranks run the same version and the same spec");
     }
+    KeepUnsent(view, indices);  // first: the output may lie over the gradient
     job.out_scale *= Sent(view.meta);
     Scatter(job, indices, reduced.as<float>());
-    if (view.e_out.empty()) return Status();
-    LoadContribution(view.grad, view.in_scale, view.e_in, view.e_out);
-    float* e_out = view.e_out.as<float>();
-    for (uint32_t index : indices) e_out[index] -= Sent(view.meta) * e_out[index];
     return Status();
   }
 
  private:
+  void KeepUnsent(const StepView& view, std::span<const uint32_t> indices) const {
+    if (view.e_out.empty()) return;
+    LoadContribution(view.grad, view.in_scale, view.e_in, view.e_out);
+    float* e_out = view.e_out.as<float>();
+    for (uint32_t index : indices) e_out[index] -= Sent(view.meta) * e_out[index];
+  }
   int64_t Selected(const TensorMeta& meta) const { return SelectedElems(density_, meta.elems); }
   // What an element that is sent counts for.
   float Sent(const TensorMeta& meta) const {
