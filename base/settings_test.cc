@@ -38,7 +38,7 @@ TEST(SettingsTable, OtherVariablesAreNoSettings) {
 
 TEST(Settings, DefaultsAreTheTables) {
   const Settings settings;
-  EXPECT_EQ(settings.Int("window"), 8);
+  EXPECT_EQ(settings.Int("window"), 4);
   EXPECT_EQ(settings.Text("spec"), "none");
   EXPECT_EQ(settings.Text("transport"), "auto");
   EXPECT_TRUE(settings.Bool("transaction"));

@@ -29,7 +29,7 @@ namespace gradwire {
 // What the ranks agreed on at the start.
 struct AgreedSettings {
   SliceSize slice;
-  int window = 8;
+  int window = 4;
   uint32_t seed = 0;
   std::string spec;       // default of tensors
   std::string algorithm;  // of all-reduce, "auto": by size

@@ -54,7 +54,7 @@ class EngineCore final : private ControlSink {
     int world_size = 1;
     uint64_t job = 0;
     uint32_t epoch = 0;
-    int window = 8;
+    int window = 4;
     int64_t slice_bytes = 0;       // no run's input or output is longer
     int64_t op_timeout_ns = 0;     // without progress of an admitted operation; 0: none
     int64_t abort_timeout_ns = 0;  // for sends to complete after a revoke

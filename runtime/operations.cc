@@ -129,17 +129,18 @@ OpText TensorOperation::MakeText() const {
     if (method != nullptr && method->unit() == CarrierUnit::kTensor)
       draws.push_back(std::to_string(submitted.dither_step));
   }
-  return {{"operation", "all-reduce of tensors"},
-          {"tensors", ListText(names)},
-          {"count", ListText(counts)},
-          {"datatype", std::string(Name(tensors_[0].tensor->dtype))},
-          {"op", std::string(Name(options_.op))},
-          {"spec", ListText(specs)},
-          {"loss scale", fmt::format("{}", options_.loss_scale)},
-          {"step", options_.step},
-          {"draw", ListText(draws)},
-          {"scheme", std::string(Name(options_.scheme))},
-          {"algorithm", options_.algorithm->name}};
+  OpText text = {{"operation", "all-reduce of tensors"},
+                 {"tensors", ListText(names)},
+                 {"count", ListText(counts)},
+                 {"datatype", std::string(Name(tensors_[0].tensor->dtype))},
+                 {"op", std::string(Name(options_.op))},
+                 {"spec", ListText(specs)},
+                 {"loss scale", fmt::format("{}", options_.loss_scale)},
+                 {"step", options_.step},
+                 {"scheme", std::string(Name(options_.scheme))},
+                 {"algorithm", options_.algorithm->name}};
+  if (!draws.empty()) text.emplace_back("draw", ListText(draws));
+  return text;
 }
 
 // An exact sum sends residuals along, in carriers of their own type: a rank without one (it loaded

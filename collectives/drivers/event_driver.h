@@ -78,7 +78,7 @@ class EventDriver : public Sink {
     int world_size = 1;
     uint64_t job = 0;
     uint32_t epoch = 0;
-    int window = 8;                 // slices in flight
+    int window = 4;                 // slices in flight
     int64_t max_message_bytes = 0;  // S: no message of a correct peer is longer
   };
   // `transport` outlives the driver.
