@@ -42,11 +42,12 @@ struct StepView {
   View e_out;                // float32 or empty; disjoint from e_in or exactly the same
   ConstBytes replicated_in;  // ReplicatedBytes, as the last committed step left them
   Bytes replicated_out;      // disjoint from replicated_in; written in full, like e_out
-  View out;                  // type of grad; written in the last round
+  View out;  // type of grad, and may be its memory; written in the last Absorb, after the last
+             // use of grad
   Dither dither;
   Bytes agreed;  // AgreedBytes of scratch, equal on all ranks after each Absorb (scales, index set)
   Bytes workspace;               // WorkspaceBytes of scratch of this rank alone
-  EncodeStats* stats = nullptr;  // added to by Fill; never null
+  EncodeStats* stats = nullptr;  // added to by Fill; null in Absorb
 };
 
 class CarrierMethod {

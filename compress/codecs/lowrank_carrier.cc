@@ -6,8 +6,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
-#include "compress/kernels/cast/cast_kernels.h"
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/spec_args.h"
 
@@ -15,23 +16,6 @@ namespace gradwire {
 namespace {
 
 constexpr int kDefaultRank = 4;
-
-// The elements that are looked at between two uses of a scratch array in first-level cache.
-constexpr int64_t kScanElems = 8 * kRunElems;
-
-// sum_p2, absmax and nonfinite of what the job reads. Casting to float32 is exact, and counts.
-EncodeStats Scan(EncodeJob job) {
-  EncodeStats stats;
-  alignas(64) std::byte unread[4 * kScanElems];
-  job.stats = &stats;
-  job.e_out = nullptr;
-  for (int64_t first = 0; first < job.elems; first += kScanElems) {
-    EncodeJob part = job.Sub(first, std::min(kScanElems, job.elems - first), 0);
-    part.out = unread;
-    ActiveCastKernels().encode(DType::kFloat32, part);
-  }
-  return stats;
-}
 
 // Whether |M| leaves room for the sum over all ranks of its products with orthonormal columns,
 // none of which is larger than |M|, and for their rounding. From absmax, the only statistic that
@@ -93,7 +77,9 @@ LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
 }
 
 bool ReadLowRankInput(const StepView& view) {
-  EncodeStats stats = Scan(EncodeJobOf(view, {}));
+  EncodeJob job = EncodeJobOf(view, {});
+  job.e_out = nullptr;
+  EncodeStats stats = StatsOfInput(job);
   view.stats->absmax = std::max(view.stats->absmax, stats.absmax);
   if (stats.nonfinite == 0 && !LeavesHeadroom(view, stats.absmax)) stats.nonfinite = 1;
   view.stats->nonfinite += stats.nonfinite;
@@ -105,7 +91,7 @@ bool ReadLowRankInput(const StepView& view) {
 void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns) {
   const int64_t elems = basis.rows * basis.rank;
   std::memcpy(columns, basis.stored, static_cast<size_t>(4 * elems));
-  if (!AllFinite(FloatView(columns, elems))) std::fill_n(columns, elems, 0.0f);
+  if (CountNonFinite(FloatView(columns, elems)) > 0) std::fill_n(columns, elems, 0.0f);
   Orthonormalize(basis.rows, basis.rank, basis.dither, scratch, columns);
 }
 
@@ -114,11 +100,7 @@ void KeepBack(const StepView& view, const LowRankDims& dims, const LowRankProduc
   if (view.e_out.empty()) return;
   auto* e_out = view.e_out.as<float>();
   SubtractProduct(LowRankMatrixOf(view, dims), product, scratch, e_out);
-  view.stats->sum_err2 += Scan({.grad = view.e_out.data,
-                                .dtype = DType::kFloat32,
-                                .in_scale = 1.0f,
-                                .elems = view.e_out.elems})
-                              .sum_p2;
+  view.stats->sum_err2 += EnergyOf(e_out, view.e_out.elems);
 }
 
 void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,
@@ -133,11 +115,6 @@ void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,
 
 void FillWithNan(View carrier) {
   std::fill_n(carrier.as<float>(), carrier.elems, std::bit_cast<float>(kNanBits));
-}
-
-bool AllFinite(ConstView floats) {
-  const auto* values = floats.as<float>();
-  return std::all_of(values, values + floats.elems, ref::IsFinite);
 }
 
 StatusOr<Codec> MakeLowRankCodec(const SpecText& spec, MakeLowRankCarrier make) {

@@ -80,7 +80,6 @@ void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,
                         const LowRankProduct& product, Bytes scratch);
 
 void FillWithNan(View carrier);
-bool AllFinite(ConstView floats);
 
 // Reads rank=1..32 (default 4), and feedback=on, which is the only choice.
 using MakeLowRankCarrier = std::shared_ptr<const CarrierMethod> (*)(int rank);

@@ -17,21 +17,6 @@ namespace {
 // What is read, and read again for its error, stays in the first-level cache.
 constexpr int64_t kCachedElems = 2048;
 
-EncodeStats Measure(EncodeJob job) {
-  EncodeStats stats;
-  job.stats = &stats;
-  ActiveMeasureInput()(job);
-  return stats;
-}
-
-double Energy(const float* values, int64_t elems) {
-  return Measure({.grad = reinterpret_cast<const std::byte*>(values),
-                  .dtype = DType::kFloat32,
-                  .in_scale = 1.0f,
-                  .elems = elems})
-      .sum_p2;
-}
-
 }  // namespace
 
 int64_t SelectedElems(double density, int64_t elems) {
@@ -61,7 +46,7 @@ bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float s
     const int64_t elems = std::min(kCachedElems, job.elems - first);
     EncodeJob piece = job.Sub(first, elems, 0);
     if (job.e_out == nullptr) piece.e_out = scratch;
-    const EncodeStats stats = Measure(piece);
+    const EncodeStats stats = StatsOfInput(piece);
     sums.sum_p2 += stats.sum_p2;
     sums.absmax = std::max(sums.absmax, stats.absmax);
     sums.nonfinite += stats.nonfinite;
@@ -70,7 +55,7 @@ bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float s
       *values++ = e;
       e -= sent * e;
     }
-    sums.sum_err2 += Energy(piece.e_out, elems);
+    sums.sum_err2 += EnergyOf(piece.e_out, elems);
   }
   job.stats->absmax = std::max(job.stats->absmax, sums.absmax);
   job.stats->nonfinite += sums.nonfinite;

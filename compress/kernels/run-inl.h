@@ -1,6 +1,6 @@
 // What the SIMD kernels share, once per Highway target: loading a run of 256 elements into
-// first-level cache, dither bits, bit strings, writing decoded elements. It gives the bits of
-// scalar_ref.h.
+// first-level cache, dither bits, bit strings, writing floats and decoded elements. It gives the
+// bits of scalar_ref.h.
 //
 // Include after hwy/foreach_target.h. Code between the guards of GW_SIMD_TARGET is compiled for the
 // targets of compress/kernels/dispatch.h only; Highway's scalar and emulated targets are left out,
@@ -330,6 +330,18 @@ HWY_INLINE VF CanonicalNan(VF v) {
   const VF nan = hn::BitCast(DF(), hn::Set(DU(), kNanBits));
   return hn::IfThenElse(hn::IsNaN(v), nan, v);
 }
+
+// From here on an array that is only written would come into the cache for nothing, and drive out
+// what is used next.
+inline constexpr int64_t kStreamElems = int64_t{1} << 20;
+
+struct StoreCached {
+  HWY_INLINE void operator()(VF v, float* to) const { hn::StoreU(v, DF(), to); }
+};
+
+struct StoreStreamed {  // `to` must be aligned
+  HWY_INLINE void operator()(VF v, float* to) const { hn::Stream(v, DF(), to); }
+};
 
 // Writes decoded elements at `i` of a DecodeJob; one struct per kind of output. Members, not the
 // job, are read in the loop: a store of floats might alias the job.

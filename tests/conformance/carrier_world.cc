@@ -1,5 +1,6 @@
 #include "tests/conformance/carrier_world.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -47,8 +48,7 @@ class Rank {
              .out = {(c.out_over_grad ? grad_ : out_).data(), c.elems(), c.dtype},
              .dither = c.dither,
              .agreed = {agreed_.data(), agreed_.size()},
-             .workspace = {workspace_.data(), workspace_.size()},
-             .stats = &result_.stats};
+             .workspace = {workspace_.data(), workspace_.size()}};
     view_.dither.rank = static_cast<uint32_t>(rank);
     if (c.mode == ResidualMode::kNone) return;
     view_.e_in = {e_in_.data(), c.elems(), DType::kFloat32};
@@ -63,6 +63,7 @@ class Rank {
   const std::vector<std::byte>& Fill(int round) {
     const RoundSpec spec = Round(round);
     const GuardedBuffer carrier(spec.elems * SizeOf(spec.dtype));
+    view_.stats = &result_.stats;
     const Status status =
         method_.Fill(round, view_, {carrier.data(), spec.elems, spec.dtype}, nullptr);
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -75,6 +76,7 @@ class Rank {
   void Absorb(int round, const std::vector<std::byte>& reduced) {
     const RoundSpec spec = Round(round);
     const GuardedBuffer carrier(static_cast<int64_t>(reduced.size()));
+    view_.stats = nullptr;
     if (!reduced.empty()) std::memcpy(carrier.data(), reduced.data(), reduced.size());
     const Status status =
         method_.Absorb(round, {carrier.data(), spec.elems, spec.dtype}, view_, nullptr);
@@ -84,6 +86,9 @@ class Rank {
   }
 
   CarrierRank Take() {
+    if (!case_.out_over_grad) {
+      EXPECT_TRUE(std::equal(case_.grad.begin(), case_.grad.end(), grad_.data()));
+    }
     const auto* out = static_cast<const std::byte*>(view_.out.data);
     result_.out.assign(out, out + view_.out.bytes());
     result_.replicated.assign(replicated_out_.data(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/lowrank_carrier.h"
 
@@ -45,7 +46,7 @@ class AcpCarrier final : public LowRankCarrier {
 
   Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
     const Factors factors = FactorsOf(view);
-    if (AllFinite(reduced)) {
+    if (CountNonFinite(reduced) == 0) {
       StoreNext(view, factors.turn, reduced);
     } else {
       KeepResidual(view);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/lowrank_carrier.h"
 
@@ -84,8 +85,8 @@ class PowerSgdCarrier final : public LowRankCarrier {
     const LowRankDims dims = Dims(view.meta);
     const auto* q = reduced.as<float>();
     // A gradient of zeros has no columns worth starting from.
-    const bool is_start =
-        AllFinite(reduced) && std::any_of(q, q + reduced.elems, [](float v) { return v != 0; });
+    const bool is_start = CountNonFinite(reduced) == 0 &&
+                          std::any_of(q, q + reduced.elems, [](float v) { return v != 0; });
     std::memcpy(view.replicated_out.data, is_start ? reduced.data : view.replicated_in.data,
                 static_cast<size_t>(view.replicated_out.size));
     StoreLowRankOutput(view, dims, {.rank = dims.rank, .p = P(view), .q = q},

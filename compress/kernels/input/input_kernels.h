@@ -17,6 +17,23 @@ void MeasureInputRef(const EncodeJob& job);
 // The kernel of the active SIMD target.
 MeasureInput ActiveMeasureInput();
 
+// What it adds for `job`, whose own `stats` are left alone.
+inline EncodeStats StatsOfInput(EncodeJob job) {
+  EncodeStats stats;
+  job.stats = &stats;
+  ActiveMeasureInput()(job);
+  return stats;
+}
+
+// Sum of squares.
+inline double EnergyOf(const float* values, int64_t elems) {
+  return StatsOfInput({.grad = reinterpret_cast<const std::byte*>(values),
+                       .dtype = DType::kFloat32,
+                       .in_scale = 1.0f,
+                       .elems = elems})
+      .sum_p2;
+}
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMPRESS_KERNELS_INPUT_INPUT_KERNELS_H_

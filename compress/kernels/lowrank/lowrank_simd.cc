@@ -24,18 +24,6 @@ namespace gradwire {
 namespace HWY_NAMESPACE {
 namespace {
 
-// From here on an array that is only written would come into the cache for nothing, and drive out
-// what is used next.
-constexpr int64_t kStreamElems = int64_t{1} << 20;
-
-struct StoreCached {
-  HWY_INLINE void operator()(VF v, float* to) const { hn::StoreU(v, DF(), to); }
-};
-
-struct StoreStreamed {  // `to` must be aligned
-  HWY_INLINE void operator()(VF v, float* to) const { hn::Stream(v, DF(), to); }
-};
-
 // Where the rows of `to` may be streamed.
 bool MayStream(const LowRankJob& job, const void* to) {
   return job.rows * job.cols >= kStreamElems && job.cols % kLanes == 0 &&

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/numeric.h"
 #include "compress/kernels/lowrank/lowrank.h"
 #include "compress/kernels/lowrank/lowrank_kernels.h"
 #include "compress/kernels/scalar_ref.h"
@@ -65,14 +66,10 @@ void FillRandom(const Dither& shared, int64_t draw, float* column, int64_t rows)
   }
 }
 
-bool AllFinite(const float* values, int64_t elems) {
-  return std::all_of(values, values + elems, ref::IsFinite);
-}
-
 }  // namespace
 
 void Orthonormalize(int64_t rows, int rank, const Dither& dither, Bytes workspace, float* p) {
-  if (!AllFinite(p, rows * rank)) {
+  if (CountNonFinite(FloatView(p, rows * rank)) > 0) {
     std::fill_n(p, rows * rank, std::bit_cast<float>(kNanBits));
     return;
   }

@@ -18,18 +18,6 @@ namespace gradwire {
 namespace HWY_NAMESPACE {
 namespace {
 
-// From here on an array that is only written would come into the cache for nothing, and drive out
-// what is used next.
-constexpr int64_t kStreamElems = int64_t{1} << 20;
-
-struct StoreCached {
-  HWY_INLINE void operator()(VF v, float* to) const { hn::StoreU(v, DF(), to); }
-};
-
-struct StoreStreamed {  // `to` must be aligned
-  HWY_INLINE void operator()(VF v, float* to) const { hn::Stream(v, DF(), to); }
-};
-
 template <class Store>
 HWY_INLINE void CopyRun(const float* HWY_RESTRICT p, float* HWY_RESTRICT to) {
   for (int64_t i = 0; i < kRunElems; i += kLanes) Store()(hn::Load(DF(), p + i), to + i);
