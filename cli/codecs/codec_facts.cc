@@ -34,9 +34,8 @@ std::string ReducesAs(const Codec& codec, int ranks) {
   if (codec.carrier == nullptr) return "payload";
   const CarrierMethod& method = *codec.carrier;
   if (!IsFloat(RoundsOf(method, ranks).back().dtype)) return "sum of integers";
-  const bool agrees =
-      method.AgreedBytes(Sample(), ranks) > 0 || method.ReplicatedBytes(Sample(), ranks) > 0;
-  return agrees ? "sum, agreed basis" : "sum";
+  // Of values at agreed indices, or in an agreed basis.
+  return method.unit() == CarrierUnit::kTensor ? "sum where agreed" : "sum";
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ TEST(ListCodecFacts, TellsHowEachIsSummed) {
   EXPECT_EQ(FactsOf("none", 4).bits_per_elem, 32);
   EXPECT_EQ(FactsOf("qsgd(bits=4)", 4).reduces_as, "payload");
   EXPECT_EQ(FactsOf("signsgd", 4).reduces_as, "sum of integers");
+  for (const char* spec : {"topk(density=0.1)", "randk(density=0.1)", "powersgd", "acp"})
+    EXPECT_EQ(FactsOf(spec, 4).reduces_as, "sum where agreed");
   EXPECT_TRUE(FactsOf("efsign", 4).feedback);
 }
 
