@@ -48,7 +48,7 @@ inline constexpr int64_t kMaxSettingMs = int64_t{7} * 24 * 3600 * 1000;  // a we
 inline constexpr std::array kSettings = {
     // What travels.
     SettingRow{
-        .name = "spec",
+        .name = "compress",
         .type = SettingType::kString,
         .scope = SettingScope::kCommunicator,
         .default_text = "none",
@@ -240,6 +240,12 @@ inline constexpr std::array kSettings = {
                .scope = SettingScope::kProcess,
                .default_text = "",
                .doc = "file to write the messages really sent, for checking; empty: none"},
+    SettingRow{.name = "plan_log",
+               .type = SettingType::kString,
+               .scope = SettingScope::kProcess,
+               .default_text = "",
+               .doc = "file in which rank 0 keeps what its controller decides from and what it "
+                      "decides, for `gradwire plan`; empty: none"},
     SettingRow{.name = "failpoint",
                .type = SettingType::kString,
                .scope = SettingScope::kLaunch,

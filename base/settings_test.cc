@@ -39,7 +39,7 @@ TEST(SettingsTable, OtherVariablesAreNoSettings) {
 TEST(Settings, DefaultsAreTheTables) {
   const Settings settings;
   EXPECT_EQ(settings.Int("window"), 4);
-  EXPECT_EQ(settings.Text("spec"), "none");
+  EXPECT_EQ(settings.Text("compress"), "none");
   EXPECT_EQ(settings.Text("transport"), "auto");
   EXPECT_TRUE(settings.Bool("transaction"));
   EXPECT_FALSE(settings.Bool("insecure"));
@@ -187,9 +187,9 @@ TEST(Settings, ConfigPathComesFromApiThenEnvironment) {
 }
 
 TEST(EnvironmentFrom, TakesOurVariablesOnly) {
-  const char* const environ[] = {"PATH=/bin", "GRADWIRE_SPEC=topk(0.01,x=1)", "GRADWIRE_ODD",
+  const char* const environ[] = {"PATH=/bin", "GRADWIRE_COMPRESS=topk(0.01,x=1)", "GRADWIRE_ODD",
                                  "GRADWIRE_PORT=", nullptr};
-  const SettingTexts want = {{"GRADWIRE_SPEC", "topk(0.01,x=1)"}, {"GRADWIRE_PORT", ""}};
+  const SettingTexts want = {{"GRADWIRE_COMPRESS", "topk(0.01,x=1)"}, {"GRADWIRE_PORT", ""}};
   EXPECT_EQ(EnvironmentFrom(environ), want);
   EXPECT_TRUE(EnvironmentFrom(nullptr).empty());
 }

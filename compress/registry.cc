@@ -78,9 +78,7 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
   const int64_t usual = codec->min_numel;
   codec->min_numel =
       args.Int(kMinNumel, usual, {.min = 0, .max = std::numeric_limits<int64_t>::max()});
-  for (const auto& [key, value] : spec.args) {
-    if (key == kExclude) codec->exclude = value;
-  }
+  codec->exclude = args.Text(kExclude);
   GW_RETURN_IF_ERROR(Status(args.status()));
   if (codec->min_numel == usual && codec->exclude.empty()) return Status::Ok();
   StatusOr<SpecText> canonical = ParseSpecText(codec->spec);

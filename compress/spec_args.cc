@@ -111,6 +111,13 @@ std::string SpecArgs::Choice(std::string_view key,
   return std::string(value);
 }
 
+std::string SpecArgs::Text(std::string_view key) {
+  const std::string* text = Find(key);
+  if (text == nullptr || text->empty()) return {};
+  canonical_.args.emplace_back(key, *text);
+  return *text;
+}
+
 Feedback SpecArgs::ReadFeedback(Feedback otherwise) {
   const bool on = otherwise == Feedback::kOn;
   const std::string value =

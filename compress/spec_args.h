@@ -40,6 +40,8 @@ class SpecArgs {
 
   int64_t Int(std::string_view key, int64_t otherwise, const IntRange& range);
   double Real(std::string_view key, double otherwise, double min, double max);
+  // Any text; empty unless given, and then left out of the canonical spec.
+  std::string Text(std::string_view key);
   // An option that another one excludes: an error if it is given.
   void Refuse(std::string_view key, const std::string& why);
   // One of `choices`; the first is the default.

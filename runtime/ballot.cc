@@ -7,7 +7,8 @@
 
 namespace gradwire {
 
-Ballot::Ballot(int world_size) : votes_(world_size), submitted_(world_size), tables_(world_size) {}
+Ballot::Ballot(int world_size)
+    : votes_(world_size), submitted_(world_size), tables_(world_size), observations_(world_size) {}
 
 Status Ballot::HearSubmitted(int rank, uint32_t submitted) {
   submitted_[rank] = submitted;
@@ -20,7 +21,13 @@ Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, in
   const bool in_favour = fields.ok != 0;
   last_vote_ns_ = now_ns;
   votes_[rank] = Vote{.fields = fields, .op_text = in_favour ? std::string() : body};
-  if (in_favour && !body.empty()) tables_[rank] = std::move(body);
+  if (in_favour) {
+    if (fields.table_bytes > body.size())
+      return Status(gwDataCorrupt, ErrorDetail{.message = "a vote cannot be read", .peer = rank});
+    observations_[rank] = body.substr(fields.table_bytes);
+    body.resize(fields.table_bytes);
+    if (!body.empty()) tables_[rank] = std::move(body);
+  }
   for (int other = 0; other < static_cast<int>(votes_.size()); ++other)
     GW_RETURN_IF_ERROR(CheckSubmitted(rank, other));
   return Status();
@@ -60,6 +67,7 @@ TurnResult Ballot::Decide(uint16_t turn, const Status& revoked, NonFinitePolicy 
 void Ballot::BeginTurn() {
   std::fill(votes_.begin(), votes_.end(), std::nullopt);
   std::fill(submitted_.begin(), submitted_.end(), 0);
+  std::fill(observations_.begin(), observations_.end(), std::string());
   last_vote_ns_ = 0;
 }
 

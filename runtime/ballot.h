@@ -20,8 +20,9 @@ class Ballot {
   // `rank` has submitted so many operations up to now, and may submit more. gwMismatch where
   // another rank has ended the step with fewer: what it does not submit can never be served.
   Status HearSubmitted(int rank, uint32_t submitted);
-  // `body` of a vote in favour is the rank's table of tensors, empty if it is as before; of one
-  // against the text of the operation in doubt. gwMismatch as above.
+  // `body` of a vote in favour is the rank's table of tensors, empty if it is as before, and what
+  // it has observed; of one against the text of the operation in doubt. gwMismatch as above;
+  // gwDataCorrupt where the table is longer than the body.
   Status HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns);
 
   // Ranks whose vote is missing, ascending.
@@ -31,6 +32,8 @@ class Ballot {
 
   // Of all votes; `revoked` as for DecideTurn.
   TurnResult Decide(uint16_t turn, const Status& revoked, NonFinitePolicy policy) const;
+  // By rank, of votes in favour.
+  const std::vector<std::string>& observations() const { return observations_; }
   // Forgets all but the tables.
   void BeginTurn();
 
@@ -40,6 +43,7 @@ class Ballot {
   std::vector<std::optional<Vote>> votes_;
   std::vector<uint32_t> submitted_;  // as heard last
   std::vector<std::string> tables_;  // as told last
+  std::vector<std::string> observations_;
   int64_t last_vote_ns_ = 0;
 };
 

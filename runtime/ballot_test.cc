@@ -14,6 +14,12 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 VoteFields For(uint32_t submitted) { return {.step = 7, .submitted = submitted, .ok = 1}; }
+Status HearTable(Ballot* ballot, int rank, VoteFields fields, const TensorList& table,
+                 const std::string& observation) {
+  const std::string text = EncodeTensorList(table, 1000);
+  fields.table_bytes = static_cast<uint32_t>(text.size());
+  return ballot->HearVote(rank, fields, text + observation, 1);
+}
 VoteFields Against(uint32_t submitted) { return {.step = 7, .submitted = submitted, .ok = 0}; }
 
 void ExpectNames(const Status& status, const std::string& expected, const std::string& actual,
@@ -78,8 +84,8 @@ TEST(Ballot, ATurnForgetsAllButTheTables) {
   VoteFields mine = For(9), other = For(9);
   mine.table_digest = 1, other.table_digest = 2;
   EXPECT_TRUE(ballot.HearSubmitted(0, 9).ok());
-  EXPECT_TRUE(ballot.HearVote(0, mine, EncodeTensorList({{"a", "[1] float"}}, 1000), 1).ok());
-  EXPECT_TRUE(ballot.HearVote(1, other, EncodeTensorList({{"b", "[1] float"}}, 1000), 2).ok());
+  EXPECT_TRUE(HearTable(&ballot, 0, mine, {{"a", "[1] float"}}, "").ok());
+  EXPECT_TRUE(HearTable(&ballot, 1, other, {{"b", "[1] float"}}, "").ok());
 
   ballot.BeginTurn();
   EXPECT_THAT(ballot.Missing(), ElementsAre(0, 1));
@@ -90,6 +96,25 @@ TEST(Ballot, ATurnForgetsAllButTheTables) {
   const std::string text =
       ballot.Decide(1, Status(), NonFinitePolicy::kPropagate).reason.ToString();
   EXPECT_THAT(text, testing::HasSubstr("different tensors: a, b"));
+}
+
+TEST(Ballot, ObservationsStandBehindTheTableAndLastOneTurn) {
+  Ballot ballot(3);
+  EXPECT_TRUE(HearTable(&ballot, 0, For(1), {{"a", "[1] float"}}, "zero").ok());
+  EXPECT_TRUE(ballot.HearVote(1, For(1), "one", 2).ok());
+  EXPECT_TRUE(ballot.HearVote(2, For(1), "", 3).ok());
+  EXPECT_EQ(ballot.observations(), (std::vector<std::string>{"zero", "one", ""}));
+  ballot.BeginTurn();
+  EXPECT_EQ(ballot.observations(), (std::vector<std::string>{"", "", ""}));
+}
+
+TEST(Ballot, ATableLongerThanTheVoteIsDamage) {
+  Ballot ballot(2);
+  VoteFields fields = For(1);
+  fields.table_bytes = 4;
+  const Status status = ballot.HearVote(1, fields, "abc", 1);
+  EXPECT_EQ(status.code(), gwDataCorrupt);
+  EXPECT_EQ(status.detail().peer, 1);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "collectives/schedule.h"
-#include "compress/registry.h"
+#include "runtime/controller/auto_spec.h"
 #include "runtime/operation.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/control/control_plane.h"
@@ -96,7 +96,7 @@ const std::string& Find(const OpText& text, const std::string& name) {
 
 // What all ranks must have set alike.
 OpText AgreedText(const Settings& settings) {
-  return {{"spec", settings.Text("spec")},
+  return {{"compress", settings.Text("compress")},
           {"transport", settings.Text("transport")},
           {"algorithm", settings.Text("algorithm")},
           {"nonfinite", settings.Text("nonfinite")},
@@ -136,7 +136,7 @@ AgreedSettings ParseAgreed(const OpText& text, const std::string& transport) {
                    : SliceSize{.elems = std::max(slice_elems / kCutElems, int64_t{1}) * kCutElems},
       .window = std::stoi(Find(text, "window")),
       .seed = static_cast<uint32_t>(std::stoull(Find(text, "seed"))),
-      .spec = Find(text, "spec"),
+      .spec = Find(text, "compress"),
       .algorithm = Find(text, "algorithm"),
       .transport = transport,
       .transaction = Find(text, "transaction") == "on",
@@ -260,6 +260,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
                      .record_path = settings.Text("record_messages"),
+                     .plan_log = settings.Text("plan_log"),
                      .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
   StatusOr<std::unique_ptr<Recorder>> recorder = OpenRecorder(me, settings.Text("recorder_dir"));
   if (!recorder.ok()) return recorder.status();
@@ -368,7 +369,7 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
   StatusOr<Settings> settings = Settings::Load(input);
   if (!settings.ok()) return settings;
   // A misspelt codec must fail here, not at the first tensor.
-  if (StatusOr<Codec> codec = MakeCodec(settings->Text("spec")); !codec.ok()) return codec.status();
+  GW_RETURN_IF_ERROR(CheckSpec(settings->Text("compress")));
   LogConfig log;
   StatusOr<LogLevel> level = ParseLogLevel(settings->Text("debug"));
   if (!level.ok()) return level.status();

@@ -66,20 +66,24 @@ std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedule
       aborts_);
 }
 
-std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors) {
+std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors,
+                       const std::string& controller) {
   std::string rows;
   for (const TensorState* tensor : tensors) {
     rows += fmt::format(
-        "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"scheme\": {}, "
+        "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"auto\": {}, "
+        "\"scheme\": {}, "
         "\"ops\": {}, "
         "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
         "\"committed_step\": {}}}",
         rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
         JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
+        JsonText(tensor->automatic ? tensor->automatic->spec : ""),
         JsonText(Name(SchemeOf(*tensor))), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
         tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
   }
-  return fmt::format("{{\"rank\": {}, \"tensors\": [{}]}}", rank, rows);
+  return fmt::format("{{\"rank\": {}, \"tensors\": [{}],\n \"controller\": {}}}", rank, rows,
+                     controller);
 }
 
 }  // namespace gradwire

@@ -48,7 +48,9 @@ class CommStatistics {
   bool last_is_filled_ = false;
 };
 
-std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors);
+// `controller`: its own JSON.
+std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors,
+                       const std::string& controller);
 
 }  // namespace gradwire
 

@@ -19,6 +19,8 @@ namespace {
 constexpr size_t kKeptResults = 8;
 // Leaving waits for the other ranks no longer than this.
 constexpr int64_t kByeNs = 5'000'000'000;
+// A vote holds a table and an observation.
+constexpr int64_t kMaxTableBytes = kMaxControlBodyBytes / 2;
 
 // How many turns `a` is ahead of `b`.
 int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
@@ -53,7 +55,12 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
 Communicator::Communicator(CommParts parts)
     : parts_(std::move(parts)),
       clock_(&SteadyClock()),
-      schedules_(parts_.rank, parts_.world_size) {}
+      schedules_(parts_.rank, parts_.world_size),
+      controller_({.rank = parts_.rank,
+                   .world_size = parts_.world_size,
+                   .slice_elems = parts_.agreed.slice.elems,
+                   .clock = clock_,
+                   .log_path = parts_.plan_log}) {}
 
 Communicator::~Communicator() {
   if (!finalized_ && !is_fatal_.load()) (void)Finalize();
@@ -97,7 +104,10 @@ Status Communicator::Run(RawOp op) {
                                                   schedules_.Get(algorithm, op.root));
   operation->name = std::string(Name(op.collective));
   operation->turn = user_turn_;
-  engine_->SubmitAndHelp(operation);
+  {
+    const Controller::Blocked blocked(&controller_);
+    engine_->SubmitAndHelp(operation);
+  }
   statistics_.NoteSubmit(algorithm, op.root, bytes, /*is_filled=*/false);
   if (!operation->status.ok()) FollowTurn(operation->turn);
   return operation->status;
@@ -132,6 +142,7 @@ Status Communicator::BeginStep(uint64_t step) {
   step_has_submits_ = false;
   step_ = step;
   loss_scale_ = 1.0f;
+  controller_.BeginStep(step, user_turn_);
   engine_->NoteStepBegin(step);
   return Status();
 }
@@ -153,14 +164,15 @@ Status Communicator::SetLossScale(float scale) {
 TurnEnd Communicator::MakeTurnEnd(bool no_wait) {
   const uint64_t digest = tensors_.Digest();
   if (!table_text_ || digest != table_digest_) {
-    table_text_ = std::make_shared<const std::string>(
-        EncodeTensorList(tensors_.List(), kMaxControlBodyBytes));
+    table_text_ =
+        std::make_shared<const std::string>(EncodeTensorList(tensors_.List(), kMaxTableBytes));
     table_digest_ = digest;
   }
   return {.turn = user_turn_,
           .step = step_,
           .table_digest = digest,
           .table = table_text_,
+          .observation = controller_.TakeObservation(),
           .no_wait = no_wait};
 }
 
@@ -201,12 +213,18 @@ Status Communicator::EndStepNoWait() {
   return Status();
 }
 
+// The caller's thread waits; the time is the controller's to know.
+bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadline) {
+  const Controller::Blocked blocked(&controller_);
+  return engine_->HelpUntil(ready, deadline);
+}
+
 // Until the engine has reached `turn`.
 Status Communicator::WaitForTurn(uint16_t turn) {
   auto reached = [&](const EngineCore&) {
     return is_fatal_.load() || Ahead(engine_turn_.load(), turn) >= 0;
   };
-  engine_->HelpUntil(reached, Deadline::Never());
+  HelpUntil(reached, Deadline::Never());
   return async_error();
 }
 
@@ -229,15 +247,24 @@ std::optional<TurnResult> Communicator::ResultOf(uint16_t turn) {
 
 // ---- what the engine tells ----
 
-void Communicator::OnOperationDone(Operation& operation) { statistics_.NoteDone(operation); }
+void Communicator::OnOperationDone(Operation& operation) {
+  statistics_.NoteDone(operation);
+  controller_.NoteOperation(operation.turn, operation.submit_ns, operation.complete_ns);
+}
 
 void Communicator::OnTurnEnd(const TurnResult& result) {
-  tensors_.EndStep(result.step, result.outcome == StepOutcome::kCommit);
+  const bool commit = result.outcome == StepOutcome::kCommit;
+  tensors_.EndStep(result.step, commit);
+  controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
   statistics_.NoteOutcome(result.outcome);
   std::lock_guard lock(mu_);
   turn_results_.push_back(result);
   if (turn_results_.size() > kKeptResults) turn_results_.erase(turn_results_.begin());
   engine_turn_.store(static_cast<uint16_t>(result.turn + 1));
+}
+
+std::string Communicator::OnObservations(uint16_t turn, std::span<const std::string> observations) {
+  return controller_.Advise(turn, observations, tensors_.All());
 }
 
 void Communicator::OnFatal(const Status& status) {
@@ -303,8 +330,9 @@ std::string Communicator::StatsJson() {
 }
 
 std::string Communicator::LedgerJson() {
-  return engine_->WithCore(
-      [&](EngineCore&) { return gradwire::LedgerJson(parts_.rank, tensors_.All()); });
+  return engine_->WithCore([&](EngineCore&) {
+    return gradwire::LedgerJson(parts_.rank, tensors_.All(), controller_.Json());
+  });
 }
 
 void Communicator::WriteRecord() {

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "collectives/schemes/slice_size.h"
 #include "runtime/comm_statistics.h"
+#include "runtime/controller/controller.h"
 #include "runtime/engine.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
@@ -48,6 +49,7 @@ struct CommParts {
   int64_t op_timeout_ns = 0;
   int64_t abort_timeout_ns = 0;
   std::string record_path;  // messages really sent are written there at the end; empty: no record
+  std::string plan_log;     // what rank 0's controller decides from; empty: no log
   std::unique_ptr<Recorder> recorder;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ControlPlane> control;
@@ -108,6 +110,7 @@ class Communicator final : private EngineListener {
   explicit Communicator(CommParts parts);
   void OnOperationDone(Operation& operation) override;
   void OnTurnEnd(const TurnResult& result) override;
+  std::string OnObservations(uint16_t turn, std::span<const std::string> observations) override;
   void OnFatal(const Status& status) override;
 
   Status CheckUsable() const;
@@ -115,6 +118,8 @@ class Communicator final : private EngineListener {
   Status CatchUp();
   const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
   Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;
+  Status FollowPlan(std::span<const SubmittedTensor> tensors);
+  bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
   int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
   std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op);
   Status WaitForTurn(uint16_t turn);
@@ -148,6 +153,7 @@ class Communicator final : private EngineListener {
   std::vector<TurnResult> turn_results_;  // the last ones; guarded by mu_
   std::string last_error_;                // guarded by mu_
   CommStatistics statistics_;
+  Controller controller_;
   std::vector<SentMessage> record_;
   std::unique_ptr<Engine> engine_;  // last: its thread uses everything above
 };

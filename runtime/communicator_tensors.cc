@@ -60,6 +60,16 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
         fmt::format("the codec of tensor '{}' cannot change while it is in use", tensor->name),
         "Change it between steps");
   }
+  if (IsAutoSpec(spec)) {
+    StatusOr<AutoSpec> made = MakeAutoSpec(spec);
+    if (!made.ok()) return Status(made.status()).WithTensor(tensor->name);
+    engine_->WithCore([&](EngineCore&) {
+      tensor->automatic = std::make_shared<const AutoSpec>(std::move(*made));
+      tensor->SetCodec(none_);
+    });
+    controller_.Enable();
+    return Status();
+  }
   StatusOr<Codec> codec = MakeCodec(spec);
   if (!codec.ok()) return codec.status();
   const bool exempt = IsExempt(*tensor, *codec);
@@ -68,7 +78,10 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
         codec->carrier->Check(MetaOf(*tensor), parts_.world_size).WithTensor(tensor->name));
   }
   // The engine may be about to commit state of the codec before.
-  engine_->WithCore([&](EngineCore&) { tensor->SetCodec(exempt ? none_ : *codec); });
+  engine_->WithCore([&](EngineCore&) {
+    tensor->automatic.reset();
+    tensor->SetCodec(exempt ? none_ : *codec);
+  });
   return Status();
 }
 
@@ -79,6 +92,22 @@ Status Communicator::Deregister(TensorState* tensor) {
   }
   if (!is_fatal_.load()) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
   engine_->WithCore([&](EngineCore&) { tensors_.Remove(tensor); });
+  return Status();
+}
+
+// Tensors of spec `auto` take the codecs that the plan of this turn gives them.
+Status Communicator::FollowPlan(std::span<const SubmittedTensor> tensors) {
+  bool waited = false;
+  for (const SubmittedTensor& submitted : tensors) {
+    TensorState& tensor = *submitted.tensor;
+    if (tensor.automatic == nullptr) continue;
+    const int rung = controller_.RungFor(tensor, user_turn_, step_open_);
+    const Codec& codec = tensor.automatic->ladder[rung].codec;
+    if (codec.spec == tensor.codec.spec) continue;
+    // The engine may be about to commit state of the codec before.
+    if (!std::exchange(waited, true)) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+    engine_->WithCore([&](EngineCore&) { tensor.SetCodec(codec); });
+  }
   return Status();
 }
 
@@ -163,10 +192,15 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
   GW_RETURN_IF_ERROR(CheckUsable());
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit(tensors));
+  GW_RETURN_IF_ERROR(FollowPlan(tensors));
   step_has_submits_ |= step_open_;
   auto request = std::make_unique<Request>();
   for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, parts_.world_size)) {
     request->operations.push_back(MakeTensorOperation(std::move(group), op));
+  }
+  for (const SubmittedTensor& submitted : tensors) {
+    if (submitted.tensor->automatic != nullptr)
+      controller_.NoteSubmit(submitted.tensor, submitted.send);
   }
   for (const auto& operation : request->operations) engine_->Submit(operation);
   return request;
@@ -175,7 +209,7 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
 Status Communicator::Wait(Request* request, int64_t timeout_ns) {
   const Deadline deadline =
       timeout_ns < 0 ? Deadline::Never() : Deadline::After(*clock_, timeout_ns);
-  if (!engine_->HelpUntil([&](const EngineCore&) { return request->done(); }, deadline)) {
+  if (!HelpUntil([&](const EngineCore&) { return request->done(); }, deadline)) {
     return Status(gwTimeout, {.message = fmt::format("the request is not complete after {} ms",
                                                      timeout_ns / 1'000'000),
                               .op = request->operations[0]->name,

@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ class EngineListener {
   virtual ~EngineListener() = default;
   virtual void OnOperationDone(Operation& operation) = 0;
   virtual void OnTurnEnd(const TurnResult& result) = 0;
+  // At rank 0, when all ranks have voted for a turn: what they observed, by rank. Returns what the
+  // result is to bring all of them (TurnResult::order), at most kMaxControlBodyBytes.
+  virtual std::string OnObservations(uint16_t /*turn*/,
+                                     std::span<const std::string> /*observations*/) {
+    return {};
+  }
   // The epoch is over; comes once.
   virtual void OnFatal(const Status& status) = 0;
 };
@@ -44,6 +51,7 @@ struct TurnEnd {
   uint64_t step = 0;
   uint64_t table_digest = 0;
   std::shared_ptr<const std::string> table;  // EncodeTensorList; told where the digest is new
+  std::string observation;                   // for OnObservations; with the table it fits a message
   bool no_wait = false;
 };
 

@@ -34,15 +34,18 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
               .op_seq = revoked_op_,
               .value = static_cast<int32_t>(submitted_)},
              revoked_.value_or(Status()));
-  ControlMessage message = {.turn = turn_,
-                            .fields = VoteFields{.step = end.step,
-                                                 .digest = replicated_digest_,
-                                                 .table_digest = end.table_digest,
-                                                 .submitted = submitted_,
-                                                 .ok = static_cast<uint8_t>(ok),
-                                                 .nonfinite = static_cast<uint8_t>(nonfinite_),
-                                                 .no_wait = static_cast<uint8_t>(end.no_wait)},
-                            .body = ok ? TableToTell(end) : TextOf(revoked_op_)};
+  const std::string table = ok ? TableToTell(end) : std::string();
+  ControlMessage message = {
+      .turn = turn_,
+      .fields = VoteFields{.step = end.step,
+                           .digest = replicated_digest_,
+                           .table_digest = end.table_digest,
+                           .submitted = submitted_,
+                           .ok = static_cast<uint8_t>(ok),
+                           .nonfinite = static_cast<uint8_t>(nonfinite_),
+                           .no_wait = static_cast<uint8_t>(end.no_wait),
+                           .table_bytes = static_cast<uint32_t>(table.size())},
+      .body = ok ? table + end.observation : TextOf(revoked_op_)};
   if (options_.rank == 0) return OnVote(0, message);
   // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
   // this.
@@ -72,9 +75,10 @@ void EngineCore::HandleControl(const ControlMessage& message) {
   } else if (message.get<RevokeFields>() != nullptr) {
     OnRevoke(message);
   } else if (const auto* fields = message.get<ResultFields>()) {
-    result_ =
-        TurnResult{turn_, fields->step, fields->outcome,
-                   fields->outcome == StepOutcome::kCommit ? Status() : DecodeStatus(message.body)};
+    const bool commit = fields->outcome == StepOutcome::kCommit;
+    result_ = TurnResult{turn_, fields->step, fields->outcome,
+                         commit ? Status() : DecodeStatus(message.body),
+                         commit ? message.body : std::string()};
   }
 }
 
@@ -101,13 +105,16 @@ void EngineCore::OnVote(int from, const ControlMessage& message) {
 void EngineCore::DecideIfComplete() {
   if (result_ || !ballot_.Missing().empty()) return;
   TurnResult result = ballot_.Decide(turn_, revoked_.value_or(Status()), options_.nonfinite);
+  if (result.outcome == StepOutcome::kCommit)
+    result.order = listener_->OnObservations(turn_, ballot_.observations());
   const int peer = result.reason.detail().peer;
   ControlMessage message = {
       .turn = turn_,
       .fields = ResultFields{.step = result.step,
                              .culprit = peer < 0 ? kAllRanks : static_cast<uint16_t>(peer),
-                             .outcome = result.outcome},
-      .body = result.reason.ok() ? std::string() : EncodeStatus(result.reason)};
+                             .outcome = result.outcome,
+                             .new_plan = static_cast<uint8_t>(!result.order.empty())},
+      .body = result.reason.ok() ? result.order : EncodeStatus(result.reason)};
   PassFailpoint(Failpoint::kResult);
   (void)control_->Broadcast(std::move(message));
   result_ = std::move(result);

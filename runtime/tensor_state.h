@@ -14,6 +14,7 @@
 #include "base/view.h"
 #include "base/workspace.h"
 #include "compress/registry.h"
+#include "runtime/controller/auto_spec.h"
 #include "runtime/tensor_list.h"
 
 namespace gradwire {
@@ -59,6 +60,13 @@ class Residual {
   StateSlots slots_;
 };
 
+// What the controller is told of a tensor's part in one step.
+struct TensorTally {
+  float ready_us = 0;  // submitted, since the step began
+  int64_t codec_ns = 0;
+  double energy = 0, error = 0;  // of what was encoded, and of what that lost
+};
+
 struct TensorState {
   std::string name;
   uint64_t id = 0;  // hash of the name
@@ -66,6 +74,8 @@ struct TensorState {
   int64_t elems = 0;
   DType dtype = DType::kFloat32;
   Codec codec;  // in effect: what the spec says, or `none` for a tensor too small or excluded
+  std::shared_ptr<const AutoSpec>
+      automatic;  // whose ladder the controller chooses from; may be null
   Residual residual;
   StateSlots replicated;               // of the carrier method; always two slots
   std::atomic<bool> in_flight{false};  // an operation is under way
@@ -79,6 +89,7 @@ struct TensorState {
   // Ledger.
   int64_t ops = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0;
   double last_relerr = 0;  // sqrt(error / energy) of what this rank encoded last
+  TensorTally tally;       // of the turn
 
   // Replicated state goes with the codec: another method would not understand it.
   void SetCodec(Codec now);

@@ -25,7 +25,8 @@ struct TurnResult {
   uint16_t turn = 0;
   uint64_t step = 0;
   StepOutcome outcome = StepOutcome::kCommit;
-  Status reason;  // why it was skipped or aborted
+  Status reason;      // why it was skipped or aborted
+  std::string order;  // what the result brought besides, opaque here; only of a commit
 };
 
 // One vote as rank 0 keeps it.

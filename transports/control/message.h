@@ -81,7 +81,7 @@ struct RevokeFields {
 };
 
 // Body, opaque here: of a vote against, the operation in doubt; of one in favour, the table of
-// tensors where it is not the one told last.
+// tensors where it is not the one told last, then what the rank has observed.
 struct VoteFields {
   uint64_t step = 0;
   uint64_t digest = 0;        // of replicated state
@@ -91,7 +91,8 @@ struct VoteFields {
   uint8_t ok = 0;         // 0 or 1
   uint8_t nonfinite = 0;  // 0 or 1
   uint8_t no_wait = 0;    // 0 or 1: StepEnd without an outcome pointer
-  std::array<uint8_t, 5> reserved = {};
+  uint8_t reserved = 0;
+  uint32_t table_bytes = 0;  // of the body, the table's part
   friend bool operator==(const VoteFields&, const VoteFields&) = default;
 };
 

@@ -270,7 +270,7 @@ TEST_P(OddSetting, IsToldToAllAtTheStart) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, OddSetting,
                          testing::Values(SettingDisagreement{"window", "4", "5"},
-                                         SettingDisagreement{"spec", "none", "bf16"},
+                                         SettingDisagreement{"compress", "none", "bf16"},
                                          SettingDisagreement{"seed", "0", "17"},
                                          SettingDisagreement{"slice_elems", "512", "256"},
                                          SettingDisagreement{"nonfinite", "propagate", "skip"},

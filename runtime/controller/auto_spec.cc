@@ -1,0 +1,109 @@
+#include "runtime/controller/auto_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+constexpr std::string_view kName = "auto";
+constexpr std::array<std::string_view, 5> kKeys = {"error", "lag", "allow", "min_numel", "exclude"};
+
+constexpr double kErrorBound = 0.1;
+constexpr double kLagBound = 1.0;
+constexpr double kLeastBound = 1e-6;
+constexpr double kMaxErrorBound = 1.0;
+// Top-k of 1 % keeps back some ten steps' worth of gradients; what keeps back more does not train.
+constexpr double kMaxLagBound = 100.0;
+// A smaller tensor costs a latency, whatever its bytes.
+constexpr int64_t kMinNumel = 4096;
+constexpr int64_t kMaxMinNumel = int64_t{1} << 40;
+
+// Lightest first: each loses more and sends less than the one before.
+constexpr std::array<std::string_view, 5> kLadder = {"none", "bf16", "qsgd(bits=8,feedback=off)",
+                                                     "qsgd(bits=6,feedback=off)",
+                                                     "qsgd(bits=4,feedback=on)"};
+
+Status CheckKeys(const SpecText& text) {
+  for (const auto& [key, value] : text.args) {
+    if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
+    const std::string what = key.empty() ? "a value without a key" : "the key \"" + key + "\"";
+    return Status(gwInvalidArgument, "auto does not accept " + what,
+                  NameHint(key.empty() ? value : key, kKeys));
+  }
+  return Status();
+}
+
+// At commas outside parentheses.
+std::vector<std::string> SplitSpecs(std::string_view list) {
+  std::vector<std::string> specs;
+  int depth = 0;
+  bool open = false;
+  for (const char c : list) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    const bool separates = c == ',' && depth == 0;
+    if (!separates && !open) specs.emplace_back();
+    if (!separates) specs.back() += c;
+    open = !separates;
+  }
+  return specs;
+}
+
+struct Limits {
+  double error, lag;
+  int64_t min_numel;
+  std::string exclude;
+};
+
+StatusOr<Rung> MakeRung(std::string_view spec, const Limits& limits) {
+  StatusOr<Codec> codec = MakeCodec(spec);
+  if (!codec.ok()) return codec.status();
+  codec->min_numel = std::max(codec->min_numel, limits.min_numel);
+  if (!limits.exclude.empty()) {
+    codec->exclude += codec->exclude.empty() ? limits.exclude : "," + limits.exclude;
+  }
+  const bool feedback = codec->feedback == Feedback::kOn;
+  return Rung{std::move(*codec), feedback ? limits.lag : limits.error};
+}
+
+}  // namespace
+
+bool IsAutoSpec(std::string_view spec) {
+  const StatusOr<SpecText> text = ParseSpecText(spec);
+  return text.ok() && text->name == kName;
+}
+
+StatusOr<AutoSpec> MakeAutoSpec(std::string_view spec) {
+  const StatusOr<SpecText> text = ParseSpecText(spec);
+  if (!text.ok()) return text.status();
+  GW_RETURN_IF_ERROR(CheckKeys(*text));
+  SpecArgs args(*text);
+  const double error = args.Real("error", kErrorBound, kLeastBound, kMaxErrorBound);
+  const double lag = args.Real("lag", kLagBound, kLeastBound, kMaxLagBound);
+  const std::string allow = args.Text("allow");
+  const int64_t min_numel = args.Int("min_numel", kMinNumel, {.min = 0, .max = kMaxMinNumel});
+  const Limits limits = {error, lag, min_numel, args.Text("exclude")};
+  GW_RETURN_IF_ERROR(args.status());
+
+  AutoSpec made = {.spec = args.canonical()};
+  std::vector<std::string> specs(kLadder.begin(), kLadder.end());
+  for (std::string& allowed : SplitSpecs(allow)) specs.push_back(std::move(allowed));
+  for (const std::string& rung_spec : specs) {
+    StatusOr<Rung> rung = MakeRung(rung_spec, limits);
+    if (!rung.ok()) return rung.status();
+    const bool twice = std::any_of(made.ladder.begin(), made.ladder.end(), [&](const Rung& other) {
+      return other.codec.spec == rung->codec.spec;
+    });
+    if (!twice) made.ladder.push_back(std::move(*rung));
+  }
+  return made;
+}
+
+Status CheckSpec(std::string_view spec) {
+  return IsAutoSpec(spec) ? Status(MakeAutoSpec(spec).status()) : Status(MakeCodec(spec).status());
+}
+
+}  // namespace gradwire

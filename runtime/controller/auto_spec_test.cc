@@ -1,0 +1,87 @@
+#include "runtime/controller/auto_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> LadderOf(std::string_view spec) {
+  std::vector<std::string> specs;
+  const StatusOr<AutoSpec> made = MakeAutoSpec(spec);
+  EXPECT_TRUE(made.ok()) << made.status().ToString();
+  for (const Rung& rung : made.ok() ? made->ladder : std::vector<Rung>()) {
+    specs.push_back(rung.codec.spec.substr(0, rung.codec.spec.find(',')));
+  }
+  return specs;
+}
+
+TEST(AutoSpec, IsToldByItsName) {
+  EXPECT_TRUE(IsAutoSpec("auto"));
+  EXPECT_TRUE(IsAutoSpec(" auto ( error = 0.1 ) "));
+  EXPECT_FALSE(IsAutoSpec("bf16"));
+  EXPECT_FALSE(IsAutoSpec("auto("));
+}
+
+TEST(AutoSpec, TheLadderBeginsWithNoneAndBf16) {
+  EXPECT_THAT(LadderOf("auto"), ::testing::ElementsAre("none", "bf16(feedback=off)", "qsgd(bits=8",
+                                                       "qsgd(bits=6", "qsgd(bits=4"));
+}
+
+TEST(AutoSpec, AllowAddsCodecsInTheirOrderAndNoneTwice) {
+  EXPECT_THAT(LadderOf("auto(allow=\"topk(density=0.01,min_numel=2048),bf16,powersgd(rank=2)\")"),
+              ::testing::ElementsAre("none", "bf16(feedback=off)", "qsgd(bits=8", "qsgd(bits=6",
+                                     "qsgd(bits=4", "topk(density=0.01", "powersgd(rank=2)"));
+}
+
+TEST(AutoSpec, BoundsGoWithFeedback) {
+  const AutoSpec made = *MakeAutoSpec("auto(error=0.02,lag=3)");
+  for (const Rung& rung : made.ladder) {
+    EXPECT_EQ(rung.bound, rung.codec.feedback == Feedback::kOn ? 3 : 0.02) << rung.codec.spec;
+  }
+  EXPECT_EQ(made.ladder.back().bound, 3);
+  EXPECT_EQ(made.ladder.front().bound, 0.02);
+}
+
+TEST(AutoSpec, SmallAndExcludedTensorsAreLeftAloneOnEveryRung) {
+  for (const Rung& rung : MakeAutoSpec("auto(min_numel=100,exclude=\"*.bias\")")->ladder) {
+    EXPECT_EQ(rung.codec.min_numel, 100);
+    EXPECT_EQ(rung.codec.exclude, "*.bias");
+  }
+  EXPECT_GT(MakeAutoSpec("auto")->ladder[0].codec.min_numel, 0);
+}
+
+TEST(AutoSpec, CanonicalTextMakesTheSame) {
+  const AutoSpec made = *MakeAutoSpec("auto( lag=2, allow=\"topk(0.05)\" )");
+  const AutoSpec again = *MakeAutoSpec(made.spec);
+  EXPECT_EQ(again.spec, made.spec);
+  EXPECT_EQ(again.ladder.size(), made.ladder.size());
+}
+
+TEST(AutoSpec, WhatIsWrongIsNamed) {
+  const struct {
+    const char* spec;
+    const char* told;
+  } cases[] = {{"auto(error=0)", "error"},
+               {"auto(error=2)", "error"},
+               {"auto(lag=-1)", "lag"},
+               {"auto(eror=0.1)", "error"},
+               {"auto(0.1)", "known"},
+               {"auto(allow=\"topq(0.1)\")", "topk"},
+               {"auto(allow=\"auto\")", "unknown"},
+               {"auto(allow=\"qsgd(bits=99)\")", "bits"}};
+  for (const auto& c : cases) {
+    const StatusOr<AutoSpec> made = MakeAutoSpec(c.spec);
+    ASSERT_FALSE(made.ok()) << c.spec;
+    EXPECT_EQ(made.status().code(), gwInvalidArgument) << c.spec;
+    EXPECT_THAT(made.status().ToString(), HasSubstr(c.told)) << c.spec;
+    EXPECT_FALSE(CheckSpec(c.spec).ok());
+  }
+  EXPECT_TRUE(CheckSpec("auto").ok());
+  EXPECT_TRUE(CheckSpec("topk(0.1)").ok());
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,366 @@
+#include "runtime/controller/controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "runtime/controller/plan_log.h"
+#include "runtime/json_text.h"
+
+namespace gradwire {
+namespace {
+
+// What tensors measured is told less often than how long the step took.
+constexpr int64_t kTensorsEverySteps = 5;
+// A turn asks for the order in effect; the ones after it may have come already.
+constexpr size_t kKeptOrders = 4;
+constexpr size_t kKeptChanges = 256;
+// While the warm-up lasts every step has a probe. After it one takes this part of the time at most.
+constexpr int64_t kWarmUpProbes = 60;
+constexpr int64_t kProbeShare = 500;
+constexpr int kTurnsBetweenProbes = 20;
+// A row longer than this is no piece any more.
+constexpr int64_t kMaxProbeBytes = 4 * kProbeBytes;
+constexpr double kUsPerMs = 1000;
+constexpr size_t kNamedTensors = 3;
+
+int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
+
+double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
+  int64_t bytes = 0;
+  if (codec.carrier == nullptr) {
+    bytes = codec.payload->MaxBytes(meta.elems);
+  } else {
+    for (int round = 0; round < codec.carrier->rounds(); ++round) {
+      const RoundSpec spec = codec.carrier->Round(round, meta, world_size, {}, {});
+      bytes += spec.elems * SizeOf(spec.dtype);
+    }
+  }
+  return 2.0 * (world_size - 1) / world_size * static_cast<double>(bytes);
+}
+
+bool CanUse(const TensorState& tensor, const Codec& codec, int world_size) {
+  if (IsExempt(tensor, codec)) return false;
+  return codec.carrier == nullptr || codec.carrier->Check(MetaOf(tensor), world_size).ok();
+}
+
+int CandidateIndex(const Rung& rung, std::vector<Candidate>* candidates) {
+  const Candidate candidate = {rung.codec.spec, rung.codec.feedback == Feedback::kOn, rung.bound};
+  const auto it = std::find(candidates->begin(), candidates->end(), candidate);
+  if (it != candidates->end()) return static_cast<int>(it - candidates->begin());
+  candidates->push_back(candidate);
+  return static_cast<int>(candidates->size()) - 1;
+}
+
+// In order of their ids; where there are too many for a message, the largest.
+std::vector<TensorState*> Controlled(std::span<TensorState* const> tensors) {
+  std::vector<TensorState*> chosen;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(chosen),
+               [](const TensorState* tensor) { return tensor->automatic != nullptr; });
+  if (chosen.size() > kMaxObservedTensors) {
+    std::sort(chosen.begin(), chosen.end(), [](const TensorState* a, const TensorState* b) {
+      return std::pair(-a->elems, a->id) < std::pair(-b->elems, b->id);
+    });
+    chosen.resize(kMaxObservedTensors);
+  }
+  std::sort(chosen.begin(), chosen.end(),
+            [](const TensorState* a, const TensorState* b) { return a->id < b->id; });
+  return chosen;
+}
+
+uint64_t DigestOf(std::span<TensorState* const> controlled) {
+  Hasher hasher;
+  for (const TensorState* tensor : controlled) {
+    hasher.Add(tensor->id).Add(tensor->elems).Add(HashString(tensor->automatic->spec));
+  }
+  return hasher.digest();
+}
+
+float Finite(double energy) {
+  return static_cast<float>(std::min<double>(energy, std::numeric_limits<float>::max()));
+}
+
+float Us(int64_t ns) { return static_cast<float>(static_cast<double>(ns) / kNsPerUs); }
+
+}  // namespace
+
+JobTensor JobTensorOf(const TensorState& tensor, int world_size,
+                      std::vector<Candidate>* candidates) {
+  JobTensor job = {.id = tensor.id, .name = tensor.name, .elems = tensor.elems};
+  const std::vector<Rung>& ladder = tensor.automatic->ladder;
+  for (size_t rung = 0; rung < ladder.size(); ++rung) {
+    const Codec& codec = ladder[rung].codec;
+    const bool usable = rung == kNoneRung || CanUse(tensor, codec, world_size);
+    job.ladder.push_back(usable ? JobRung{CandidateIndex(ladder[rung], candidates),
+                                          WireBytesOf(codec, MetaOf(tensor), world_size)}
+                                : JobRung{});
+  }
+  return job;
+}
+
+Controller::Controller(const Options& options) : options_(options), prober_(options.clock) {
+  if (options.rank == 0 && !options.log_path.empty()) log_.open(options.log_path);
+}
+
+// ---- the caller's thread ----
+
+void Controller::BeginStep(uint64_t step, uint16_t turn) {
+  if (!enabled()) return;
+  const int64_t now_ns = options_.clock->NowNs();
+  std::lock_guard lock(mu_);
+  previous_ = std::exchange(open_, std::nullopt);
+  if (previous_) previous_->observation.step_us = Us(now_ns - previous_->begin_ns);
+  open_ = Measured{.observation = {.step = step, .turn = turn}, .begin_ns = now_ns};
+}
+
+Controller::Blocked::Blocked(Controller* controller)
+    : controller_(controller),
+      begin_ns_(controller->enabled() ? controller->options_.clock->NowNs() : 0) {}
+
+Controller::Blocked::~Blocked() {
+  if (begin_ns_ == 0) return;
+  const int64_t waited_ns = controller_->options_.clock->NowNs() - begin_ns_;
+  std::lock_guard lock(controller_->mu_);
+  if (controller_->open_) controller_->open_->observation.blocked_us += Us(waited_ns);
+}
+
+int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const {
+  const std::vector<Rung>& ladder = tensor.automatic->ladder;
+  int rung = kNoneRung;
+  if (!in_step) {
+    // Nothing can be measured: what hardly ever does harm.
+    rung = kBf16Rung;
+  } else {
+    std::lock_guard lock(mu_);
+    for (const PlanOrder& order : orders_) {
+      if (Ahead(turn, order.from_turn) >= 0) rung = RungAt(order, tensor.id, turn);
+    }
+  }
+  const bool usable = rung < static_cast<int>(ladder.size()) &&
+                      CanUse(tensor, ladder[rung].codec, options_.world_size);
+  return usable ? rung : kNoneRung;
+}
+
+bool Controller::MayProbe(int64_t now_ns) const {
+  if (options_.rank != 0 || !open_ || open_->observation.turn == probe_turn_) return false;
+  if (probe_count_ < kWarmUpProbes) return true;
+  const auto turns = static_cast<uint16_t>(open_->observation.turn - probe_turn_);
+  return turns >= kTurnsBetweenProbes && now_ns >= next_probe_ns_;
+}
+
+// Every candidate in turn.
+std::optional<Controller::Trying> Controller::NextProbe(const TensorState& tensor) {
+  const std::vector<Rung>& ladder = tensor.automatic->ladder;
+  const int tried = static_cast<int>(ladder.size()) - 1;  // all but none
+  const int rung = 1 + static_cast<int>(probe_count_ % std::max(tried, 1));
+  if (rung > tried || !CanUse(tensor, ladder[rung].codec, options_.world_size)) return std::nullopt;
+  return Trying{&tensor, rung};
+}
+
+void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
+  std::unique_lock lock(mu_);
+  if (!open_) return;
+  const int64_t now_ns = options_.clock->NowNs();
+  tensor->tally.ready_us = Us(now_ns - open_->begin_ns);
+  if (!MayProbe(now_ns)) return;
+  const std::optional<Trying> trying = NextProbe(*tensor);
+  if (!trying) return;
+  probe_turn_ = open_->observation.turn;
+  ++probe_count_;
+  lock.unlock();
+  Probe(*trying, grad);
+  lock.lock();
+  next_probe_ns_ = now_ns + kProbeShare * (options_.clock->NowNs() - now_ns);
+}
+
+// Another piece every time, of whole rows where the tensor has rows.
+void Controller::Probe(const Trying& trying, const std::byte* grad) {
+  const TensorState& tensor = *trying.tensor;
+  const Codec& codec = tensor.automatic->ladder[trying.rung].codec;
+  std::vector<int64_t> shape = tensor.shape;
+  const int64_t row = shape.size() > 1 ? tensor.elems / shape[0] : 1;
+  const int64_t rows = tensor.elems / row;
+  const int64_t taken = std::clamp(kProbeBytes / SizeOf(tensor.dtype) / row, int64_t{1}, rows);
+  const int64_t pieces = rows / taken;
+  const int64_t first = probe_count_ % pieces * taken;
+  shape[0] = taken;
+  const ConstView piece = {grad + first * row * SizeOf(tensor.dtype), taken * row, tensor.dtype};
+  if (piece.bytes() > kMaxProbeBytes) return;
+  const StatusOr<ProbeReport> report = prober_.Probe(codec, piece, shape, options_.world_size);
+  // A codec that refuses the piece stays unknown, and so is not proposed.
+  if (!report.ok()) return;
+  std::lock_guard lock(mu_);
+  probes_.emplace_back(codec.spec, *report);
+}
+
+std::string Controller::TakeObservation() {
+  if (!enabled()) return {};
+  std::lock_guard lock(mu_);
+  const std::optional<Measured> told = std::exchange(previous_, std::nullopt);
+  return told && told->committed ? EncodeObservation(told->observation) : std::string();
+}
+
+// ---- whoever runs the engine ----
+
+Controller::Measured* Controller::MeasuredIn(uint16_t turn) {
+  for (std::optional<Measured>* measured : {&open_, &previous_}) {
+    if (*measured && (*measured)->observation.turn == turn) return &**measured;
+  }
+  return nullptr;
+}
+
+// Operations complete nearly in the order of their submission, so that the union of the times in
+// which they are under way is the sum of what each adds.
+void Controller::NoteOperation(uint16_t turn, int64_t submit_ns, int64_t complete_ns) {
+  if (!enabled()) return;
+  std::lock_guard lock(mu_);
+  const int64_t from_ns = std::max(submit_ns, busy_until_ns_);
+  busy_until_ns_ = std::max(busy_until_ns_, complete_ns);
+  if (Measured* measured = MeasuredIn(turn))
+    measured->observation.busy_us += Us(std::max<int64_t>(complete_ns - from_ns, 0));
+}
+
+void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
+                         std::span<TensorState* const> tensors) {
+  if (!enabled()) return;
+  std::lock_guard lock(mu_);
+  Measured* measured = MeasuredIn(turn);
+  if (commit) ++commits_;
+  const bool tell_tensors = measured != nullptr && commit && commits_ % kTensorsEverySteps == 0;
+  if (measured != nullptr) measured->committed = commit;
+  for (TensorState* tensor : tell_tensors ? Controlled(tensors) : std::vector<TensorState*>()) {
+    const TensorTally& tally = tensor->tally;
+    measured->observation.tensors.push_back({.tensor = tensor->id,
+                                             .ready_us = tally.ready_us,
+                                             .codec_us = Us(tally.codec_ns),
+                                             .energy = Finite(tally.energy),
+                                             .error = Finite(tally.error)});
+  }
+  for (TensorState* tensor : tensors) tensor->tally = {};
+  if (order.empty()) return;
+  StatusOr<PlanOrder> decoded = DecodeOrder(order);
+  if (!decoded.ok()) {
+    GW_LOG(kWarn, kPlan, "{}", decoded.status().ToString());
+    return;
+  }
+  orders_.push_back(std::move(*decoded));
+  if (orders_.size() > kKeptOrders) orders_.pop_front();
+}
+
+void Controller::UpdateJob(std::span<TensorState* const> controlled) {
+  const uint64_t digest = DigestOf(controlled);
+  if (digest == job_digest_) return;
+  job_digest_ = digest;
+  job_ = {.world_size = options_.world_size, .slice_elems = options_.slice_elems};
+  for (const TensorState* tensor : controlled)
+    job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
+  memory_ = {};
+  if (log_.is_open()) log_ << JobLine(job_) << '\n';
+}
+
+std::vector<ProbeResult> Controller::TakeProbes() {
+  std::vector<ProbeResult> results;
+  for (const auto& [spec, report] : std::exchange(probes_, {})) {
+    for (size_t c = 0; c < job_.candidates.size(); ++c) {
+      if (job_.candidates[c].spec != spec) continue;
+      results.push_back({.candidate = static_cast<int>(c),
+                         .codec_us_per_elem = report.codec_us_per_elem,
+                         .relative_error = report.relative_error});
+    }
+  }
+  return results;
+}
+
+std::string Controller::Advise(uint16_t turn, std::span<const std::string> observations,
+                               std::span<TensorState* const> tensors) {
+  std::vector<StepObservation> ranks;
+  for (const std::string& bytes : observations) {
+    if (bytes.empty()) return {};
+    StatusOr<StepObservation> observation = DecodeObservation(bytes);
+    if (!observation.ok()) {
+      GW_LOG(kWarn, kPlan, "{}", observation.status().ToString());
+      return {};
+    }
+    ranks.push_back(std::move(*observation));
+  }
+  const StatusOr<StepInput> step = Combine(ranks);
+  if (!step.ok()) {
+    GW_LOG(kWarn, kPlan, "{}", step.status().ToString());
+    return {};
+  }
+  std::lock_guard lock(mu_);
+  const std::vector<TensorState*> controlled = Controlled(tensors);
+  if (controlled.empty()) return {};
+  UpdateJob(controlled);
+  const DecideInput input = {.turn = turn, .step = *step, .probes = TakeProbes()};
+  const Plan before = memory_.running;
+  const std::optional<Decision> decision = Decide(job_, input, &memory_);
+  if (log_.is_open()) log_ << InputLine(input) << '\n';
+  if (!decision) return {};
+  Tell(*step, *decision, before.empty() ? Plan(job_.tensors.size(), kNoneRung) : before);
+  PlanOrder order = {.from_turn = decision->from_turn};
+  for (size_t t = 0; t < job_.tensors.size(); ++t)
+    order.entries.push_back({job_.tensors[t].id, decision->a[t], decision->b[t]});
+  return EncodeOrder(order);
+}
+
+// ---- what people read ----
+
+// "layer2.weight bf16 -> qsgd(bits=8)": tensors that change alike stand together.
+std::string Controller::Describe(const Plan& before, const Plan& after) const {
+  struct Moved {
+    std::string change;
+    std::vector<std::string> tensors;
+  };
+  std::vector<Moved> moves;
+  for (size_t t = 0; t < after.size(); ++t) {
+    if (before[t] == after[t]) continue;
+    const JobTensor& tensor = job_.tensors[t];
+    const std::string change =
+        fmt::format("{} -> {}", job_.candidates[tensor.ladder[before[t]].candidate].spec,
+                    job_.candidates[tensor.ladder[after[t]].candidate].spec);
+    auto it = std::find_if(moves.begin(), moves.end(),
+                           [&](const Moved& moved) { return moved.change == change; });
+    if (it == moves.end()) it = moves.insert(moves.end(), {.change = change});
+    it->tensors.push_back(tensor.name);
+  }
+  std::vector<std::string> parts;
+  for (const Moved& moved : moves) {
+    parts.push_back(moved.tensors.size() <= kNamedTensors
+                        ? fmt::format("{} {}", fmt::join(moved.tensors, ", "), moved.change)
+                        : fmt::format("{} tensors {}", moved.tensors.size(), moved.change));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+void Controller::Tell(const StepInput& step, const Decision& decision, const Plan& before) {
+  const bool compares = decision.a != decision.b;
+  const std::string moved = Describe(compares ? decision.a : before, decision.b);
+  const std::string text = moved.empty() ? "no change" : moved;
+  GW_LOG(kInfo, kPlan, "step {}: {}{}: {}; predicted {:.1f} ms, was {:.1f} ms", step.step,
+         compares ? "on trial: " : "", text, decision.why, decision.predicted_us / kUsPerMs,
+         decision.was_us / kUsPerMs);
+  changes_.push_back({step.step, (compares ? "on trial: " : "") + text, decision.why,
+                      decision.predicted_us, decision.was_us});
+  if (changes_.size() > kKeptChanges) changes_.pop_front();
+  if (log_.is_open()) log_ << DecisionLine(decision) << std::endl;
+}
+
+std::string Controller::Json() const {
+  std::lock_guard lock(mu_);
+  std::vector<std::string> rows;
+  for (const Change& change : changes_) {
+    rows.push_back(fmt::format(
+        "{{\"step\": {}, \"change\": {}, \"why\": {}, \"predicted_ms\": {}, \"was_ms\": {}}}",
+        change.step, JsonText(change.text), JsonText(change.why), change.predicted_us / kUsPerMs,
+        change.was_us / kUsPerMs));
+  }
+  return fmt::format("{{\"commits\": {}, \"probes\": {}, \"decisions\": [{}]}}", commits_,
+                     probe_count_, fmt::join(rows, ",\n "));
+}
+
+}  // namespace gradwire

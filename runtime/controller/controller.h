@@ -1,0 +1,134 @@
+// Controller: one rank's part in choosing the codecs of its tensors of spec `auto`. Every rank
+// measures and obeys; rank 0 also decides. docs/controller.md tells how.
+//
+//   a step's measurements  ->  the vote on the next step  ->  Decide at rank 0  ->  its result  ->
+//   the rungs of the tensors, two turns later
+#ifndef GRADWIRE_RUNTIME_CONTROLLER_CONTROLLER_H_
+#define GRADWIRE_RUNTIME_CONTROLLER_CONTROLLER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "runtime/controller/decide.h"
+#include "runtime/controller/observation.h"
+#include "runtime/controller/plan.h"
+#include "runtime/controller/probe.h"
+#include "runtime/tensor_state.h"
+
+namespace gradwire {
+
+class Controller {
+ public:
+  struct Options {
+    int rank = 0;
+    int world_size = 1;
+    int64_t slice_elems = 0;
+    const Clock* clock = nullptr;  // outlives this
+    std::string log_path;          // of rank 0: what is decided from; empty: no log
+  };
+  explicit Controller(const Options& options);
+
+  // A tensor of spec `auto` has been registered. Before that nothing is measured, and what follows
+  // costs next to nothing.
+  void Enable() { enabled_.store(true, std::memory_order_relaxed); }
+
+  // ---- the caller's thread ----
+  // `turn` is that of the step.
+  void BeginStep(uint64_t step, uint16_t turn);
+  // While it lives the caller waits in the library.
+  class Blocked {
+   public:
+    explicit Blocked(Controller* controller);
+    ~Blocked();
+    Blocked(const Blocked&) = delete;
+    Blocked& operator=(const Blocked&) = delete;
+
+   private:
+    Controller* const controller_;
+    const int64_t begin_ns_;
+  };
+  // The rung of a tensor of spec `auto` in `turn`.
+  int RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const;
+  // It is submitted, from `grad`. Rank 0 may try a codec on it.
+  void NoteSubmit(TensorState* tensor, const std::byte* grad);
+  // For the vote on the step that is ending; empty: nothing is to be told.
+  std::string TakeObservation();
+
+  // ---- whoever runs the engine ----
+  void NoteOperation(uint16_t turn, int64_t submit_ns, int64_t complete_ns);  // it is complete
+  // `order` is what the result brought. Takes the measurements of the step from the tensors.
+  void EndTurn(uint16_t turn, bool commit, std::string_view order,
+               std::span<TensorState* const> tensors);
+  // At rank 0, between all votes and the result of `turn`: what that is to bring.
+  std::string Advise(uint16_t turn, std::span<const std::string> observations,
+                     std::span<TensorState* const> tensors);
+
+  // What has been decided so far, as JSON.
+  std::string Json() const;
+
+ private:
+  struct Measured {  // a step, from its begin to the next one's
+    StepObservation observation;
+    int64_t begin_ns = 0;
+    bool committed = false;
+  };
+  struct Change {  // for the ledger
+    uint64_t step = 0;
+    std::string text, why;
+    double predicted_us = 0, was_us = 0;
+  };
+  struct Trying {  // of what tensor, at what rung
+    const TensorState* tensor = nullptr;
+    int rung = 0;
+  };
+
+  bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
+  bool MayProbe(int64_t now_ns) const;
+  std::optional<Trying> NextProbe(const TensorState& tensor);
+  void Probe(const Trying& trying, const std::byte* grad);
+  Measured* MeasuredIn(uint16_t turn);
+  void UpdateJob(std::span<TensorState* const> controlled);
+  std::vector<ProbeResult> TakeProbes();
+  void Tell(const StepInput& step, const Decision& decision, const Plan& before);
+  std::string Describe(const Plan& before, const Plan& after) const;
+
+  const Options options_;
+  Prober prober_;  // the caller's thread
+  std::atomic<bool> enabled_{false};
+  mutable std::mutex mu_;
+
+  // All below is guarded by mu_.
+  std::optional<Measured> open_, previous_;
+  int64_t busy_until_ns_ = 0;
+  int64_t commits_ = 0;
+  std::deque<PlanOrder> orders_;  // oldest first; of those that a turn may still ask for
+  // Rank 0.
+  uint16_t probe_turn_ = 0;
+  int64_t probe_count_ = 0, next_probe_ns_ = 0;
+  std::vector<std::pair<std::string, ProbeReport>> probes_;  // by spec, since the last decision
+  JobFacts job_;
+  uint64_t job_digest_ = 0;
+  Memory memory_;
+  std::deque<Change> changes_;
+  std::ofstream log_;
+};
+
+// Its wire bytes on each rung, and which of them it can use, are the same on all ranks.
+JobTensor JobTensorOf(const TensorState& tensor, int world_size,
+                      std::vector<Candidate>* candidates);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_CONTROLLER_CONTROLLER_H_

@@ -1,0 +1,93 @@
+// Decide: from what the ranks measured to the plan they follow. A pure function of its arguments:
+// the same inputs give the same decisions, so a log of the inputs replays a whole run.
+#ifndef GRADWIRE_RUNTIME_CONTROLLER_DECIDE_H_
+#define GRADWIRE_RUNTIME_CONTROLLER_DECIDE_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/controller/model.h"
+#include "runtime/controller/observation.h"
+#include "runtime/controller/trial.h"
+
+namespace gradwire {
+
+// A candidate tried by rank 0 on a piece of a gradient, besides the training.
+struct ProbeResult {
+  int candidate = 0;
+  double codec_us_per_elem = 0;  // of what a rank encodes and decodes in a step
+  double relative_error = 0;     // |x - decoded|^2 / |x|^2
+};
+
+struct DecideInput {
+  uint16_t turn = 0;  // whose result will bring the decision
+  StepInput step;     // the one before it
+  std::vector<ProbeResult> probes;
+};
+
+// Plan A from a turn on; where B differs the two are compared.
+struct Decision {
+  uint16_t from_turn = 0;
+  Plan a, b;
+  std::string why;
+  double predicted_us = 0;  // of the new plan; 0: nothing is known yet
+  double was_us = 0;        // of the plan before
+};
+
+// What Decide remembers from step to step. Nobody else writes it.
+struct Memory {
+  enum class Phase : uint8_t { kNone, kBf16, kSettled };  // what the warm-up measures; then no more
+  enum class Purpose : uint8_t { kImprove, kVerify, kBaseline };
+
+  struct Sums {  // medians of a window
+    double step_us = 0, busy_us = 0, compute_us = 0;
+  };
+  struct Tested {  // of a candidate
+    double relative_error = -1;
+    int64_t at_step = 0;
+  };
+  struct Measured {  // of a tensor on its present rung
+    double energy = 0, error = 0;
+    int windows_over_bound = 0;
+  };
+  struct Ban {
+    Plan plan;
+    int64_t until_window = 0;
+    int times = 0;
+  };
+
+  Phase phase = Phase::kNone;
+  int64_t steps = 0, windows = 0;
+  uint16_t from_turn = 0;  // of the decision in effect or under way
+  bool has_order = false;
+  Plan running;
+  std::optional<Plan> other;  // compared with it
+  Purpose purpose = Purpose::kImprove;
+  std::optional<Plan> to_verify;  // left for `running` without a trial; not yet compared
+  std::optional<Trial> trial;
+  std::vector<StepInput> window;  // steps of the running plan since the last decision
+  bool skipped_first = false;     // step of the running plan
+  bool changed = false;           // the network or the compute, since the last window
+  std::deque<double> recent_us;   // step times of the running plan
+  int outside = 0;                // the last ones that lay far from the others
+  Sums none, bf16;                // as the warm-up found them
+  ModelState model;
+  double scale = 1;  // measured over predicted
+  bool model_off = false;
+  int64_t last_baseline_step = 0;
+  std::vector<Tested> candidates;
+  std::vector<Measured> tensors;
+  std::vector<std::vector<int64_t>> forbidden;  // by tensor and rung: until this window
+  std::vector<Ban> bans;
+  double time_us = 0, spent_us = 0;  // since the warm-up; of it, by trials of slower plans
+};
+
+// Once for every committed step, in order. A decision that changes nothing is none.
+std::optional<Decision> Decide(const JobFacts& job, const DecideInput& input, Memory* memory);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_CONTROLLER_DECIDE_H_

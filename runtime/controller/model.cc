@@ -1,0 +1,168 @@
+#include "runtime/controller/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// A heavier rung that promises less is not worth its error.
+constexpr double kLeastGain = 0.01;
+// What lighter codecs may cost in all: less than anybody can measure.
+constexpr double kFreeShare = 0.005;
+
+// The wire and the codec work at the same time but for one slice at either end.
+double ServeUs(const JobFacts& job, const ModelState& state, int tensor, int rung) {
+  const JobTensor& t = job.tensors[tensor];
+  const double wire = state.latency_us + t.ladder[rung].wire_bytes * state.us_per_byte;
+  const double codec = CodecUs(job, state, tensor, rung);
+  const auto slices =
+      static_cast<double>(std::max<int64_t>((t.elems + job.slice_elems - 1) / job.slice_elems, 1));
+  return std::max(wire, codec) + std::min(wire, codec) / slices;
+}
+
+std::vector<int> InOrderOfSubmission(const ModelState& state) {
+  std::vector<int> order(state.ready_us.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return state.ready_us[a] < state.ready_us[b]; });
+  return order;
+}
+
+// Operations are served one after the other, each from when it is ready:
+//   finish_b = max(finish_(b-1), ready_b) + serve_b
+// What follows operation b ends at max(finish_b + rest, floor), whatever came before it: with rest
+// and floor for every b, changing one operation costs no walk over all of them.
+class Pipeline {
+ public:
+  Pipeline(const JobFacts& job, const ModelState& state, const Plan& plan)
+      : job_(job), state_(state), order_(InOrderOfSubmission(state)) {
+    Rebuild(plan);
+  }
+
+  void Rebuild(const Plan& plan) {
+    const size_t n = order_.size();
+    codec_us_ = 0;
+    std::vector<double> serve(n);
+    for (size_t b = 0; b < n; ++b) {
+      serve[b] = ServeUs(job_, state_, order_[b], plan[order_[b]]);
+      codec_us_ += CodecUs(job_, state_, order_[b], plan[order_[b]]);
+    }
+    const double stretch = Stretch(codec_us_);
+    before_.assign(n + 1, 0);
+    for (size_t b = 0; b < n; ++b)
+      before_[b + 1] = std::max(before_[b], state_.ready_us[order_[b]] * stretch) + serve[b];
+    rest_.assign(n + 1, 0);
+    floor_.assign(n + 1, 0);
+    for (size_t b = n; b-- > 0;) {
+      rest_[b] = serve[b] + rest_[b + 1];
+      floor_[b] = std::max(state_.ready_us[order_[b]] * stretch + rest_[b], floor_[b + 1]);
+    }
+  }
+
+  double StepUs() const { return End(before_.back(), codec_us_); }
+
+  // With the operation at `position` on another rung.
+  double StepUsWith(size_t position, const Plan& plan, int rung) const {
+    const int tensor = order_[position];
+    const double codec = codec_us_ - CodecUs(job_, state_, tensor, plan[tensor]) +
+                         CodecUs(job_, state_, tensor, rung);
+    const double ready = state_.ready_us[tensor] * Stretch(codec_us_);
+    const double finish = std::max(before_[position], ready) + ServeUs(job_, state_, tensor, rung);
+    return End(std::max(finish + rest_[position + 1], floor_[position + 1]), codec);
+  }
+
+  size_t size() const { return order_.size(); }
+  int TensorAt(size_t position) const { return order_[position]; }
+
+ private:
+  // Codecs and compute share processors: compute takes longer while codecs run.
+  double Stretch(double codec_us) const {
+    return state_.compute_us > 0 ? 1 + state_.slowdown * codec_us / state_.compute_us : 1;
+  }
+
+  double End(double finish, double codec_us) const {
+    const double last_ready = order_.empty() ? 0 : state_.ready_us[order_.back()];
+    const double after = std::max(0.0, state_.compute_us - last_ready);
+    return std::max(last_ready * Stretch(codec_us), finish) + after;
+  }
+
+  const JobFacts& job_;
+  const ModelState& state_;
+  const std::vector<int> order_;
+  double codec_us_ = 0;
+  std::vector<double> before_;        // finish of the operations before each
+  std::vector<double> rest_, floor_;  // of each and what follows it
+};
+
+// Every tensor on the highest rung up to `rung` that it may use.
+Plan Uniform(const JobFacts& job, const Allowed& allowed, size_t rung) {
+  Plan plan(job.tensors.size(), 0);
+  for (size_t t = 0; t < plan.size(); ++t) {
+    for (size_t r = 0; r <= rung && r < allowed[t].size(); ++r) {
+      if (allowed[t][r]) plan[t] = static_cast<uint8_t>(r);
+    }
+  }
+  return plan;
+}
+
+// Takes tensors down, those first that are submitted first and so wait least, as long as the step
+// hardly gets longer.
+void Lighten(const Allowed& allowed, Pipeline* pipeline, Plan* plan) {
+  const double limit_us = pipeline->StepUs() * (1 + kFreeShare);
+  for (size_t position = 0; position < pipeline->size(); ++position) {
+    const int tensor = pipeline->TensorAt(position);
+    for (int rung = 0; rung < (*plan)[tensor]; ++rung) {
+      if (!allowed[tensor][rung] || pipeline->StepUsWith(position, *plan, rung) > limit_us)
+        continue;
+      (*plan)[tensor] = static_cast<uint8_t>(rung);
+      pipeline->Rebuild(*plan);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+double CodecUs(const JobFacts& job, const ModelState& state, int tensor, int rung) {
+  const JobTensor& t = job.tensors[tensor];
+  const int candidate = t.ladder[rung].candidate;
+  if (candidate < 0) return 0;
+  return std::max(0.0, state.codec_us_per_elem[candidate]) * static_cast<double>(t.elems);
+}
+
+double BusyUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
+  double sum = 0;
+  for (size_t t = 0; t < plan.size(); ++t) sum += ServeUs(job, state, static_cast<int>(t), plan[t]);
+  return sum;
+}
+
+double WireBytes(const JobFacts& job, const Plan& plan) {
+  double sum = 0;
+  for (size_t t = 0; t < plan.size(); ++t) sum += job.tensors[t].ladder[plan[t]].wire_bytes;
+  return sum;
+}
+
+double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
+  return Pipeline(job, state, plan).StepUs();
+}
+
+Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed) {
+  size_t rungs = 1;
+  for (const std::vector<bool>& of_tensor : allowed) rungs = std::max(rungs, of_tensor.size());
+  Plan best(job.tensors.size(), 0);
+  double best_us = StepUs(job, state, best);
+  for (size_t rung = 1; rung < rungs; ++rung) {
+    Plan plan = Uniform(job, allowed, rung);
+    Pipeline pipeline(job, state, plan);
+    Lighten(allowed, &pipeline, &plan);
+    if (pipeline.StepUs() >= (1 - kLeastGain) * best_us) continue;
+    best_us = pipeline.StepUs();
+    best = std::move(plan);
+  }
+  return best;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,74 @@
+// Model: how long a training step takes under a plan. docs/controller.md has the formulas.
+#ifndef GRADWIRE_RUNTIME_CONTROLLER_MODEL_H_
+#define GRADWIRE_RUNTIME_CONTROLLER_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradwire {
+
+// A codec with its bound, that some tensor may use.
+struct Candidate {
+  std::string spec;
+  bool feedback = false;
+  double bound = 0;
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+
+// One rung of a tensor's ladder.
+struct JobRung {
+  int candidate = -1;     // of JobFacts::candidates; negative: this tensor cannot use it
+  double wire_bytes = 0;  // that each rank sends
+  bool usable() const { return candidate >= 0; }
+  friend bool operator==(const JobRung&, const JobRung&) = default;
+};
+
+struct JobTensor {
+  uint64_t id = 0;
+  std::string name;
+  int64_t elems = 0;
+  std::vector<JobRung> ladder;  // none first, then bf16
+  friend bool operator==(const JobTensor&, const JobTensor&) = default;
+};
+
+// What does not change while the same tensors are registered.
+struct JobFacts {
+  int world_size = 1;
+  int64_t slice_elems = 1;
+  std::vector<Candidate> candidates;
+  std::vector<JobTensor> tensors;  // in order of id
+  friend bool operator==(const JobFacts&, const JobFacts&) = default;
+};
+
+// A rung for each tensor of the job.
+using Plan = std::vector<uint8_t>;
+
+// What has been measured.
+struct ModelState {
+  double latency_us = 0;                  // of an operation
+  double us_per_byte = 0;                 // of the wire, reducing included
+  double compute_us = 0;                  // of a step in which no codec runs
+  double slowdown = 0;                    // compute time that a unit of codec time adds
+  std::vector<double> ready_us;           // by tensor: submitted, since the step began
+  std::vector<double> codec_us_per_elem;  // by candidate; negative: not known
+};
+
+// Encoding and decoding one tensor; 0 where that has not been measured.
+double CodecUs(const JobFacts& job, const ModelState& state, int tensor, int rung);
+// An operation is under way so long in sum if none waits for another rank.
+double BusyUs(const JobFacts& job, const ModelState& state, const Plan& plan);
+double WireBytes(const JobFacts& job, const Plan& plan);
+double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan);
+
+// By tensor and rung: whether a plan may use it. The lowest rung always.
+using Allowed = std::vector<std::vector<bool>>;
+
+// Of the plans that put all tensors on one rung, as far as they may use it, and then take down
+// whatever costs no time there: the one with the shortest step. Single changes from the lowest rung
+// up would find no way where a model has many tensors: none of them gains much alone.
+Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_CONTROLLER_MODEL_H_

@@ -1,0 +1,142 @@
+#include "runtime/controller/model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace gradwire {
+namespace {
+
+constexpr int kRungs = 3;
+
+// Tensors of `elems`, on the ladder none (4 bytes), bf16 (2 bytes), a codec (half a byte).
+JobFacts Job(const std::vector<int64_t>& elems) {
+  JobFacts job = {.world_size = 4,
+                  .slice_elems = 1 << 16,
+                  .candidates = {{"none", false, 1}, {"bf16", false, 1}, {"qsgd", false, 1}}};
+  for (size_t t = 0; t < elems.size(); ++t) {
+    const auto bytes = static_cast<double>(4 * elems[t]);
+    job.tensors.push_back({.id = t,
+                           .name = std::to_string(t),
+                           .elems = elems[t],
+                           .ladder = {{0, bytes}, {1, bytes / 2}, {2, bytes / 8}}});
+  }
+  return job;
+}
+
+// Gradients appear one after the other in the last two thirds of the compute time.
+ModelState State(const JobFacts& job, double compute_us, double us_per_byte) {
+  ModelState state = {.latency_us = 10,
+                      .us_per_byte = us_per_byte,
+                      .compute_us = compute_us,
+                      .codec_us_per_elem = {0, 0.0005, 0.002}};
+  const auto n = static_cast<double>(job.tensors.size());
+  for (size_t t = 0; t < job.tensors.size(); ++t)
+    state.ready_us.push_back(compute_us / 3 * (1 + 2 * static_cast<double>(t + 1) / n));
+  return state;
+}
+
+Allowed All(const JobFacts& job) {
+  return Allowed(job.tensors.size(), std::vector<bool>(kRungs, true));
+}
+
+Plan Uniform(const JobFacts& job, uint8_t rung) { return Plan(job.tensors.size(), rung); }
+
+TEST(StepModel, WithoutCommunicationAStepIsItsCompute) {
+  const JobFacts job = Job({1000, 1000});
+  ModelState state = State(job, 5000, 0);
+  state.latency_us = 0;
+  EXPECT_DOUBLE_EQ(StepUs(job, state, Uniform(job, 0)), 5000);
+}
+
+TEST(StepModel, WhatTheLastGradientWaitsForComesOnTop) {
+  const JobFacts job = Job({1000, 1000});
+  ModelState state = State(job, 5000, 0.01);
+  state.latency_us = 0;
+  // One slice: codec and wire one after the other.
+  EXPECT_DOUBLE_EQ(StepUs(job, state, Uniform(job, 0)), 5000 + 4000 * 0.01);
+  EXPECT_DOUBLE_EQ(StepUs(job, state, Uniform(job, 2)), 5000 + 500 * 0.01 + 1000 * 0.002);
+  EXPECT_DOUBLE_EQ(BusyUs(job, state, Uniform(job, 0)), 2 * 4000 * 0.01);
+  EXPECT_DOUBLE_EQ(WireBytes(job, Uniform(job, 1)), 2 * 2000);
+}
+
+TEST(StepModel, OperationsWaitForTheOnesBefore) {
+  const JobFacts job = Job({1 << 20, 1});
+  ModelState state = State(job, 300, 0.001);
+  state.latency_us = 0;
+  const double first_us = 4 * (1 << 20) * 0.001;
+  EXPECT_NEAR(StepUs(job, state, Uniform(job, 0)), 200 + first_us + 0.004, 1e-6);
+}
+
+TEST(StepModel, CodecsStretchTheCompute) {
+  const JobFacts job = Job({1 << 20});
+  ModelState state = State(job, 10000, 0);
+  const double before_us = StepUs(job, state, Uniform(job, 2));
+  state.slowdown = 1;
+  EXPECT_NEAR(StepUs(job, state, Uniform(job, 2)), before_us + (1 << 20) * 0.002, 1e-6);
+}
+
+TEST(BestPlan, IsNoneWhereCommunicationHidesBehindCompute) {
+  const JobFacts job = Job({100000, 200000, 300000});
+  EXPECT_EQ(BestPlan(job, State(job, 1e6, 0.0001), All(job)), Uniform(job, 0));
+}
+
+TEST(BestPlan, CompressesManySmallTensorsToo) {
+  const JobFacts job = Job(std::vector<int64_t>(200, 50000));
+  const ModelState state = State(job, 1000, 0.08);
+  const Plan best = BestPlan(job, state, All(job));
+  EXPECT_LT(StepUs(job, state, best), 0.3 * StepUs(job, state, Uniform(job, 0)));
+}
+
+TEST(BestPlan, LeavesAloneWhatIsHidden) {
+  // The first gradient has all the time in the world; the last one is waited for.
+  const JobFacts job = Job({100000, 100000});
+  ModelState state = State(job, 100000, 0.01);
+  state.ready_us = {1000, 99000};
+  const Plan best = BestPlan(job, state, All(job));
+  EXPECT_EQ(best[0], 0);
+  EXPECT_EQ(best[1], 2);
+}
+
+TEST(BestPlan, UsesOnlyWhatIsAllowed) {
+  const JobFacts job = Job(std::vector<int64_t>(10, 100000));
+  const ModelState state = State(job, 100, 0.08);
+  Allowed allowed = All(job);
+  for (size_t t = 0; t < allowed.size(); ++t) allowed[t][2] = t % 2 == 0;
+  allowed[3] = {true, false, false};
+  const Plan best = BestPlan(job, state, allowed);
+  for (size_t t = 0; t < best.size(); ++t) EXPECT_TRUE(allowed[t][best[t]]) << t;
+  EXPECT_EQ(best[3], 0);
+}
+
+// Against all plans there are.
+TEST(BestPlan, IsNearlyTheBestOfAll) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const auto draw = [&](double low, double high) {
+    return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
+  };
+  constexpr int kTensors = 5, kPlans = 3 * 3 * 3 * 3 * 3;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<int64_t> elems;
+    for (int t = 0; t < kTensors; ++t) elems.push_back(static_cast<int64_t>(draw(1e4, 1e7)));
+    const JobFacts job = Job(elems);
+    ModelState state = State(job, draw(1e2, 1e6), draw(1e-5, 1e-1));
+    state.codec_us_per_elem = {0, draw(1e-5, 1e-2), draw(1e-5, 1e-2)};
+    double best_us = StepUs(job, state, Uniform(job, 0));
+    for (int number = 0; number < kPlans; ++number) {
+      Plan plan;
+      for (int rest = number, t = 0; t < kTensors; ++t, rest /= kRungs)
+        plan.push_back(static_cast<uint8_t>(rest % kRungs));
+      best_us = std::min(best_us, StepUs(job, state, plan));
+    }
+    const double found_us = StepUs(job, state, BestPlan(job, state, All(job)));
+    EXPECT_LE(found_us, 1.06 * best_us) << "round " << round;
+    EXPECT_LE(found_us, 1.001 * StepUs(job, state, Uniform(job, 0))) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

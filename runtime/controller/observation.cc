@@ -1,0 +1,108 @@
+#include "runtime/controller/observation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace gradwire {
+namespace {
+
+// Appends fields as they lie in memory; little-endian, as all of the control plane.
+class Writer {
+ public:
+  template <typename... T>
+  void Put(T... values) {
+    (bytes_.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
+  }
+  std::string Take() && { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  template <typename... T>
+  void Get(T*... values) {
+    (GetOne(values), ...);
+  }
+  bool at_end() const { return bytes_.empty(); }
+  bool ok() const { return ok_; }
+
+ private:
+  template <typename T>
+  void GetOne(T* value) {
+    ok_ = ok_ && bytes_.size() >= sizeof(T);
+    if (!ok_) return;
+    std::memcpy(value, bytes_.data(), sizeof(T));
+    bytes_.remove_prefix(sizeof(T));
+  }
+
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+bool IsAmount(float value) { return std::isfinite(value) && value >= 0; }
+
+bool IsSane(const StepObservation& o) {
+  if (!IsAmount(o.step_us) || !IsAmount(o.blocked_us) || !IsAmount(o.busy_us)) return false;
+  return std::all_of(o.tensors.begin(), o.tensors.end(), [](const TensorObservation& t) {
+    // Energies may overflow; they are looked at where they are used.
+    return IsAmount(t.ready_us) && IsAmount(t.codec_us);
+  });
+}
+
+}  // namespace
+
+std::string EncodeObservation(const StepObservation& o) {
+  Writer out;
+  out.Put(o.step, o.turn, o.step_us, o.blocked_us, o.busy_us);
+  for (const TensorObservation& t : o.tensors)
+    out.Put(t.tensor, t.ready_us, t.codec_us, t.energy, t.error);
+  return std::move(out).Take();
+}
+
+StatusOr<StepObservation> DecodeObservation(std::string_view bytes) {
+  const Status corrupt(gwDataCorrupt, "a rank's observations cannot be read");
+  Reader in(bytes);
+  StepObservation o;
+  in.Get(&o.step, &o.turn, &o.step_us, &o.blocked_us, &o.busy_us);
+  while (in.ok() && !in.at_end()) {
+    TensorObservation t;
+    in.Get(&t.tensor, &t.ready_us, &t.codec_us, &t.energy, &t.error);
+    o.tensors.push_back(t);
+  }
+  if (!in.ok() || !IsSane(o)) return corrupt;
+  return o;
+}
+
+StatusOr<StepInput> Combine(std::span<const StepObservation> ranks) {
+  const Status differ(gwMismatch, "the ranks observed different steps");
+  if (ranks.empty()) return differ;
+  const StepObservation& first = ranks[0];
+  StepInput all = {.step = first.step, .turn = first.turn, .busy_us = first.busy_us};
+  for (const TensorObservation& t : first.tensors) all.tensors.push_back({.tensor = t.tensor});
+  for (const StepObservation& rank : ranks) {
+    if (rank.step != first.step || rank.turn != first.turn ||
+        rank.tensors.size() != first.tensors.size()) {
+      return differ;
+    }
+    all.step_us = std::max<double>(all.step_us, rank.step_us);
+    all.compute_us =
+        std::max(all.compute_us, std::max(0.0, double{rank.step_us} - rank.blocked_us));
+    all.busy_us = std::min<double>(all.busy_us, rank.busy_us);
+    for (size_t i = 0; i < rank.tensors.size(); ++i) {
+      const TensorObservation& from = rank.tensors[i];
+      TensorObservation& to = all.tensors[i];
+      if (from.tensor != to.tensor) return differ;
+      to.ready_us = std::max(to.ready_us, from.ready_us);
+      to.codec_us = std::max(to.codec_us, from.codec_us);
+      to.energy += from.energy;
+      to.error += from.error;
+    }
+  }
+  return all;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,51 @@
+#include "runtime/controller/trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace gradwire {
+namespace {
+
+constexpr int kMaxBlocks = 12;
+// Few blocks may agree by chance.
+constexpr double kLeastDeviation = 0.02;
+// Two steps of B this much longer than those of A next to them: no statistics are needed.
+constexpr double kFarSlower = 1.5;
+
+}  // namespace
+
+double Trial::mean() const {
+  if (ratios_.empty()) return 0;
+  return std::accumulate(ratios_.begin(), ratios_.end(), 0.0) / static_cast<double>(ratios_.size());
+}
+
+Verdict Trial::Add(uint16_t index, double step_us) {
+  const auto number = static_cast<uint16_t>(index / block_.size());
+  if (number != block_number_) block_ = {};
+  block_number_ = number;
+  block_[index % block_.size()] = step_us;
+  const auto [a1, b1, b2, a2] = block_;
+  if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) return Verdict::kReject;
+  if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
+    return Verdict::kOpen;
+  ratios_.push_back((std::log(b1) + std::log(b2) - std::log(a1) - std::log(a2)) / 2);
+  excess_us_ += b1 + b2 - a1 - a2;
+  return Judge();
+}
+
+Verdict Trial::Judge() const {
+  if (excess_us_ > options_.budget_us) return Verdict::kReject;
+  if (blocks() < options_.min_blocks) return Verdict::kOpen;
+  double squares = 0;
+  for (const double q : ratios_) squares += (q - mean()) * (q - mean());
+  const auto k = static_cast<double>(ratios_.size());
+  const double deviation = k > 1 ? std::sqrt(squares / (k - 1)) : 0;
+  const double error = std::max(deviation, kLeastDeviation) / std::sqrt(k);
+  if (mean() + 2 * error < options_.rule.keep_below) return Verdict::kKeep;
+  if (mean() - error > options_.rule.reject_above || blocks() >= kMaxBlocks)
+    return Verdict::kReject;
+  return Verdict::kOpen;
+}
+
+}  // namespace gradwire

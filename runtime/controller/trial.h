@@ -1,0 +1,53 @@
+// Trial: two plans compared in blocks of four steps, A B B A, so that a drift of the machine
+// cancels out. A pure function of the step times.
+#ifndef GRADWIRE_RUNTIME_CONTROLLER_TRIAL_H_
+#define GRADWIRE_RUNTIME_CONTROLLER_TRIAL_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace gradwire {
+
+enum class Verdict : uint8_t { kOpen, kKeep, kReject };
+
+// Of the logarithm of B's time over A's.
+struct TrialRule {
+  double keep_below = 0, reject_above = 0;
+};
+// B must be faster. With 5 to 10 % of noise: a plan that makes no difference is kept 7 to 11 times
+// of 100, one that is 5 % slower once at most, one that is 10 % faster at least 95 times.
+inline constexpr TrialRule kMustBeFaster = {-0.010, -0.015};
+// B has smaller errors: it may be slower by what nobody notices.
+inline constexpr TrialRule kMayBeEqual = {0.015, 0.015};
+
+class Trial {
+ public:
+  struct Options {
+    TrialRule rule = kMustBeFaster;
+    int min_blocks = 3;
+    double budget_us = 0;  // what B's steps may take longer than A's, in all
+  };
+  explicit Trial(const Options& options) : options_(options) {}
+
+  // The step at `index` of the pattern, counted from its first. A block with a step missing does
+  // not count.
+  Verdict Add(uint16_t index, double step_us);
+  // Mean of the logarithm of B's time over A's; negative: B is faster.
+  double mean() const;
+  int blocks() const { return static_cast<int>(ratios_.size()); }
+  double excess_us() const { return excess_us_; }
+
+ private:
+  Verdict Judge() const;
+
+  Options options_;
+  std::array<double, 4> block_ = {};  // 0: missing
+  uint16_t block_number_ = 0;
+  std::vector<double> ratios_;
+  double excess_us_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_CONTROLLER_TRIAL_H_

@@ -1,0 +1,88 @@
+#include "runtime/controller/trial.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace gradwire {
+namespace {
+
+constexpr double kPlenty = 1e12;
+
+// Times of both plans with noise of this deviation, until there is a verdict.
+Verdict Run(double ratio, double noise, uint64_t seed, TrialRule rule = kMustBeFaster) {
+  std::mt19937_64 random(seed);
+  std::lognormal_distribution<double> factor(0, noise);
+  Trial trial({.rule = rule, .budget_us = kPlenty});
+  for (uint16_t i = 0;; ++i) {
+    const bool b = i % 4 == 1 || i % 4 == 2;
+    const Verdict verdict = trial.Add(i, 1000 * (b ? ratio : 1) * factor(random));
+    if (verdict != Verdict::kOpen) return verdict;
+  }
+}
+
+double ShareKept(double ratio, double noise, TrialRule rule = kMustBeFaster) {
+  constexpr int kRuns = 2000;
+  int kept = 0;
+  for (int seed = 0; seed < kRuns; ++seed)
+    kept += Run(ratio, noise, seed, rule) == Verdict::kKeep ? 1 : 0;
+  return static_cast<double>(kept) / kRuns;
+}
+
+TEST(Trial, KeepsWhatIsFasterAndHardlyWhatIsNot) {
+  for (const double noise : {0.05, 0.10}) {
+    EXPECT_LE(ShareKept(1.0, noise), 0.14) << noise;
+    EXPECT_LE(ShareKept(1.05, noise), 0.02) << noise;
+    EXPECT_GE(ShareKept(0.85, noise), 0.95) << noise;
+  }
+  EXPECT_GE(ShareKept(0.90, 0.05), 0.95);
+}
+
+TEST(Trial, WhatIsLighterMayBeEqual) {
+  EXPECT_GE(ShareKept(1.0, 0.02, kMayBeEqual), 0.5);
+  EXPECT_LE(ShareKept(1.06, 0.02, kMayBeEqual), 0.05);
+}
+
+TEST(Trial, ADriftOfTheMachineCancelsOut) {
+  Trial trial({.budget_us = kPlenty});
+  double us = 1000;
+  for (uint16_t i = 0; i < 12; ++i) {
+    us *= 1.05;
+    if (trial.Add(i, us) != Verdict::kOpen) break;
+  }
+  EXPECT_NEAR(trial.mean(), 0, 1e-9);
+}
+
+TEST(Trial, StopsAtOnceWhereBIsFarSlower) {
+  Trial trial({.budget_us = kPlenty});
+  EXPECT_EQ(trial.Add(0, 1000), Verdict::kOpen);
+  EXPECT_EQ(trial.Add(1, 1600), Verdict::kOpen);
+  EXPECT_EQ(trial.Add(2, 1600), Verdict::kReject);
+}
+
+TEST(Trial, StopsWhenItsBudgetIsSpent) {
+  Trial trial({.rule = {-1, 1}, .min_blocks = 100, .budget_us = 50});
+  Verdict verdict = Verdict::kOpen;
+  uint16_t i = 0;
+  for (; verdict == Verdict::kOpen && i < 100; ++i)
+    verdict = trial.Add(i, i % 4 == 1 || i % 4 == 2 ? 1010 : 1000);
+  EXPECT_EQ(verdict, Verdict::kReject);
+  EXPECT_EQ(i, 12);  // 20 a block
+}
+
+TEST(Trial, ABlockWithAStepMissingDoesNotCount) {
+  Trial trial({.budget_us = kPlenty});
+  for (const uint16_t i : {0, 1, 3, 4, 5, 6, 7}) EXPECT_EQ(trial.Add(i, 1000), Verdict::kOpen);
+  EXPECT_EQ(trial.blocks(), 1);
+}
+
+TEST(Trial, EndsSomeTime) {
+  int steps = 0;
+  Trial trial({.rule = {-1, 1}, .budget_us = kPlenty});
+  while (trial.Add(static_cast<uint16_t>(steps), 1000) == Verdict::kOpen) ++steps;
+  EXPECT_LT(steps, 50);
+}
+
+}  // namespace
+}  // namespace gradwire
