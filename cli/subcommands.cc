@@ -5,6 +5,7 @@
 #include "cli/info/doctor_command.h"
 #include "cli/info/info_command.h"
 #include "cli/perf/perf_command.h"
+#include "cli/plan/plan_command.h"
 #include "cli/run.h"
 #include "cli/schedule/schedule_command.h"
 #include "cli/subcommand.h"
@@ -18,6 +19,7 @@ constexpr std::array kSubcommands = {
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
     Subcommand{"codecs", "every codec: bits, how it is summed, what it is safe with",
                CodecsCommand},
+    Subcommand{"plan", "the controller's decisions, made again from its log", PlanCommand},
     Subcommand{"info", "versions, transports, codecs, algorithms, settings", InfoCommand},
     Subcommand{"doctor", "what is wrong with this machine or process", DoctorCommand},
     Subcommand{"diagnose", "what went wrong, from the recorder files of a job", DiagnoseCommand},

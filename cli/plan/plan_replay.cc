@@ -1,0 +1,112 @@
+#include "cli/plan/plan_replay.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "runtime/controller/plan_log.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::json;
+
+// The readers throw what nlohmann throws; ReplayPlanLog turns it into a Status.
+
+JobFacts ReadJob(const Json& json) {
+  JobFacts job = {.world_size = json.at("world_size"), .slice_elems = json.at("slice_elems")};
+  for (const Json& c : json.at("candidates"))
+    job.candidates.push_back({c.at("spec"), c.at("feedback"), c.at("bound")});
+  for (const Json& t : json.at("tensors")) {
+    JobTensor tensor = {.id = t.at("id"), .name = t.at("name"), .elems = t.at("elems")};
+    for (const Json& rung : t.at("ladder")) {
+      const int candidate = rung.at(0);
+      if (candidate >= static_cast<int>(job.candidates.size()))
+        throw std::out_of_range("a rung of no candidate");
+      tensor.ladder.push_back({candidate, rung.at(1)});
+    }
+    if (tensor.ladder.empty()) throw std::out_of_range("a tensor without a ladder");
+    job.tensors.push_back(std::move(tensor));
+  }
+  return job;
+}
+
+DecideInput ReadInput(const Json& json, const JobFacts& job) {
+  DecideInput input = {.turn = json.at("turn"),
+                       .step = {.step = json.at("step"),
+                                .turn = json.at("step_turn"),
+                                .step_us = json.at("step_us"),
+                                .compute_us = json.at("compute_us"),
+                                .busy_us = json.at("busy_us")}};
+  for (const Json& t : json.at("tensors"))
+    input.step.tensors.push_back({t.at(0), t.at(1), t.at(2), t.at(3), t.at(4)});
+  for (const Json& p : json.at("probes")) {
+    input.probes.push_back({p.at(0), p.at(1), p.at(2)});
+    const int candidate = input.probes.back().candidate;
+    if (candidate < 0 || candidate >= static_cast<int>(job.candidates.size()))
+      throw std::out_of_range("a probe of no candidate");
+  }
+  return input;
+}
+
+class Replayer {
+ public:
+  StatusOr<Replay> Run(std::istream& log) {
+    for (std::string line; std::getline(log, line);) {
+      ++number_;
+      try {
+        GW_RETURN_IF_ERROR(Take(line));
+      } catch (const std::exception& error) {
+        return Bad(error.what());
+      }
+    }
+    if (pending_) return Bad("the log ends before the decision that follows from its last input");
+    if (replay_.jobs.empty()) return Bad("the log holds no job");
+    return std::move(replay_);
+  }
+
+ private:
+  Status Bad(const std::string& what) const {
+    return Status(gwDataCorrupt, fmt::format("line {} of the plan log: {}", number_, what),
+                  "Give a log as GRADWIRE_PLAN_LOG wrote it");
+  }
+
+  Status Take(const std::string& line) {
+    const Json json = Json::parse(line);
+    if (json.contains("decision")) return TakeDecision(line);
+    if (pending_) return Bad("a decision is missing before it");
+    if (json.contains("job")) {
+      replay_.jobs.push_back(ReadJob(json.at("job")));
+      memory_ = {};
+      return Status();
+    }
+    if (replay_.jobs.empty()) return Bad("an input before any job");
+    const DecideInput input = ReadInput(json.at("input"), replay_.jobs.back());
+    step_ = input.step.step;
+    pending_ = Decide(replay_.jobs.back(), input, &memory_);
+    ++replay_.inputs;
+    return Status();
+  }
+
+  Status TakeDecision(const std::string& line) {
+    if (!pending_) return Bad("a decision that does not follow from its inputs");
+    const std::string made = DecisionLine(*pending_);
+    if (made != line) return Bad("another decision follows from its inputs: " + made);
+    replay_.decisions.push_back({step_, *std::exchange(pending_, std::nullopt), line});
+    return Status();
+  }
+
+  Replay replay_;
+  Memory memory_;
+  std::optional<Decision> pending_;
+  uint64_t step_ = 0;
+  int64_t number_ = 0;
+};
+
+}  // namespace
+
+StatusOr<Replay> ReplayPlanLog(std::istream& log) { return Replayer().Run(log); }
+
+}  // namespace gradwire

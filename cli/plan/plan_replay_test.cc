@@ -1,0 +1,108 @@
+#include "cli/plan/plan_replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "runtime/controller/plan_log.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+JobFacts Job() {
+  return {.world_size = 2,
+          .slice_elems = 1024,
+          .candidates = {{"none", false, 0.1}, {"bf16", false, 0.1}},
+          .tensors = {{.id = 18446744073709551557u,
+                       .name = "layer \"1\"",
+                       .elems = 4096,
+                       .ladder = {{0, 16384}, {1, 8192}, {}}}}};
+}
+
+// Enough steps for the warm-up's decisions, with times that do not end after a few digits.
+std::vector<std::string> Lines() {
+  std::vector<std::string> lines = {JobLine(Job())};
+  Memory memory;
+  for (uint16_t i = 0; i < 60; ++i) {
+    const DecideInput input = {
+        .turn = static_cast<uint16_t>(i + 1),
+        .step = {.step = i,
+                 .turn = i,
+                 .step_us = 1000.0 / 3 + i,
+                 .compute_us = 200.0 / 7,
+                 .busy_us = 100.0 / 9,
+                 .tensors = {{18446744073709551557u, 1.0f / 3, 0.1f, 1e30f, 1e-30f}}},
+        .probes = {{.candidate = 1, .codec_us_per_elem = 1e-4 / 3, .relative_error = 1e-6 / 7}}};
+    lines.push_back(InputLine(input));
+    if (const auto decision = Decide(Job(), input, &memory))
+      lines.push_back(DecisionLine(*decision));
+  }
+  return lines;
+}
+
+StatusOr<Replay> ReplayOf(const std::vector<std::string>& lines) {
+  std::stringstream log;
+  for (const std::string& line : lines) log << line << "\n";
+  return ReplayPlanLog(log);
+}
+
+size_t FirstDecision(const std::vector<std::string>& lines) {
+  size_t at = 0;
+  while (at < lines.size() && lines[at].rfind("{\"decision\"", 0) != 0) ++at;
+  EXPECT_LT(at, lines.size());
+  return at;
+}
+
+TEST(PlanReplay, MakesTheSameDecisionsAgain) {
+  const StatusOr<Replay> replay = ReplayOf(Lines());
+  ASSERT_TRUE(replay.ok()) << replay.status().ToString();
+  EXPECT_EQ(replay->inputs, 60);
+  EXPECT_EQ(replay->jobs, std::vector<JobFacts>{Job()});
+  ASSERT_FALSE(replay->decisions.empty());
+  EXPECT_EQ(replay->decisions[0].line, Lines()[FirstDecision(Lines())]);
+}
+
+TEST(PlanReplay, AnAlteredLogIsRefusedWithTheLine) {
+  const std::vector<std::string> good = Lines();
+  const size_t at = FirstDecision(good);
+  const std::string line = "line " + std::to_string(at + 1);
+
+  std::vector<std::string> lines = good;
+  lines[at].replace(lines[at].find("bf16 is"), 7, "bf16 was");
+  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr(line));
+
+  lines = good;
+  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(at));
+  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr(line));
+
+  lines = good;
+  lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at), good[at]);
+  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("line " + std::to_string(at + 2)));
+
+  lines = good;
+  lines[at - 1] = lines[at - 1].substr(0, 50);
+  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("line " + std::to_string(at)));
+}
+
+TEST(PlanReplay, ALogCutOffIsRefused) {
+  std::vector<std::string> lines = Lines();
+  lines.resize(FirstDecision(lines));
+  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("ends before"));
+  EXPECT_EQ(ReplayOf({}).status().code(), gwDataCorrupt);
+  EXPECT_EQ(ReplayOf({Lines()[1]}).status().code(), gwDataCorrupt);
+}
+
+TEST(PlanReplay, NumbersOutOfRangeAreRefused) {
+  std::vector<std::string> lines = Lines();
+  lines[0].replace(lines[0].find("[1, 8192"), 8, "[7, 8192");
+  EXPECT_EQ(ReplayOf(lines).status().code(), gwDataCorrupt);
+  lines = Lines();
+  lines[1].replace(lines[1].find("\"probes\": [[1"), 13, "\"probes\": [[5");
+  EXPECT_EQ(ReplayOf(lines).status().code(), gwDataCorrupt);
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,124 @@
+// Tensors of the spec `auto`: whatever their controller decides, all ranks follow it together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/integration/steps/trainer.h"
+#include "tests/lib/capi_ranks.h"
+#include "tests/lib/test_seed.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 3;
+// Enough for the warm-up and a few decisions.
+constexpr uint64_t kSteps = 60;
+
+std::vector<TrainedTensor> AutoTensors() {
+  return {{"first", "auto", 20000},
+          {"fixed", "qsgd(bits=4)", 5000},
+          {"small", "auto", 10},
+          {"second", "auto(allow=\"topk(0.1),powersgd(rank=2)\")", 8192},
+          {"last", "auto(error=0.01)", 30000}};
+}
+
+std::string Ledger(gwComm_t comm) {
+  size_t bytes = 0;
+  EXPECT_EQ(gwCommGetLedger(comm, nullptr, &bytes), gwSuccess);
+  std::string text(bytes, '\0');
+  EXPECT_EQ(gwCommGetLedger(comm, text.data(), &bytes), gwSuccess);
+  return text;
+}
+
+struct AutoJob {
+  std::vector<std::vector<StepResult>> steps = std::vector<std::vector<StepResult>>(kRanks);
+  std::vector<std::string> ledgers = std::vector<std::string>(kRanks);
+};
+
+AutoJob Train(const std::string& settings, bool wait_for_outcome = true) {
+  AutoJob job;
+  RunRanks(kRanks, settings, [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, AutoTensors());
+    trainer.wait_for_outcome = wait_for_outcome;
+    std::vector<std::string> aborts;
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      job.steps[rank].push_back(trainer.StepUntilCommitted(step, &aborts));
+      ASSERT_EQ(job.steps[rank].back().outcome, gwStepCommitted) << "step " << step;
+    }
+    job.ledgers[rank] = Ledger(comm);
+  });
+  return job;
+}
+
+void ExpectReplicasAlike(const AutoJob& job) {
+  for (int rank = 1; rank < kRanks; ++rank) {
+    ASSERT_EQ(job.steps[rank].size(), job.steps[0].size());
+    for (size_t step = 0; step < job.steps[0].size(); ++step)
+      EXPECT_TRUE(SameBits(job.steps[0][step].out, job.steps[rank][step].out)) << "step " << step;
+  }
+}
+
+TEST(Auto, AllRanksFollowOnePlan) {
+  const AutoJob job = Train("");
+  ExpectReplicasAlike(job);
+  EXPECT_THAT(job.ledgers[0], HasSubstr("none -> bf16"));
+  EXPECT_THAT(job.ledgers[0], HasSubstr("warm-up"));
+  EXPECT_THAT(job.ledgers[1], HasSubstr("\"auto\": \"auto(error=0.01,"));
+}
+
+TEST(Auto, AlsoWhereStepsEndWithoutWaiting) { ExpectReplicasAlike(Train("", false)); }
+
+TEST(Auto, AlsoWhereStepsAreAborted) {
+  SCOPED_TRACE(TestSeedText());
+  ExpectReplicasAlike(Train("transport=faulty(loopback,seed=" + std::to_string(TestSeed()) +
+                            ",corrupt=0.0005,delay=0.1)"));
+}
+
+TEST(Auto, OutsideStepsItIsBf16) {
+  RunRanks(2, "", [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, {{"w", "auto", 10000}, {"v", "auto", 5000}});
+    for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(trainer.OutsideSteps(i).code, gwSuccess);
+    EXPECT_THAT(Ledger(comm), HasSubstr("\"spec\": \"bf16(feedback=off)\""));
+  });
+}
+
+TEST(Auto, TensorsMayComeGoAndChange) {
+  RunRanks(kRanks, "", [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, AutoTensors());
+    std::vector<std::string> aborts;
+    const auto steps = [&](uint64_t first, uint64_t end) {
+      for (uint64_t step = first; step < end; ++step)
+        ASSERT_EQ(trainer.StepUntilCommitted(step, &aborts).outcome, gwStepCommitted) << step;
+    };
+    steps(0, 25);
+    const int64_t shape[] = {50000};
+    gwTensor_t more = nullptr;
+    ASSERT_EQ(gwTensorRegister(comm, "more", shape, 1, gwFloat32, nullptr, &more), gwSuccess);
+    ASSERT_EQ(gwTensorSetSpec(more, "auto"), gwSuccess);
+    steps(25, 40);
+    ASSERT_EQ(gwTensorSetSpec(trainer.handles()[0], "bf16"), gwSuccess);
+    steps(40, 50);
+    ASSERT_EQ(gwTensorSetSpec(trainer.handles()[0], "auto"), gwSuccess);
+    ASSERT_EQ(gwTensorDeregister(more), gwSuccess);
+    steps(50, 70);
+    EXPECT_TRUE(aborts.empty());
+  });
+}
+
+TEST(Auto, AWrongSpecIsRefusedAndChangesNothing) {
+  RunRanks(2, "", [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, {{"w", "bf16", 10000}, {"v", "none", 10}});
+    EXPECT_EQ(gwTensorSetSpec(trainer.handles()[0], "auto(error=7)"), gwInvalidArgument);
+    EXPECT_THAT(gwGetLastError(comm), HasSubstr("error"));
+    EXPECT_EQ(gwTensorSetSpec(trainer.handles()[0], "auto(allow=\"zip\")"), gwInvalidArgument);
+    EXPECT_THAT(Ledger(comm), HasSubstr("\"spec\": \"bf16(feedback=off)\""));
+    EXPECT_TRUE(AllReduceWorks(rank, 2, comm));
+  });
+}
+
+}  // namespace
+}  // namespace gradwire
