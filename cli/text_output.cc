@@ -23,6 +23,11 @@ Status WriteTextTo(const std::string& path, std::string_view text) {
   return Status(gwSystemError, fmt::format("cannot write '{}'", path));
 }
 
+void PrintLine(std::string_view line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
 std::string FormatColumns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

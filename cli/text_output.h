@@ -13,6 +13,9 @@ namespace gradwire {
 // "-" is standard output. A file is replaced. gwSystemError: it cannot be written.
 Status WriteTextTo(const std::string& path, std::string_view text);
 
+// To standard output at once: who reads sees rows as they finish.
+void PrintLine(std::string_view line);
+
 // Lines of columns as wide as their widest cell, two blanks apart, no blanks at the end. Rows may
 // have fewer cells than others.
 std::string FormatColumns(const std::vector<std::vector<std::string>>& rows);

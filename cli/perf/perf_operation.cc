@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "cli/measure/comm_calls.h"
+
 namespace gradwire {
 namespace {
 
@@ -14,15 +16,6 @@ std::array<int64_t, 2> NearSquare(int64_t count) {
 }
 
 }  // namespace
-
-Status CheckedResult(gwComm_t comm, gwResult_t result) {
-  if (result == gwSuccess) return Status::Ok();
-  // It begins with the words of the code, as does the Status.
-  std::string text = gwGetLastError(comm);
-  const std::string code = std::string(gwGetErrorString(result)) + ": ";
-  if (text.starts_with(code)) text.erase(0, code.size());
-  return Status(result, text.empty() ? gwGetErrorString(result) : text);
-}
 
 PerfOperation::PerfOperation(gwComm_t comm, const PerfCase& c, int ranks)
     : comm_(comm), case_(c), count_(static_cast<size_t>(CountOf(c, ranks))) {}

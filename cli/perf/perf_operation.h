@@ -10,9 +10,6 @@
 
 namespace gradwire {
 
-// Success, or the library's own words about what failed on `comm`.
-Status CheckedResult(gwComm_t comm, gwResult_t result);
-
 class PerfOperation {
  public:
   // `comm` outlives this.

@@ -4,6 +4,7 @@
 
 #include "cli/arguments.h"
 #include "cli/collective_name.h"
+#include "cli/measure/library_options.h"
 #include "cli/perf/size_text.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -30,9 +31,9 @@ struct Texts {
   std::string min_bytes = "32M", max_bytes, step_bytes = "0";
   double factor = 2;
   std::string dtype = "float", op = "sum", collective = "all-reduce";
-  int root = 0, check = 1, average = 3, slice_elems = 0;
-  std::vector<std::string> specs, settings;
-  std::string algorithm, transport, record_path;
+  int root = 0, check = 1, average = 3;
+  std::vector<std::string> specs;
+  LibraryOptions library;
 };
 
 void AddSizeOptions(CLI::App* app, Texts* texts) {
@@ -66,30 +67,9 @@ void AddRunOptions(CLI::App* app, Texts* texts, PerfOptions* options) {
       ->check(CLI::Range(1, 256));
 }
 
-void AddLibraryOptions(CLI::App* app, Texts* texts, PerfOptions* options) {
-  app->add_option("--algorithm", texts->algorithm, "of exact all-reduce; see `gradwire info`");
-  app->add_option("--transport", texts->transport, "see `gradwire info`; default: the best");
-  app->add_option("--slice", texts->slice_elems, "elements of a slice; default: chosen")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--set", texts->settings, "NAME=VALUE of any setting; may be repeated")
-      ->allow_extra_args(false);
+void AddFileOptions(CLI::App* app, PerfOptions* options) {
   AddJsonOption(app, "-J,--json", &options->json_path);
   app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
-  app->add_option("--record", texts->record_path,
-                  "write the messages really sent to FILE.RANK, a JSON line each");
-}
-
-// "" where nothing is to be set.
-std::string SettingsText(const Texts& texts) {
-  std::vector<std::string> pairs = texts.settings;
-  const auto add = [&](std::string_view name, const std::string& value) {
-    if (!value.empty()) pairs.push_back(fmt::format("{}={}", name, value));
-  };
-  add("algorithm", texts.algorithm);
-  add("transport", texts.transport);
-  add("record_messages", texts.record_path);
-  if (texts.slice_elems > 0) add("slice_elems", fmt::to_string(texts.slice_elems));
-  return fmt::format("{}", fmt::join(pairs, "; "));
 }
 
 StatusOr<std::vector<DType>> ParseTypes(const std::string& text) {
@@ -177,11 +157,12 @@ std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptio
   AddSizeOptions(&app, &texts);
   AddCaseOptions(&app, &texts);
   AddRunOptions(&app, &texts, options);
-  AddLibraryOptions(&app, &texts, options);
+  AddLibraryOptions(&app, &texts.library);
+  AddFileOptions(&app, options);
   if (const auto code = ParseArguments(&app, args)) return code;
   options->check = texts.check != 0;
   options->combine = static_cast<Combine>(texts.average);
-  options->settings = SettingsText(texts);
+  options->settings = SettingsText(texts.library);
   options->command_line = fmt::format("gradwire perf {}", fmt::join(args, " "));
   const Status made = MakeCases(texts, options);
   if (made.ok()) return std::nullopt;

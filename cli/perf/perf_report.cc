@@ -2,40 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "cli/perf/machine_state.h"
+#include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
-#include "gradwire/gradwire.h"
 
 namespace gradwire {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json OptionalNumber(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-}  // namespace
 
 void PerfReport::Print(const std::string& line) const {
   if (options_.json_path == "-" || options_.csv_path == "-") return;
-  std::fwrite(line.data(), 1, line.size(), stdout);
-  std::fputc('\n', stdout);
-  std::fflush(stdout);  // rows are read as they finish
+  PrintLine(line);
 }
 
-void PerfReport::PrintHeader(const PerfRunFacts& facts) {
-  Print(fmt::format("# gradwire {}.{}.{} on {}, {} ranks{}", GW_MAJOR, GW_MINOR, GW_PATCH,
-                    facts.host, facts.ranks,
-                    facts.netlab.empty() ? "" : ", test network at " + facts.netlab));
-  Print(fmt::format("# {}", options_.command_line));
-  if (facts.probed) {
-    Print("# machine state before : " + MachineStateText(facts.ping_pong_before_us));
-  }
+void PerfReport::PrintHeader(const RunFacts& facts) {
+  for (const std::string& line : HeaderLines(facts, options_.command_line)) Print(line);
 }
 
 void PerfReport::Add(const PerfRow& row) {
@@ -69,7 +50,7 @@ double PerfReport::AverageBusBandwidth() const {
   return count > 0 ? sum / count : 0;
 }
 
-void PerfReport::PrintFooter(const PerfRunFacts& facts) {
+void PerfReport::PrintFooter(const RunFacts& facts) {
   Print(fmt::format("# Out of bounds values : {} {}", wrong(), wrong() == 0 ? "OK" : "FAILED"));
   Print(fmt::format("# Avg bus bandwidth    : {:g}", AverageBusBandwidth()));
   if (facts.probed) {
@@ -77,22 +58,10 @@ void PerfReport::PrintFooter(const PerfRunFacts& facts) {
   }
 }
 
-std::string PerfReport::Json(const PerfRunFacts& facts) const {
-  nlohmann::ordered_json json = {
-      {"schema_version", 1},
-      {"version", fmt::format("{}.{}.{}", GW_MAJOR, GW_MINOR, GW_PATCH)},
-      {"start_time", facts.start_unix_s},
-      {"end_time", facts.end_unix_s},
-      {"args", options_.command_line},
-      {"env", facts.environment},
-      {"hostname", facts.host},
-      {"ranks", facts.ranks},
-      {"netlab", facts.netlab.empty() ? nlohmann::ordered_json(nullptr)
-                                      : nlohmann::ordered_json(facts.netlab)},
-      {"iterations", options_.iterations},
-      {"warm_ups", options_.warm_ups},
-      {"ping_pong_us",
-       {OptionalNumber(facts.ping_pong_before_us), OptionalNumber(facts.ping_pong_after_us)}}};
+std::string PerfReport::Json(const RunFacts& facts) const {
+  nlohmann::ordered_json json = FactsJson(facts, options_.command_line);
+  json["iterations"] = options_.iterations;
+  json["warm_ups"] = options_.warm_ups;
   json["results"] = nlohmann::ordered_json::array();
   for (const PerfRow& row : rows_) json["results"].push_back(RowJson(row));
   json["out_of_bounds"] = wrong();
@@ -106,7 +75,7 @@ std::string PerfReport::Csv() const {
   return text;
 }
 
-Status PerfReport::WriteFiles(const PerfRunFacts& facts) const {
+Status PerfReport::WriteFiles(const RunFacts& facts) const {
   if (!options_.json_path.empty()) {
     GW_RETURN_IF_ERROR(WriteTextTo(options_.json_path, Json(facts)));
   }

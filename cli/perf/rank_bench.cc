@@ -7,20 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "cli/measure/comm_calls.h"
+#include "cli/measure/quantile.h"
 #include "cli/perf/error_law.h"
 #include "cli/perf/pattern.h"
 #include "cli/perf/result_check.h"
 
 namespace gradwire {
 namespace {
-
-// Sorted times.
-double Quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
 
 // Sums and products of their own results would soon be infinite, and codecs treat that apart.
 bool GrowsInPlace(const PerfCase& c) { return !c.exact(); }
@@ -120,7 +114,7 @@ Status RankBench::CheckExact(const PerfCase& c, const Arrays& arrays, Timing* ti
   FillExactInput(c, {rank_, ranks_}, arrays.send);
   GW_RETURN_IF_ERROR(RunOnce(c, arrays));
   double wrong = static_cast<double>(CountWrong(c, {rank_, ranks_}, arrays.recv));
-  GW_RETURN_IF_ERROR(AllReduceValues({&wrong, 1}, gwSum));
+  GW_RETURN_IF_ERROR(AllReduceValues(comm_, {&wrong, 1}, gwSum));
   timing->wrong = static_cast<int64_t>(wrong);
   if (timing->wrong == 0 && IsFloat(c.dtype)) row->relerr = 0;
   return Status::Ok();
@@ -136,28 +130,23 @@ Status RankBench::CheckCodec(const PerfCase& c, const Arrays& arrays, Timing* ti
   const StatusOr<ErrorFound> found = CompareWithTruth(c.spec, by_rank, c.op, arrays.recv);
   if (!found.ok()) return found.status();
   double wrong = static_cast<double>(found->wrong), relerr = found->relerr;
-  GW_RETURN_IF_ERROR(AllReduceValues({&wrong, 1}, gwSum));
-  GW_RETURN_IF_ERROR(AllReduceValues({&relerr, 1}, gwMax));
+  GW_RETURN_IF_ERROR(AllReduceValues(comm_, {&wrong, 1}, gwSum));
+  GW_RETURN_IF_ERROR(AllReduceValues(comm_, {&relerr, 1}, gwMax));
   timing->wrong = wrong < 0 ? -1 : static_cast<int64_t>(wrong);
   row->relerr = relerr;
   return Status::Ok();
 }
 
 StatusOr<RankBench::Counters> RankBench::ReadCounters() {
-  size_t bytes = 0;
-  GW_RETURN_IF_ERROR(CheckedResult(comm_, gwCommGetStats(comm_, nullptr, &bytes)));
-  // Counters may gain a digit between the two calls.
-  bytes += 256;
-  std::string text(bytes, '\0');
-  GW_RETURN_IF_ERROR(CheckedResult(comm_, gwCommGetStats(comm_, text.data(), &bytes)));
-  const auto json = nlohmann::json::parse(text.c_str(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Status(gwInternalError, "gwCommGetStats gave no JSON object");
-  return Counters{.wire_bytes = json.value("sent_bytes", 0.0) + json.value("framing_bytes", 0.0),
-                  .encode_us = 1e-3 * json.value("encode_ns", 0.0),
-                  .decode_us = 1e-3 * json.value("decode_ns", 0.0),
-                  .encodes_per_elem = json.value("encodes_per_elem", 0.0),
-                  .algorithm = json.value("algorithm", ""),
-                  .transport = json.value("transport", "")};
+  const StatusOr<nlohmann::json> stats = ReadStats(comm_);
+  if (!stats.ok()) return stats.status();
+  return Counters{
+      .wire_bytes = stats->value("sent_bytes", 0.0) + stats->value("framing_bytes", 0.0),
+      .encode_us = 1e-3 * stats->value("encode_ns", 0.0),
+      .decode_us = 1e-3 * stats->value("decode_ns", 0.0),
+      .encodes_per_elem = stats->value("encodes_per_elem", 0.0),
+      .algorithm = stats->value("algorithm", ""),
+      .transport = stats->value("transport", "")};
 }
 
 Status RankBench::CombineCosts(const Counters& before, const Counters& after, PerfRow* row) {
@@ -165,7 +154,7 @@ Status RankBench::CombineCosts(const Counters& before, const Counters& after, Pe
   double values[] = {(after.wire_bytes - before.wire_bytes) / runs,
                      (after.encode_us - before.encode_us) / runs,
                      (after.decode_us - before.decode_us) / runs};
-  GW_RETURN_IF_ERROR(AllReduceValues(values, gwMax));
+  GW_RETURN_IF_ERROR(AllReduceValues(comm_, values, gwMax));
   row->cost = {.wire_bytes = values[0],
                .encode_us = values[1],
                .decode_us = values[2],
@@ -183,18 +172,13 @@ StatusOr<Timing> RankBench::CombineTimes(std::vector<double> times_us) {
   const bool silent = options_.combine == Combine::kRank0 && rank_ != 0;
   if (silent) std::fill(std::begin(values), std::end(values), 0.0);
   switch (options_.combine) {
-    case Combine::kRank0: GW_RETURN_IF_ERROR(AllReduceValues(values, gwSum)); break;
-    case Combine::kMean: GW_RETURN_IF_ERROR(AllReduceValues(values, gwAvg)); break;
-    case Combine::kMin: GW_RETURN_IF_ERROR(AllReduceValues(values, gwMin)); break;
-    case Combine::kMax: GW_RETURN_IF_ERROR(AllReduceValues(values, gwMax)); break;
+    case Combine::kRank0: GW_RETURN_IF_ERROR(AllReduceValues(comm_, values, gwSum)); break;
+    case Combine::kMean: GW_RETURN_IF_ERROR(AllReduceValues(comm_, values, gwAvg)); break;
+    case Combine::kMin: GW_RETURN_IF_ERROR(AllReduceValues(comm_, values, gwMin)); break;
+    case Combine::kMax: GW_RETURN_IF_ERROR(AllReduceValues(comm_, values, gwMax)); break;
   }
   return Timing{
       .median_us = values[0], .mean_us = values[1], .min_us = values[2], .p99_us = values[3]};
-}
-
-Status RankBench::AllReduceValues(std::span<double> values, gwRedOp_t op) {
-  return CheckedResult(comm_, gwAllReduce(values.data(), values.data(), values.size(), gwFloat64,
-                                          op, comm_, nullptr));
 }
 
 }  // namespace gradwire

@@ -2,7 +2,6 @@
 #ifndef GRADWIRE_CLI_PERF_RANK_BENCH_H_
 #define GRADWIRE_CLI_PERF_RANK_BENCH_H_
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -52,7 +51,6 @@ class RankBench {
   StatusOr<Counters> ReadCounters();
   Status CombineCosts(const Counters& before, const Counters& after, PerfRow* row);
   StatusOr<Timing> CombineTimes(std::vector<double> times_us);
-  Status AllReduceValues(std::span<double> values, gwRedOp_t op);
 
   const gwComm_t comm_;
   const PerfOptions& options_;

@@ -1,4 +1,4 @@
-#include "cli/perf/machine_state.h"
+#include "cli/measure/machine_state.h"
 
 #include <fmt/format.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // Whether two cores share a cache at this moment: virtual machines change that under a running
 // program, and results over shared memory compare only within one state.
-#ifndef GRADWIRE_CLI_PERF_MACHINE_STATE_H_
-#define GRADWIRE_CLI_PERF_MACHINE_STATE_H_
+#ifndef GRADWIRE_CLI_MEASURE_MACHINE_STATE_H_
+#define GRADWIRE_CLI_MEASURE_MACHINE_STATE_H_
 
 #include <optional>
 #include <string>
@@ -19,4 +19,4 @@ std::string MachineStateText(std::optional<double> us);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_CLI_PERF_MACHINE_STATE_H_
+#endif  // GRADWIRE_CLI_MEASURE_MACHINE_STATE_H_

@@ -1,4 +1,4 @@
-#include "cli/perf/machine_state.h"
+#include "cli/measure/machine_state.h"
 
 #include <gtest/gtest.h>
 

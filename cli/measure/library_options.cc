@@ -1,0 +1,32 @@
+#include "cli/measure/library_options.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace gradwire {
+
+void AddLibraryOptions(CLI::App* app, LibraryOptions* options) {
+  app->add_option("--algorithm", options->algorithm, "of exact all-reduce; see `gradwire info`");
+  app->add_option("--transport", options->transport, "see `gradwire info`; default: the best");
+  app->add_option("--slice", options->slice_elems, "elements of a slice; default: chosen")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--set", options->settings, "NAME=VALUE of any setting; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("--record", options->record_path,
+                  "write the messages really sent to FILE.RANK, a JSON line each");
+}
+
+std::string SettingsText(const LibraryOptions& options) {
+  std::vector<std::string> pairs = options.settings;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) pairs.push_back(fmt::format("{}={}", name, value));
+  };
+  add("algorithm", options.algorithm);
+  add("transport", options.transport);
+  add("record_messages", options.record_path);
+  if (options.slice_elems > 0) add("slice_elems", fmt::to_string(options.slice_elems));
+  return fmt::format("{}", fmt::join(pairs, "; "));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,27 @@
+// The options of a measurement that become settings of its communicator.
+#ifndef GRADWIRE_CLI_MEASURE_LIBRARY_OPTIONS_H_
+#define GRADWIRE_CLI_MEASURE_LIBRARY_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+
+namespace gradwire {
+
+// As on the command line.
+struct LibraryOptions {
+  std::string algorithm, transport, record_path;
+  int slice_elems = 0;
+  std::vector<std::string> settings;  // "name=value"
+};
+
+// --algorithm, --transport, --slice, --set and --record; `options` outlive the parsing.
+void AddLibraryOptions(CLI::App* app, LibraryOptions* options);
+
+// As gwConfig_t takes them; "" where nothing is to be set.
+std::string SettingsText(const LibraryOptions& options);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_MEASURE_LIBRARY_OPTIONS_H_

@@ -1,0 +1,137 @@
+#include "cli/measure/rank_job.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "base/clock.h"
+#include "cli/measure/comm_calls.h"
+#include "cli/measure/machine_state.h"
+#include "cli/subcommand.h"
+#include "cli/text_output.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kDefaultThreadRanks = 2;
+
+// This process's rank as its launcher tells it, -1 without a launcher.
+int LaunchedRank() {
+  for (const char* name :
+       {"GRADWIRE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return std::atoi(value);
+  }
+  return -1;
+}
+
+struct CommDestroyer {
+  void operator()(gwComm_t comm) const { (void)gwCommDestroy(comm); }
+};
+using OwnedComm = std::unique_ptr<std::remove_pointer_t<gwComm_t>, CommDestroyer>;
+
+// Refers to `settings`.
+gwConfig_t ConfigOf(const std::string& settings) {
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = settings.c_str();
+  return config;
+}
+
+// Where ranks share memory, before and after them and never beside them.
+void Probe(const RunFacts& facts, std::optional<double>* us) {
+  if (facts.probed) *us = PingPongUs(SteadyClock());
+}
+
+int Finish(const RankJob& job, RunFacts* facts) {
+  Probe(*facts, &facts->ping_pong_after_us);
+  facts->end_unix_s = std::time(nullptr);
+  return job.finish(*facts);
+}
+
+// Rank 0 keeps the `facts`.
+Status Work(const RankJob& job, gwComm_t comm, RunFacts* facts) {
+  int rank = 0;
+  (void)gwCommUserRank(comm, &rank);
+  if (rank == 0) (void)gwCommCount(comm, &facts->ranks);
+  return job.work(comm, rank == 0 ? facts : nullptr);
+}
+
+// This process is one rank of a job that somebody has launched.
+int RunLaunched(const RankJob& job, int rank) {
+  RunFacts facts = CurrentFacts();
+  // The others sleep until rank 0 has joined, and have left when it has finished.
+  facts.probed = rank == 0 && facts.netlab.empty();
+  Probe(facts, &facts.ping_pong_before_us);
+  const gwConfig_t config = ConfigOf(job.settings);
+  gwComm_t handle = nullptr;
+  const gwResult_t started = gwCommInitEnv(&handle, &config);
+  if (started != gwSuccess) return ReportError(job.subcommand, CheckedResult(nullptr, started));
+  OwnedComm comm(handle);
+  const Status worked = Work(job, handle, &facts);
+  comm.reset();
+  if (!worked.ok()) return ReportError(job.subcommand, worked);
+  return rank == 0 ? Finish(job, &facts) : kExitOk;
+}
+
+// The ranks are threads of this process.
+class ThreadJob {
+ public:
+  explicit ThreadJob(const RankJob& job)
+      : job_(job), ranks_(job.thread_ranks > 0 ? job.thread_ranks : kDefaultThreadRanks) {
+    settings_ = "transport=loopback; " + job.settings;
+    if (job.settings.find("transport=") != std::string::npos) settings_ = job.settings;
+  }
+
+  int Run() {
+    facts_ = CurrentFacts();
+    facts_.probed = true;
+    Probe(facts_, &facts_.ping_pong_before_us);
+    gwUniqueId id;
+    const gwResult_t made = gwGetUniqueId(&id);
+    if (made != gwSuccess) return ReportError(job_.subcommand, CheckedResult(nullptr, made));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      threads.emplace_back([this, id, rank] { RunRank(id, rank); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return failed_ ? exit_code_ : Finish(job_, &facts_);
+  }
+
+ private:
+  void RunRank(const gwUniqueId& id, int rank) {
+    const gwConfig_t config = ConfigOf(settings_);
+    gwComm_t handle = nullptr;
+    const gwResult_t started = gwCommInitRankConfig(&handle, ranks_, id, rank, &config);
+    const OwnedComm comm(handle);
+    const Status status =
+        started != gwSuccess ? CheckedResult(nullptr, started) : Work(job_, handle, &facts_);
+    // The others fail because of the first: its words are enough.
+    if (!status.ok() && !failed_.exchange(true)) {
+      exit_code_ = ReportError(job_.subcommand, status);
+    }
+  }
+
+  const RankJob& job_;
+  const int ranks_;
+  std::string settings_;
+  RunFacts facts_;  // rank 0's while the threads run
+  std::atomic<bool> failed_{false};
+  int exit_code_ = kExitOk;  // of the first that failed
+};
+
+}  // namespace
+
+int RunRanks(const RankJob& job) {
+  const int rank = LaunchedRank();
+  if (rank < 0) return ThreadJob(job).Run();
+  if (job.thread_ranks == 0) return RunLaunched(job, rank);
+  return ReportError(job.subcommand,
+                     Status(gwInvalidArgument, "--ranks is for runs without a launcher",
+                            "Here the launcher says how many ranks there are"));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,32 @@
+// Runs a measurement on all ranks of a job: threads of this process, or this process alone as one
+// of the ranks that a launcher has started.
+#ifndef GRADWIRE_CLI_MEASURE_RANK_JOB_H_
+#define GRADWIRE_CLI_MEASURE_RANK_JOB_H_
+
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+#include "cli/measure/run_facts.h"
+#include "gradwire/gradwire.h"
+
+namespace gradwire {
+
+struct RankJob {
+  std::string subcommand;  // begins what is said about errors
+  int thread_ranks = 0;    // ranks as threads; 0: not asked for
+  std::string settings;    // of the communicator, as gwConfig_t takes them
+  // What each rank does; where ranks are threads, at the same time on all of them. `facts` on rank
+  // 0 only, null on the others. After an error that other ranks do not find by themselves it has
+  // aborted the communicator.
+  std::function<Status(gwComm_t comm, const RunFacts* facts)> work;
+  // In rank 0's process after all went well and the communicator is gone. Returns the exit code.
+  std::function<int(const RunFacts& facts)> finish;
+};
+
+// Returns the exit code; errors are already printed.
+int RunRanks(const RankJob& job);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_MEASURE_RANK_JOB_H_

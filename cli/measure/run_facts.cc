@@ -1,0 +1,72 @@
+#include "cli/measure/run_facts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "cli/measure/machine_state.h"
+#include "gradwire/gradwire.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Version() { return fmt::format("{}.{}.{}", GW_MAJOR, GW_MINOR, GW_PATCH); }
+
+Json OptionalNumber(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::vector<std::string> OurEnvironment() {
+  std::vector<std::string> ours;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const bool secret = text.starts_with("GRADWIRE_SECRET=");
+    if (text.starts_with("GRADWIRE_") && !secret) ours.emplace_back(text);
+  }
+  return ours;
+}
+
+}  // namespace
+
+RunFacts CurrentFacts() {
+  char host[256] = "";
+  (void)gethostname(host, sizeof host - 1);
+  const char* netlab = std::getenv("GRADWIRE_NETLAB");
+  return {.start_unix_s = std::time(nullptr),
+          .host = host,
+          .netlab = netlab != nullptr ? netlab : "",
+          .environment = OurEnvironment()};
+}
+
+std::vector<std::string> HeaderLines(const RunFacts& facts, const std::string& command_line) {
+  std::vector<std::string> lines = {
+      fmt::format("# gradwire {} on {}, {} ranks{}", Version(), facts.host, facts.ranks,
+                  facts.netlab.empty() ? "" : ", test network at " + facts.netlab),
+      fmt::format("# {}", command_line)};
+  if (facts.probed) {
+    lines.push_back("# machine state before : " + MachineStateText(facts.ping_pong_before_us));
+  }
+  return lines;
+}
+
+Json FactsJson(const RunFacts& facts, const std::string& command_line) {
+  return {{"schema_version", 1},
+          {"version", Version()},
+          {"start_time", facts.start_unix_s},
+          {"end_time", facts.end_unix_s},
+          {"args", command_line},
+          {"env", facts.environment},
+          {"hostname", facts.host},
+          {"ranks", facts.ranks},
+          {"netlab", facts.netlab.empty() ? Json(nullptr) : Json(facts.netlab)},
+          {"ping_pong_us",
+           {OptionalNumber(facts.ping_pong_before_us), OptionalNumber(facts.ping_pong_after_us)}}};
+}
+
+}  // namespace gradwire

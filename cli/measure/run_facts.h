@@ -1,0 +1,35 @@
+// Where and when a measurement ran: what its header and its JSON begin with.
+#ifndef GRADWIRE_CLI_MEASURE_RUN_FACTS_H_
+#define GRADWIRE_CLI_MEASURE_RUN_FACTS_H_
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gradwire {
+
+struct RunFacts {
+  int64_t start_unix_s = 0, end_unix_s = 0;
+  std::string host;
+  int ranks = 0;
+  std::string netlab;                    // rate, empty outside `gradwire run --netlab`
+  std::vector<std::string> environment;  // GRADWIRE_ variables, without secrets
+  std::optional<double> ping_pong_before_us, ping_pong_after_us;
+  bool probed = false;  // the two above were measured, if there are two cores
+};
+
+// Time, host and environment of this process.
+RunFacts CurrentFacts();
+
+// "# gradwire 0.1.0 on host, 4 ranks, test network at 1gbit", then the command line, then the
+// machine's state where it was probed.
+std::vector<std::string> HeaderLines(const RunFacts& facts, const std::string& command_line);
+
+// Everything above as members of a JSON object.
+nlohmann::ordered_json FactsJson(const RunFacts& facts, const std::string& command_line);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_MEASURE_RUN_FACTS_H_
