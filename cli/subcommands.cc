@@ -9,6 +9,7 @@
 #include "cli/run.h"
 #include "cli/schedule/schedule_command.h"
 #include "cli/subcommand.h"
+#include "cli/train/train_command.h"
 
 namespace gradwire {
 namespace {
@@ -16,6 +17,8 @@ namespace {
 constexpr std::array kSubcommands = {
     Subcommand{"run", "start N local ranks of a program", RunCommand},
     Subcommand{"perf", "measure collectives, as nccl-tests do, and codecs", PerfCommand},
+    Subcommand{"train", "run training steps with the shapes of a model, to compare codecs",
+               TrainCommand},
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
     Subcommand{"codecs", "every codec: bits, how it is summed, what it is safe with",
                CodecsCommand},

@@ -1,0 +1,147 @@
+#include "cli/train/train_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/arguments.h"
+#include "cli/measure/library_options.h"
+#include "cli/models/known_models.h"
+#include "cli/models/shapes_file.h"
+#include "cli/subcommand.h"
+#include "cli/text_output.h"
+#include "cli/train/block_plan.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kDescription[] =
+    "Runs training steps with the shapes of a model and no weights: a third of the computing is\n"
+    "the forward pass, then gradients appear, last tensor first, and each is all-reduced as soon\n"
+    "as it is there. Alone its ranks are threads of one process; under `gradwire run`, mpirun or\n"
+    "torchrun each process is one.\n\n"
+    "With several -x the specs take turns in blocks of steps; the first step of a block is not\n"
+    "counted. ratio is the step time relative to the first spec, block by block, with a 95 %\n"
+    "bootstrap interval over the blocks.\n\n"
+    "example: gradwire run -n 4 --netlab 1gbit -- gradwire train --model resnet50 --compute-ms 80 "
+    "-x none -x bf16";
+constexpr int kDefaultBlocks = 6, kDefaultBlockSteps = 5;
+// The first step of a block is not counted.
+constexpr int kMinBlockSteps = 2;
+constexpr int kMaxSteps = 1'000'000;
+constexpr double kMaxComputeMs = 1e6;
+
+// As on the command line.
+struct Texts {
+  std::string model, shapes_path, compute = "device";
+  int steps = 0;  // 0: not given
+  int block_steps = kDefaultBlockSteps, blocks = kDefaultBlocks;
+  LibraryOptions library;
+};
+
+void AddModelOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
+  std::string models;
+  for (const KnownModel& model : KnownModels()) {
+    models += fmt::format("{}{}", models.empty() ? "" : ", ", model.name);
+  }
+  CLI::Option_group* group = app->add_option_group("model");
+  group->add_option("-m,--model", texts->model, models);
+  group->add_option("--shapes", texts->shapes_path,
+                    "JSON file: {\"name\": ..., \"tensors\": [{\"name\": ..., \"shape\": [...]}, "
+                    "...]}, in forward order");
+  group->require_option(1);
+  app->add_option("--scale", options->scale,
+                  "keep this fraction of the rows of every matrix, 0 < F <= 1; default 1");
+}
+
+void AddStepOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
+  app->add_option("--compute-ms", options->compute_ms, "computing in a step, in milliseconds")
+      ->required();
+  app->add_option("--compute", texts->compute,
+                  "device: the processor is free meanwhile; host: a thread of each rank computes; "
+                  "default device")
+      ->check(CLI::IsMember({ComputeName(ComputeKind::kDevice), ComputeName(ComputeKind::kHost)}));
+  app->add_option("-x,--compress", options->specs,
+                  "codec, as qsgd(bits=4); repeat it to compare; default none")
+      ->allow_extra_args(false);
+  CLI::Option* blocks = app->add_option("--blocks", texts->blocks, "blocks of each spec; default 6")
+                            ->check(CLI::Range(1, kMaxSteps / kMinBlockSteps));
+  app->add_option("-n,--steps", texts->steps, "steps of each spec; default: of all its blocks")
+      ->check(CLI::Range(kMinBlockSteps, kMaxSteps))
+      ->excludes(blocks);
+  app->add_option("--block", texts->block_steps, "steps of a block; default 5")
+      ->check(CLI::Range(kMinBlockSteps, kMaxSteps));
+  app->add_option("-w,--warmup_steps", options->warm_ups,
+                  "steps of each spec before the first block; default 0")
+      ->check(CLI::Range(0, kMaxSteps));
+  app->add_option("--seed", options->seed, "of gradients, order of blocks and interval; default 1");
+  app->add_option("-t,--ranks", options->thread_ranks,
+                  "ranks as threads of this process; default 2 without a launcher")
+      ->check(CLI::Range(1, 256));
+}
+
+void AddFileOptions(CLI::App* app, TrainOptions* options) {
+  AddJsonOption(app, "-J,--json", &options->json_path);
+  app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
+}
+
+// Not by CLI11's ranges, which let NaN through.
+Status CheckNumbers(const TrainOptions& options) {
+  if (!(options.scale > 0 && options.scale <= 1)) {
+    return Status(gwInvalidArgument, fmt::format("--scale {:g} is not in (0, 1]", options.scale));
+  }
+  if (!(options.compute_ms >= 0 && options.compute_ms <= kMaxComputeMs)) {
+    return Status(gwInvalidArgument, fmt::format("--compute-ms {:g} is not between 0 and {:g}",
+                                                 options.compute_ms, kMaxComputeMs));
+  }
+  return Status::Ok();
+}
+
+Status FindShapes(const Texts& texts, TrainOptions* options) {
+  GW_RETURN_IF_ERROR(CheckNumbers(*options));
+  StatusOr<ModelShapes> model =
+      texts.model.empty() ? ReadShapesFile(texts.shapes_path) : FindModel(texts.model);
+  if (!model.ok()) return model.status();
+  options->model = Scaled(std::move(*model), options->scale);
+  return Status::Ok();
+}
+
+// A spec that is alone takes no turns.
+std::vector<int> RoundSteps(const Texts& texts, size_t specs) {
+  const int64_t wanted = int64_t{texts.blocks} * texts.block_steps;
+  const auto steps =
+      static_cast<int>(texts.steps > 0 ? texts.steps : std::min<int64_t>(wanted, kMaxSteps));
+  return SplitSteps(steps, specs == 1 ? steps : texts.block_steps);
+}
+
+}  // namespace
+
+std::string ComputeName(ComputeKind kind) {
+  switch (kind) {
+    case ComputeKind::kDevice: return "device";
+    case ComputeKind::kHost: return "host";
+  }
+  return "";
+}
+
+std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOptions* options) {
+  Texts texts;
+  CLI::App app(kDescription, "gradwire train");
+  AddModelOptions(&app, &texts, options);
+  AddStepOptions(&app, &texts, options);
+  AddLibraryOptions(&app, &texts.library);
+  AddFileOptions(&app, options);
+  if (const auto code = ParseArguments(&app, args)) return code;
+  if (options->specs.empty()) options->specs = {"none"};
+  const bool on_host = texts.compute == ComputeName(ComputeKind::kHost);
+  options->compute = on_host ? ComputeKind::kHost : ComputeKind::kDevice;
+  options->round_steps = RoundSteps(texts, options->specs.size());
+  options->settings = SettingsText(texts.library);
+  options->command_line = fmt::format("gradwire train {}", fmt::join(args, " "));
+  const Status found = FindShapes(texts, options);
+  if (found.ok()) return std::nullopt;
+  return ReportError("train", found);
+}
+
+}  // namespace gradwire

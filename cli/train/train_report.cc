@@ -1,0 +1,120 @@
+#include "cli/train/train_report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/measure/machine_state.h"
+#include "cli/text_output.h"
+#include "cli/train/gradient_times.h"
+
+namespace gradwire {
+namespace {
+
+constexpr std::string_view kClearLine = "\r\x1b[K";
+
+bool ShowsProgress() { return isatty(STDERR_FILENO) != 0; }
+
+std::string ModelLine(const TrainOptions& options) {
+  const ModelShapes& model = options.model;
+  return fmt::format("# model {}{}: {} tensors, {} elements, {:.3f} MB of float32", model.name,
+                     options.scale < 1 ? fmt::format(" scaled by {:g}", options.scale) : "",
+                     model.tensors.size(), model.elems(),
+                     4e-6 * static_cast<double>(model.elems()));
+}
+
+std::string StepsLine(const TrainOptions& options) {
+  const auto [least, most] =
+      std::minmax_element(options.round_steps.begin(), options.round_steps.end());
+  const std::string steps =
+      *least == *most ? fmt::to_string(*most) : fmt::format("{} to {}", *least, *most);
+  return fmt::format(
+      "# compute {:g} ms on the {}; blocks of each spec: {} of {} steps; warm-up {}, seed {}",
+      options.compute_ms, ComputeName(options.compute), options.round_steps.size(), steps,
+      options.warm_ups, options.seed);
+}
+
+}  // namespace
+
+TrainReport::TrainReport(const TrainOptions& options)
+    : options_(options), blocks_(options.specs.size()) {
+  for (const std::string& spec : options.specs) spec_width_ = std::max(spec_width_, spec.size());
+}
+
+void TrainReport::Print(std::string_view line) const {
+  if (options_.json_path == "-" || options_.csv_path == "-") return;
+  PrintLine(line);
+}
+
+void TrainReport::PrintHeader(const RunFacts& facts) {
+  for (const std::string& line : HeaderLines(facts, options_.command_line)) Print(line);
+  Print(ModelLine(options_));
+  Print(StepsLine(options_));
+  Print(TrainTableHeader(spec_width_));
+}
+
+bool TrainReport::IsComplete(size_t spec) const {
+  return blocks_[spec].size() == options_.round_steps.size();
+}
+
+void TrainReport::Add(BlockResult block) {
+  blocks_[static_cast<size_t>(block.block.spec)].push_back(std::move(block));
+  if (ShowsProgress()) fmt::print(stderr, "{}", kClearLine);
+  // Every row is compared with the first spec.
+  while (rows_.size() < blocks_.size() && IsComplete(0) && IsComplete(rows_.size())) {
+    const size_t spec = rows_.size();
+    rows_.push_back(MakeRow(options_.specs[spec], blocks_[spec], spec > 0 ? &blocks_[0] : nullptr,
+                            options_.seed));
+    Print(TrainTableRow(rows_.back(), spec_width_));
+  }
+  if (ShowsProgress() && rows_.size() < blocks_.size()) PrintProgress();
+}
+
+void TrainReport::PrintProgress() const {
+  size_t done = 0;
+  for (const auto& blocks : blocks_) done += blocks.size();
+  fmt::print(stderr, "block {} of {}", done, blocks_.size() * options_.round_steps.size());
+  std::fflush(stderr);
+}
+
+void TrainReport::PrintFooter(const RunFacts& facts) const {
+  if (facts.probed) {
+    Print("# machine state after  : " + MachineStateText(facts.ping_pong_after_us));
+  }
+}
+
+std::string TrainReport::Json(const RunFacts& facts) const {
+  nlohmann::ordered_json json = FactsJson(facts, options_.command_line);
+  json["model"] = {{"name", options_.model.name},
+                   {"scale", options_.scale},
+                   {"tensors", options_.model.tensors.size()},
+                   {"elems", options_.model.elems()}};
+  json["compute"] = ComputeName(options_.compute);
+  json["nominal_compute_ms"] = options_.compute_ms;
+  json["forward_share"] = kForwardShare;
+  json["warm_ups"] = options_.warm_ups;
+  json["round_steps"] = options_.round_steps;
+  json["seed"] = options_.seed;
+  json["results"] = nlohmann::ordered_json::array();
+  for (const TrainRow& row : rows_) json["results"].push_back(TrainRowJson(row));
+  return json.dump(1) + "\n";
+}
+
+std::string TrainReport::Csv() const {
+  std::string text = TrainCsvHeader() + "\n";
+  for (const TrainRow& row : rows_) text += TrainCsvLine(row) + "\n";
+  return text;
+}
+
+Status TrainReport::WriteFiles(const RunFacts& facts) const {
+  if (!options_.json_path.empty()) {
+    GW_RETURN_IF_ERROR(WriteTextTo(options_.json_path, Json(facts)));
+  }
+  return options_.csv_path.empty() ? Status::Ok() : WriteTextTo(options_.csv_path, Csv());
+}
+
+}  // namespace gradwire

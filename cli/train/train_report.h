@@ -1,0 +1,44 @@
+// What rank 0 prints and writes: the table as rows finish, the files at the end.
+#ifndef GRADWIRE_CLI_TRAIN_TRAIN_REPORT_H_
+#define GRADWIRE_CLI_TRAIN_TRAIN_REPORT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/measure/run_facts.h"
+#include "cli/train/train_options.h"
+#include "cli/train/train_row.h"
+
+namespace gradwire {
+
+class TrainReport {
+ public:
+  // `options` outlive this.
+  explicit TrainReport(const TrainOptions& options);
+
+  // The table goes to standard output unless JSON or CSV does; where standard error is a terminal,
+  // its last line tells how far the run is.
+  void PrintHeader(const RunFacts& facts);
+  void Add(BlockResult block);
+  void PrintFooter(const RunFacts& facts) const;
+  Status WriteFiles(const RunFacts& facts) const;
+
+  std::string Json(const RunFacts& facts) const;
+  std::string Csv() const;
+
+ private:
+  void Print(std::string_view line) const;
+  void PrintProgress() const;
+  bool IsComplete(size_t spec) const;
+
+  const TrainOptions& options_;
+  std::vector<std::vector<BlockResult>> blocks_;  // of each spec, in the order of their rounds
+  std::vector<TrainRow> rows_;                    // in the order of the specs, as they finish
+  size_t spec_width_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_TRAIN_TRAIN_REPORT_H_

@@ -1,0 +1,142 @@
+"""`gradwire train` with ranks as threads and as processes, and the examples of its page."""
+
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+from tools import unittest_main
+
+_GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
+_LIMIT_S = 100
+_FASHION_MLP_ELEMS = 235_146
+_SMALL = ["--model", "fashion-mlp", "--compute-ms", "2"]
+
+
+def _gradwire(*args):
+    return subprocess.run(
+        [_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False
+    )
+
+
+def _json(*args):
+    done = _gradwire(*args, "--json", "-")
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+    return json.loads(done.stdout)
+
+
+class TrainTest(unittest.TestCase):
+    def test_two_launched_ranks_compare_two_specs(self):
+        result = _json("run", "-n", "2", "--timeout", "60", "--", "gradwire", "train", *_SMALL,
+                       "--steps", "6", "-x", "none", "-x", "bf16")
+        self.assertEqual(result["ranks"], 2)
+        self.assertEqual(result["model"]["elems"], _FASHION_MLP_ELEMS)
+        none, bf16 = result["results"]
+        self.assertEqual((none["spec"], bf16["spec"]), ("none", "bf16"))
+        self.assertEqual((none["ratio"], none["relerr"]), (1, 0))
+        self.assertLess(bf16["wire_bytes"], 0.6 * none["wire_bytes"])
+        # The rounding to 8 bits of mantissa.
+        self.assertTrue(0.0005 < bf16["relerr"] < 0.004, bf16["relerr"])
+
+    def test_json_has_every_step(self):
+        result = _json("train", *_SMALL, "-x", "none", "-x", "bf16", "--blocks", "3", "--block",
+                       "4", "-w", "10")
+        first_steps = []
+        self.assertIsNone(result["results"][0]["ratio_low"])
+        compared = result["results"][1]
+        self.assertLessEqual(compared["ratio_low"], compared["ratio"])
+        self.assertGreaterEqual(compared["ratio_high"], compared["ratio"])
+        for row in result["results"]:
+            self.assertEqual([len(block["step_ms"]) for block in row["blocks"]], [4, 4, 4])
+            self.assertEqual([block["round"] for block in row["blocks"]], [0, 1, 2])
+            first_steps += [block["first_step"] for block in row["blocks"]]
+            for block in row["blocks"]:
+                for step_ms, compute_ms in zip(block["step_ms"], block["compute_ms"]):
+                    self.assertGreaterEqual(compute_ms, 2)
+                    self.assertGreaterEqual(step_ms, compute_ms)
+        self.assertEqual(sorted(first_steps), [20, 24, 28, 32, 36, 40])
+
+    def test_wire_bytes_are_those_of_an_all_reduce(self):
+        for ranks in (2, 3):
+            (row,) = _json("train", *_SMALL, "--ranks", str(ranks), "--steps", "5")["results"]
+            optimal = 2 * (ranks - 1) / ranks * 4 * _FASHION_MLP_ELEMS
+            self.assertGreater(row["wire_bytes"], optimal)
+            # Frames and votes of 6 tensors.
+            self.assertLess(row["wire_bytes"], 1.05 * optimal)
+
+    def test_host_computing_and_all_kinds_of_codecs(self):
+        specs = ["none", "qsgd(bits=4)", "topk(0.01)", "powersgd(rank=2)", "efsign"]
+        options = [option for spec in specs for option in ("-x", spec)]
+        result = _json("train", *_SMALL, "--compute", "host", "--steps", "4", *options)
+        self.assertEqual([row["spec"] for row in result["results"]], specs)
+        self.assertEqual(result["compute"], "host")
+        for row in result["results"][1:]:
+            self.assertGreater(row["relerr"], 0, row["spec"])
+
+    def test_ranks_that_are_alone_exchange_nothing(self):
+        (row,) = _json("train", *_SMALL, "--ranks", "1", "--steps", "3")["results"]
+        self.assertEqual(row["wire_bytes"], 0)
+
+    def test_scale_makes_a_large_model_small(self):
+        done = _gradwire("train", "--model", "resnet50", "--scale", "0.01", "--compute-ms", "0",
+                         "--steps", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("# model resnet50 scaled by 0.01: 161 tensors", done.stdout)
+
+    def test_shapes_of_a_file_and_csv(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "shapes.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"name": "mine", "tensors": [{"name": "a", "shape": [64, 32]}]}, file)
+            done = _gradwire("train", "--shapes", path, "--compute-ms", "1", "--csv", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (row,) = csv.DictReader(io.StringIO(done.stdout))
+        self.assertEqual((row["spec"], row["steps"], row["ratio"]), ("none", "29", "1.000000"))
+
+    def test_says_what_is_wrong(self):
+        for args, words in (
+            (["--model", "resnet-50", "--compute-ms", "1"], "Did you mean 'resnet50'?"),
+            ([*_SMALL, "-x", "none", "-x", "qsdg"], '"qsgd"'),
+            ([*_SMALL, "--set", "foo=1"], "unknown setting 'foo'"),
+            ([*_SMALL, "--json", "/nowhere/at/all"], "/nowhere/at/all"),
+        ):
+            done = _gradwire("train", "--steps", "2", *args)
+            self.assertNotEqual(done.returncode, 0, args)
+            self.assertIn(words, done.stderr)
+
+    def test_a_refused_spec_is_a_usage_error_also_of_launched_ranks(self):
+        done = _gradwire("run", "-n", "2", "--timeout", "60", "--", "gradwire", "train", *_SMALL,
+                         "-x", "qsdg")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn('"qsgd"', done.stderr)
+
+
+class PageTest(unittest.TestCase):
+    def _examples(self):
+        """The commands of the page's section that need no test network."""
+        with open("docs/commands.md", encoding="utf-8") as file:
+            section = re.search(r"^## gradwire train\n(.*?)^## ", file.read(),
+                                re.DOTALL | re.MULTILINE).group(1)
+        shell = "".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL))
+        lines = shell.replace("\\\n", "").splitlines()
+        return [line for line in lines if line and "--netlab" not in line]
+
+    def test_examples_work(self):
+        examples = self._examples()
+        self.assertGreaterEqual(len(examples), 1)
+        for example in examples:
+            command = shlex.split(example, comments=True)
+            self.assertEqual(command[0], "gradwire")
+            done = _gradwire(*command[1:])
+            self.assertEqual(done.returncode, 0, example + done.stderr)
+            self.assertIn("95% interval", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest_main.main()
