@@ -52,6 +52,7 @@ struct TurnEnd {
   uint64_t table_digest = 0;
   std::shared_ptr<const std::string> table;  // EncodeTensorList; told where the digest is new
   std::string observation;                   // for OnObservations; with the table it fits a message
+  uint32_t plan_epoch = 0;                   // orders that results have brought
   bool no_wait = false;
 };
 

@@ -41,6 +41,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .digest = replicated_digest_,
                            .table_digest = end.table_digest,
                            .submitted = submitted_,
+                           .plan_epoch = end.plan_epoch,
                            .ok = static_cast<uint8_t>(ok),
                            .nonfinite = static_cast<uint8_t>(nonfinite_),
                            .no_wait = static_cast<uint8_t>(end.no_wait),
@@ -111,6 +112,7 @@ void EngineCore::DecideIfComplete() {
   ControlMessage message = {
       .turn = turn_,
       .fields = ResultFields{.step = result.step,
+                             .plan_epoch = ballot_.plan_epoch() + (result.order.empty() ? 0 : 1),
                              .culprit = peer < 0 ? kAllRanks : static_cast<uint16_t>(peer),
                              .outcome = result.outcome,
                              .new_plan = static_cast<uint8_t>(!result.order.empty())},

@@ -119,6 +119,9 @@ Status FirstDisagreement(const std::vector<Vote>& votes) {
                                 [](const VoteFields& v) { return v.submitted; }));
   GW_RETURN_IF_ERROR(CheckEqual(votes, "step", "All ranks must pass the same number to gwStepBegin",
                                 [](const VoteFields& v) { return v.step; }));
+  GW_RETURN_IF_ERROR(CheckEqual(votes, "plan epoch",
+                                "A rank has missed a plan: restart from a checkpoint",
+                                [](const VoteFields& v) { return v.plan_epoch; }));
   return CheckEqual(votes, "replicated state", "Replicas have diverged: restart from a checkpoint",
                     [](const VoteFields& v) { return fmt::format("{:016x}", v.digest); });
 }

@@ -66,6 +66,7 @@ TEST(DecideTurn, NumbersThatDifferAbort) {
   const Case cases[] = {{"operations in step", [](VoteFields* v) { v->submitted = 4; }},
                         {"step", [](VoteFields* v) { v->step = 8; }},
                         {"tensor table", [](VoteFields* v) { v->table_digest = 1; }},
+                        {"plan epoch", [](VoteFields* v) { v->plan_epoch = 1; }},
                         {"replicated state", [](VoteFields* v) { v->digest = 1; }}};
   for (const Case& c : cases) {
     std::vector<Vote> votes = Votes(4);

@@ -123,7 +123,7 @@ typedef struct {
   unsigned int magic;
   unsigned int version;
   /* "name=value" pairs separated by ';' or line breaks, NULL: none. Names as `gradwire info -c`
-   * lists them, for example "spec=qsgd(bits=4); transport=ucx". They win over GRADWIRE_* variables
+   * lists them, for example "compress=auto; transport=ucx". They win over GRADWIRE_* variables
    * and gradwire.toml. */
   const char* settings;
 } gwConfig_t;
@@ -199,7 +199,7 @@ typedef struct {
   size_t size;
   unsigned int magic;
   unsigned int version;
-  const char* spec; /* "qsgd(bits=4)", "none", ...; NULL: the communicator's setting `spec` */
+  const char* spec; /* "qsgd(bits=4)", "auto", ...; NULL: the setting `compress` */
 } gwTensorConfig_t;
 #define GW_TENSOR_CONFIG_INITIALIZER \
   { sizeof(gwTensorConfig_t), GW_CONFIG_MAGIC, GW_VERSION_CODE, NULL }

@@ -197,6 +197,11 @@ void Controller::Probe(const Trying& trying, const std::byte* grad) {
   probes_.emplace_back(codec.spec, *report);
 }
 
+uint32_t Controller::plan_epoch() const {
+  std::lock_guard lock(mu_);
+  return plan_epoch_;
+}
+
 std::string Controller::TakeObservation() {
   if (!enabled()) return {};
   std::lock_guard lock(mu_);
@@ -247,6 +252,7 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
     GW_LOG(kWarn, kPlan, "{}", decoded.status().ToString());
     return;
   }
+  ++plan_epoch_;
   orders_.push_back(std::move(*decoded));
   if (orders_.size() > kKeptOrders) orders_.pop_front();
 }

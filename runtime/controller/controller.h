@@ -63,6 +63,8 @@ class Controller {
   int RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const;
   // It is submitted, from `grad`. Rank 0 may try a codec on it.
   void NoteSubmit(TensorState* tensor, const std::byte* grad);
+  // Orders that results have brought.
+  uint32_t plan_epoch() const;
   // For the vote on the step that is ending; empty: nothing is to be told.
   std::string TakeObservation();
 
@@ -113,6 +115,7 @@ class Controller {
   std::optional<Measured> open_, previous_;
   int64_t busy_until_ns_ = 0;
   int64_t commits_ = 0;
+  uint32_t plan_epoch_ = 0;
   std::deque<PlanOrder> orders_;  // oldest first; of those that a turn may still ask for
   // Rank 0.
   uint16_t probe_turn_ = 0;

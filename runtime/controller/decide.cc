@@ -392,6 +392,7 @@ class Decider {
                     fmt::format("it took {:.3f} of the time in {} blocks", ratio, blocks), 0, 0);
     }
     BanPlan(b);
+    if (blocks == 0) return Switch(m_.running, "the other was far slower", 0, 0);
     return Switch(m_.running,
                   fmt::format("the other took {:.3f} of the time in {} blocks", ratio, blocks), 0,
                   0);

@@ -19,7 +19,9 @@ import time
 import demo_page
 import demo_table
 
-_SETTINGS = "none bf16 qsgd(bits=8) qsgd(bits=4,feedback=on) efsign topk(0.01) powersgd(rank=4)"
+_SETTINGS = (
+    "none bf16 qsgd(bits=8) qsgd(bits=4,feedback=on) efsign topk(0.01) powersgd(rank=4) auto"
+)
 _QUICK_SETTINGS = "none qsgd(bits=4,feedback=on)"
 # The full run, and one that takes seconds: it asserts what the full one does.
 _FULL = {"epochs": 2.0, "target": 86.0}
