@@ -36,17 +36,22 @@ std::vector<std::byte> BytesOf(const std::vector<float>& floats) {
   return bytes;
 }
 
-std::vector<std::byte> QuotaState(uint32_t quota) {
-  std::vector<std::byte> state(sizeof(quota));
-  std::memcpy(state.data(), &quota, sizeof(quota));
-  return state;
+// The replicated state of topk.
+struct TopkState {
+  uint32_t quota = 0, first_speaker = 0;
+};
+
+std::vector<std::byte> BytesOf(const TopkState& state) {
+  std::vector<std::byte> bytes(sizeof(state));
+  std::memcpy(bytes.data(), &state, sizeof(state));
+  return bytes;
 }
 
-uint32_t QuotaOf(const CarrierRank& rank) {
-  uint32_t quota = 0;
-  EXPECT_EQ(rank.replicated.size(), sizeof(quota));
-  std::memcpy(&quota, rank.replicated.data(), sizeof(quota));
-  return quota;
+TopkState TopkStateOf(const CarrierRank& rank) {
+  TopkState state;
+  EXPECT_EQ(rank.replicated.size(), sizeof(state));
+  std::memcpy(&state, rank.replicated.data(), sizeof(state));
+  return state;
 }
 
 double Energy(const std::vector<float>& values) {
@@ -172,8 +177,8 @@ TEST_P(SparseCarriers, AreNanEverywhereWhereOneRankIsNotFinite) {
         EXPECT_TRUE(!kept || SameBits(results[r].e_out, cases[r].e_in));
         EXPECT_EQ(results[r].replicated.size(), finite[r].replicated.size());
         if (!results[r].replicated.empty()) {
-          EXPECT_GT(QuotaOf(results[r]), 0u);
-          EXPECT_LE(QuotaOf(results[r]), kElems);
+          EXPECT_GT(TopkStateOf(results[r]).quota, 0u);
+          EXPECT_LE(TopkStateOf(results[r]).quota, kElems);
         }
       }
     }
@@ -289,6 +294,9 @@ TEST_P(SparseCarriers, TopkSendsTheUnionOfWhatSpeakersFindLargest) {
     const int64_t k = std::llround(std::stod(density) * static_cast<double>(elems));
     const int64_t speakers = std::min(n, 8), least = (k + speakers - 1) / speakers;
     const auto quota = least + static_cast<int64_t>(random_.Below(k - least + 1));
+    // Of as many ranks as there may have been before.
+    const auto first = static_cast<uint32_t>(random_.Below(30));
+    const bool has_state = quota > least || trial % 2 == 0;
     SCOPED_TRACE(::testing::Message() << n << " ranks, " << quota << " of " << elems);
     auto cases = Cases(Kind::kZeros, n, elems, DType::kFloat32, ResidualMode::kSeparate);
     std::vector<std::vector<float>> p;
@@ -297,12 +305,15 @@ TEST_P(SparseCarriers, TopkSendsTheUnionOfWhatSpeakersFindLargest) {
       for (float& v : grad) v = static_cast<float>(random_.Below(101)) - 50;
       for (float& e : c.e_in) e = static_cast<float>(random_.Below(11)) - 5;
       c.grad = BytesOf(grad);
-      if (quota > least || trial % 2 == 0) c.replicated = QuotaState(static_cast<uint32_t>(quota));
+      if (has_state) {
+        c.replicated =
+            BytesOf(TopkState{.quota = static_cast<uint32_t>(quota), .first_speaker = first});
+      }
       p.push_back(c.Input());
     }
     std::set<uint32_t> expected;
     for (int64_t j = 0; j < speakers; ++j) {
-      const int64_t rank = (int64_t{cases[0].dither.step} * speakers + j) % n;
+      const int64_t rank = ((has_state ? first : 0) + j) % n;
       for (uint32_t index : Largest(p[rank], quota)) expected.insert(index);
     }
     const auto results = RunCarriers(*MethodOf("topk(density=" + density + ")"), cases, InOrder(n));
@@ -316,7 +327,39 @@ TEST_P(SparseCarriers, TopkSendsTheUnionOfWhatSpeakersFindLargest) {
     }
     const auto size = static_cast<int64_t>(expected.size());
     EXPECT_EQ(static_cast<int64_t>(results[0].filled[1].size()), 4 * size);
-    EXPECT_EQ(QuotaOf(results[0]), std::clamp((2 * quota * k + size) / (2 * size), least, k));
+    EXPECT_EQ(TopkStateOf(results[0]).quota,
+              std::clamp((2 * quota * k + size) / (2 * size), least, k));
+  }
+}
+
+// A speaker has words in its slot, and others only the flag.
+bool Speaks(const CarrierRank& rank) {
+  const std::vector<std::byte>& words = rank.filled[0];
+  return std::any_of(words.begin() + 4, words.end(), [](std::byte b) { return b != std::byte{0}; });
+}
+
+// Whichever training steps use the tensor, and whatever is not finite in them.
+TEST_P(SparseCarriers, TopkLetsAllRanksSpeakInTurn) {
+  constexpr uint32_t kStride = 2;  // of step numbers
+  for (int n : {9, 13, 16, 17}) {
+    const int uses = (n + 7) / 8;
+    std::vector<int> silent_for(static_cast<size_t>(n));
+    std::vector<std::byte> state;
+    for (uint32_t use = 0; use < 40; ++use) {
+      auto cases = Cases(random_.Below(4) == 0 ? Kind::kNonFinite : Kind::kGaussian, n, 200,
+                         DType::kFloat32, ResidualMode::kNone);
+      for (EncodeCase& c : cases) {
+        c.replicated = state;
+        c.dither.step = use * kStride;
+      }
+      const auto results = RunCarriers(*MethodOf("topk(density=0.1)"), cases, InOrder(n));
+      state = results[0].replicated;
+      EXPECT_EQ(std::count_if(results.begin(), results.end(), Speaks), 8);
+      for (size_t r = 0; r < results.size(); ++r) {
+        silent_for[r] = Speaks(results[r]) ? 0 : silent_for[r] + 1;
+        ASSERT_LT(silent_for[r], uses) << "rank " << r << " of " << n << ", use " << use;
+      }
+    }
   }
 }
 

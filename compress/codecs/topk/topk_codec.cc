@@ -27,12 +27,27 @@ constexpr int kMaxSpeakers = 8;
 constexpr int64_t kWordBytes = 4;
 constexpr int64_t kBitmapBits = 64;
 
+// Replicated state. Turns are counted here, and not by the number of the training step: that may
+// skip, so that some ranks would never speak, and a step that is done again must find the same
+// speakers.
+struct State {
+  uint32_t quota = 0;          // of one speaker; zero before the first step
+  uint32_t first_speaker = 0;  // rank; those that follow it speak too
+};
+
+State StateOf(ConstBytes replicated) {
+  State state;
+  if (!replicated.empty()) std::memcpy(&state, replicated.data, sizeof(state));
+  return state;
+}
+
 // What follows from tensor, ranks and replicated state.
 struct Selection {
   int64_t elems = 0;
   int64_t k = 0;  // to be selected by all speakers together
   int64_t speakers = 1;
-  int64_t quota = 0;  // of one speaker
+  int64_t first_speaker = 0;
+  int64_t quota = 0;
 
   int64_t LeastQuota() const { return (k + speakers - 1) / speakers; }
   int64_t SlotWords() const { return IndexListBytes(elems, quota) / kWordBytes; }
@@ -81,11 +96,9 @@ std::span<uint32_t> ListIn(const StepView& view, const Selection& selection, int
           static_cast<size_t>(count)};
 }
 
-// This rank's slot in this step; it speaks where there is one. All ranks have their turn.
-int64_t SlotOf(const StepView& view, int64_t speakers) {
-  const int64_t n = view.world_size;
-  const int64_t first = int64_t{view.dither.step} * speakers % n;
-  return (int64_t{view.dither.rank} - first + n) % n;
+// This rank's slot in this step; it speaks where there is one.
+int64_t SlotOf(const StepView& view, const Selection& selection) {
+  return (int64_t{view.dither.rank} - selection.first_speaker + view.world_size) % view.world_size;
 }
 
 Status Corrupt(const char* what) {
@@ -137,8 +150,7 @@ class TopkCarrier final : public CarrierMethod {
     const Selection selection = SelectionOf(meta, world_size, {});
     return ToolBytes(selection) + kWordBytes * selection.k;
   }
-  // The quota; zero before the first step.
-  int64_t ReplicatedBytes(const TensorMeta&, int) const override { return sizeof(uint32_t); }
+  int64_t ReplicatedBytes(const TensorMeta&, int) const override { return sizeof(State); }
 
   RoundSpec Round(int round, const TensorMeta& meta, int world_size, ConstBytes agreed,
                   ConstBytes replicated) const override {
@@ -173,8 +185,10 @@ class TopkCarrier final : public CarrierMethod {
     } else {
       Spoil(DecodeJobOf(view, reduced));
     }
-    const uint32_t next = finite ? selection.NextQuota(static_cast<int64_t>(indices.size()))
-                                 : static_cast<uint32_t>(selection.quota);
+    const State next = {.quota = finite ? selection.NextQuota(static_cast<int64_t>(indices.size()))
+                                        : static_cast<uint32_t>(selection.quota),
+                        .first_speaker = static_cast<uint32_t>(
+                            (selection.first_speaker + selection.speakers) % view.world_size)};
     std::memcpy(view.replicated_out.data, &next, sizeof(next));
     return Status();
   }
@@ -184,10 +198,10 @@ class TopkCarrier final : public CarrierMethod {
     Selection selection = {.elems = meta.elems,
                            .k = SelectedElems(density_, meta.elems),
                            .speakers = std::min(world_size, kMaxSpeakers)};
-    uint32_t quota = 0;
-    if (!replicated.empty()) std::memcpy(&quota, replicated.data, sizeof(quota));
-    // Within its range also where the number of ranks has changed.
-    selection.quota = std::clamp(int64_t{quota}, selection.LeastQuota(), selection.k);
+    const State state = StateOf(replicated);
+    // Within their ranges also where the number of ranks has changed.
+    selection.quota = std::clamp(int64_t{state.quota}, selection.LeastQuota(), selection.k);
+    selection.first_speaker = state.first_speaker % world_size;
     return selection;
   }
   Selection SelectionOf(const StepView& view) const {
@@ -198,7 +212,7 @@ class TopkCarrier final : public CarrierMethod {
   void Speak(const StepView& view, View carrier) const {
     const Selection selection = SelectionOf(view);
     std::memset(carrier.data, 0, static_cast<size_t>(carrier.bytes()));
-    const int64_t slot = SlotOf(view, selection.speakers);
+    const int64_t slot = SlotOf(view, selection);
     const bool speaks = slot < selection.speakers;
     const std::span<uint32_t> list = ListIn(view, selection, speaks ? selection.quota : 0);
     const bool finite = SelectTopk({.grad = view.grad.data,

@@ -6,9 +6,9 @@
 
 namespace gradwire {
 
-// Of n ranks min(n, 8) speak, in turn. Each names its exact `quota` largest, and the union of what
-// they name is summed. The quota, equal on all ranks, follows how far speakers agree, so that the
-// union stays near density * elems. Needs feedback.
+// Of n ranks min(n, 8) speak, in turns that are counted. Each names its exact `quota` largest, and
+// the union of what they name is summed. The quota, equal on all ranks, follows how far speakers
+// agree, so that the union stays near density * elems. Needs feedback.
 CodecRow TopkRow();
 
 }  // namespace gradwire
