@@ -16,6 +16,7 @@
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/sparse_carrier.h"
 #include "compress/kernels/index_list/index_list.h"
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/topk/topk.h"
 #include "compress/spec_args.h"
 
@@ -208,23 +209,36 @@ class TopkCarrier final : public CarrierMethod {
     return SelectionOf(view.meta, view.world_size, view.replicated_in);
   }
 
-  // A rank without a slot only looks whether it is finite.
   void Speak(const StepView& view, View carrier) const {
     const Selection selection = SelectionOf(view);
     std::memset(carrier.data, 0, static_cast<size_t>(carrier.bytes()));
     const int64_t slot = SlotOf(view, selection);
-    const bool speaks = slot < selection.speakers;
-    const std::span<uint32_t> list = ListIn(view, selection, speaks ? selection.quota : 0);
-    const bool finite = SelectTopk({.grad = view.grad.data,
-                                    .dtype = view.grad.dtype,
-                                    .in_scale = view.in_scale,
-                                    .e_in = EncodeJobOf(view, carrier).e_in,
-                                    .elems = view.grad.elems},
-                                   view.workspace, list);
+    const bool finite =
+        slot < selection.speakers
+            ? NameLargest(view, selection,
+                          carrier.Sub(1 + slot * selection.SlotWords(), selection.SlotWords()))
+            : IsFinite(view);
     carrier.as<uint32_t>()[0] = finite ? 0 : 1;
-    if (!speaks) return;
-    const View words = carrier.Sub(1 + slot * selection.SlotWords(), selection.SlotWords());
-    EncodeIndexList(list, selection.elems, words.data);
+  }
+
+  // Fills a speaker's slot; false where an element is not finite.
+  static bool NameLargest(const StepView& view, const Selection& selection, View slot) {
+    const EncodeJob input = EncodeJobOf(view, slot);
+    const std::span<uint32_t> list = ListIn(view, selection, selection.quota);
+    const bool finite = SelectTopk({.grad = input.grad,
+                                    .dtype = input.dtype,
+                                    .in_scale = input.in_scale,
+                                    .e_in = input.e_in,
+                                    .elems = input.elems},
+                                   view.workspace, list);
+    EncodeIndexList(list, selection.elems, slot.data);
+    return finite;
+  }
+
+  static bool IsFinite(const StepView& view) {
+    EncodeJob input = EncodeJobOf(view, {});
+    input.e_out = nullptr;  // made in the next round
+    return StatsOfInput(input).nonfinite == 0;
   }
 
   Status Listen(const StepView& view, ConstView reduced) const {
