@@ -395,42 +395,6 @@ TEST_P(SparseCarriers, TopkSendsAboutAsManyAsItsDensitySays) {
   }
 }
 
-// Of the energy of the sum, with heavy tails: more than what the largest of one rank, a leader,
-// have, and not more than the largest of the sum itself.
-TEST_P(SparseCarriers, TopkFindsMoreThanALeader) {
-  constexpr int kRanks = 8;
-  constexpr int64_t kElems = 20000, kSelected = 200;
-  for (double correlation : {0.0, 0.3, 0.7}) {
-    std::vector<std::byte> state;
-    double found = 0, leader = 0, most = 0;
-    for (int step = 0; step < 8; ++step) {
-      auto cases = CorrelatedCases(correlation, kRanks, kElems);
-      std::vector<float> sum(kElems), first;
-      for (EncodeCase& c : cases) {
-        std::vector<float> grad = FloatsOf(c.grad);
-        for (float& v : grad) v = v * v * v;
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += grad[i];
-        c.grad = BytesOf(grad);
-        c.replicated = state;
-        c.dither.step = static_cast<uint32_t>(step);
-      }
-      const auto results = RunCarriers(*MethodOf("topk(density=0.01)"), cases, InOrder(kRanks));
-      state = results[0].replicated;
-      if (step < 4) continue;  // the quota settles
-      const auto energy_at = [&](const std::vector<uint32_t>& indices) {
-        double energy = 0;
-        for (uint32_t i : indices) energy += static_cast<double>(sum[i]) * sum[i];
-        return energy / Energy(sum);
-      };
-      found += Energy(FloatsOf(results[0].out)) / Energy(sum) / 4;
-      leader += energy_at(Largest(FloatsOf(cases[0].grad), kSelected)) / 4;
-      most += energy_at(Largest(sum, kSelected)) / 4;
-    }
-    EXPECT_GT(found, 1.2 * leader) << "correlation " << correlation;
-    EXPECT_LT(found, 1.1 * most) << "correlation " << correlation;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(All, SparseCarriers, ::testing::ValuesIn(SupportedTargets()),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
