@@ -1,5 +1,5 @@
-// How much of the mean gradient's energy a carrier method of whole tensors finds in one step, and
-// what other choices of as many elements would have found.
+// How much of the mean gradient's energy a sparse method finds in one step, and what other choices
+// of as many elements would have found.
 #ifndef GRADWIRE_BENCH_ENERGY_ENERGY_H_
 #define GRADWIRE_BENCH_ENERGY_ENERGY_H_
 
@@ -24,14 +24,15 @@ struct EnergyCase {
 
 // Means over the steps. Energies are shares of that of the mean gradient, 0 to 1.
 struct EnergyFound {
-  double values = 0;  // elements sent
-  double bits = 0;    // of all rounds, per element of the tensor
+  double values = 0;  // elements in the result
+  double bits = 0;    // per element of the tensor: carriers of all rounds, or a payload
   double method = 0;
   double leader = 0;  // the largest of one rank, another in each step
   double best = 0;    // the largest of the mean itself, which no rank knows
 };
 
-// `spec` is of a sparse method: its last round sums the elements that it sends.
+// `spec` is of a sparse method: a carrier whose last round sums the elements that it sends, or a
+// payload, of which blocks are owned in turn.
 StatusOr<EnergyFound> FindEnergy(const std::string& spec, const EnergyCase& c);
 
 }  // namespace gradwire

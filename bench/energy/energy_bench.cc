@@ -1,5 +1,5 @@
-// Energy of the mean gradient that top-k by agreement finds, against other choices of as many
-// elements.
+// Energy of the mean gradient that top-k finds by either agreement, against other choices of as
+// many elements.
 //
 //   bazel run //bench/energy:energy_bench
 #include <fmt/format.h>
@@ -44,9 +44,9 @@ int Run(const std::vector<std::string>& specs, EnergyCase c) {
 
 int main(int argc, char** argv) {
   gradwire::EnergyCase c;
-  std::vector<std::string> specs = {"topk(density=0.01)"};
+  std::vector<std::string> specs = {"topk(density=0.01)", "topk(density=0.01,agreement=owners)"};
   CLI::App app("Energy of the mean gradient that a sparse method finds");
-  app.add_option("-x", specs, "specs of sparse carrier methods");
+  app.add_option("-x", specs, "specs of sparse methods");
   app.add_option("--ranks", c.ranks)->capture_default_str();
   app.add_option("--elems", c.elems)->capture_default_str();
   app.add_option("--steps", c.steps)->capture_default_str();

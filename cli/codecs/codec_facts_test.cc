@@ -35,6 +35,7 @@ TEST(ListCodecFacts, TellsHowEachIsSummed) {
   EXPECT_EQ(FactsOf("signsgd", 4).reduces_as, "sum of integers");
   for (const char* spec : {"topk(density=0.1)", "randk(density=0.1)", "powersgd", "acp"})
     EXPECT_EQ(FactsOf(spec, 4).reduces_as, "sum where agreed");
+  EXPECT_EQ(FactsOf("topk(density=0.1,agreement=owners)", 4).scheme, "two_shot");
   EXPECT_TRUE(FactsOf("efsign", 4).feedback);
 }
 

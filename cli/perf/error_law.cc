@@ -79,7 +79,7 @@ Bound Signs(const SpecText&) {
 // Fewer ranks leave less, since an owner's own part is encoded once. 2 % for the test data.
 constexpr double kSignsRelerr = 1.02 * 0.77118;
 
-// Each element is the sum or nothing of it.
+// Each element is the sum over all ranks, over some or over none.
 Bound Chosen(const SpecText&) {
   return [](const Element& e) { return kSlack * e.sum_of_magnitudes + 1e-6; };
 }

@@ -66,8 +66,9 @@ bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float s
 }
 
 void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values) {
-  if (job.elems == 0) return;
-  std::memset(job.out, 0, static_cast<size_t>(job.elems * SizeOf(job.dtype)));
+  if (job.to == DecodeTo::kStore && job.elems > 0) {
+    std::memset(job.out, 0, static_cast<size_t>(job.elems * SizeOf(job.dtype)));
+  }
   for (uint32_t index : indices) ref::Emit(job, index, *values++);
 }
 

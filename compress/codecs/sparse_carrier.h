@@ -29,7 +29,7 @@ Status CheckSelection(double density, const TensorMeta& meta);
 // where an element is not finite: e_out is then not to be used, and no sums are added.
 bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent, float* values);
 
-// out = values * out_scale at the indices, zero elsewhere.
+// out = values * out_scale at the indices, zero elsewhere; kAdd: adds the values to out there.
 void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values);
 
 // out = NaN everywhere.

@@ -19,12 +19,16 @@ StatusOr<Codec> Make(const std::string& spec) {
 TEST(SparseSpecs, SayWhatTheyAccept) {
   for (const std::string spec :
        {"randk(density=0)", "randk(density=1.5)", "topk(density=-1)", "topk(density=x)",
-        "topk(feedback=off)", "topk(agreement=votes)"}) {
+        "topk(feedback=off)", "topk(agreement=votes)", "topk(density=1e-4,agreement=owners)",
+        "topk(agreement=owners,feedback=off)"}) {
     EXPECT_EQ(Make(spec).status().code(), gwInvalidArgument) << spec;
   }
-  EXPECT_NE(Make("topk(agreement=votes)").status().ToString().find("accepted: speakers"),
+  EXPECT_NE(Make("topk(agreement=votes)").status().ToString().find("accepted: speakers, owners"),
             std::string::npos);
   EXPECT_EQ(Make("topk")->spec, "topk(density=0.01,agreement=speakers,feedback=on)");
+  EXPECT_EQ(Make("topk(agreement=owners)")->spec,
+            "topk(density=0.01,agreement=owners,feedback=on)");
+  EXPECT_TRUE(Make("topk(density=0.000123,agreement=owners)").ok());
   EXPECT_EQ(Make("randk(feedback=off)")->spec, "randk(density=0.01,feedback=off)");
 }
 

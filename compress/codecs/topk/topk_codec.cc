@@ -1,4 +1,4 @@
-// Round 0, a sum of words in which each rank fills its own:
+// agreement=speakers. Round 0, a sum of words in which each rank fills its own:
 //
 //   word 0                    how many ranks have an element that is not finite
 //   then a slot per speaker   its list of `quota` indices, compress/kernels/index_list
@@ -11,10 +11,12 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/workspace.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/sparse_carrier.h"
+#include "compress/codecs/topk/topk_payload.h"
 #include "compress/kernels/index_list/index_list.h"
 #include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/topk/topk.h"
@@ -275,16 +277,27 @@ class TopkCarrier final : public CarrierMethod {
 StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
   const double density = args.Real("density", kDefaultDensity, kMinDensity, kMaxDensity);
-  args.Choice("agreement", {"speakers"});
+  const bool owners = args.Choice("agreement", {"speakers", "owners"}) == "owners";
   if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
     return Status(gwInvalidArgument, "topk does not accept feedback=off",
                   "small elements would never be sent; randk(feedback=off) is unbiased");
   }
   if (!args.status().ok()) return args.status();
-  return Codec{.spec = args.canonical(),
-               .feedback = Feedback::kOn,
-               .carrier = std::make_shared<TopkCarrier>(density),
-               .min_numel = kMinNumelOfTensors};
+  Codec codec = {
+      .spec = args.canonical(), .feedback = Feedback::kOn, .min_numel = kMinNumelOfTensors};
+  if (!owners) {
+    codec.carrier = std::make_shared<TopkCarrier>(density);
+    return codec;
+  }
+  if (density < kTopkMinPayloadDensity) {
+    return Status(gwInvalidArgument,
+                  "density=" + FormatReal(density) + " selects none of a block of " +
+                      std::to_string(kTopkBlockElems) + " elements",
+                  "accepted with agreement=owners: " + FormatReal(kTopkMinPayloadDensity) + " to " +
+                      FormatReal(kMaxDensity));
+  }
+  codec.payload = MakeTopkPayload(density);
+  return codec;
 }
 
 }  // namespace
@@ -294,9 +307,11 @@ CodecRow TopkRow() {
           .doc =
               "the elements that up to 8 ranks, in turn, find largest, about density * elements; "
               "error feedback, about (32 + 2 + log2(ranks / density)) density bits per element; "
-              "after ScaleCom, Chen et al. 2020",
+              "after ScaleCom, Chen et al. 2020; with agreement=owners each rank's largest, and of "
+              "their sum the largest, (32 + 2 - log2(density)) density bits per element",
           .keys = {"density", "agreement"},
-          .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)"},
+          .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)",
+                                "topk(density=0.1,agreement=owners)"},
           .advice = {.adam = false, .note = "what is sent late is scaled by later variances"},
           .make = Make};
 }

@@ -1,4 +1,4 @@
-// Codec `topk`: the elements that a few ranks, the speakers, find largest, on all ranks.
+// Codec `topk`: the largest elements, by one of two agreements on which these are.
 #ifndef GRADWIRE_COMPRESS_CODECS_TOPK_TOPK_CODEC_H_
 #define GRADWIRE_COMPRESS_CODECS_TOPK_TOPK_CODEC_H_
 
@@ -6,9 +6,13 @@
 
 namespace gradwire {
 
-// Of n ranks min(n, 8) speak, in turns that are counted. Each names its exact `quota` largest, and
-// the union of what they name is summed. The quota, equal on all ranks, follows how far speakers
-// agree, so that the union stays near density * elems. Needs feedback.
+// agreement=speakers, a carrier: of n ranks min(n, 8) speak, in turns that are counted. Each names
+// its exact `quota` largest, and the union of what they name is summed. The quota, equal on all
+// ranks, follows how far speakers agree, so that the union stays near density * elems.
+//
+// agreement=owners, a payload: topk_payload.h.
+//
+// Both need feedback.
 CodecRow TopkRow();
 
 }  // namespace gradwire
