@@ -116,8 +116,9 @@ void RunSetting(benchmark::State& state, const Setting& setting) {
 }
 
 void RegisterAll() {
-  for (const char* spec : {"none", "bf16", "fp16", "qsgd(8)", "qsgd(4)", "qsgd(8,feedback=on)",
-                           "qsgd(4,feedback=on)", "qsgd(7,feedback=on)", "efsign"}) {
+  for (const char* spec :
+       {"none", "bf16", "fp16", "qsgd(8)", "qsgd(4)", "qsgd(8,feedback=on)", "qsgd(4,feedback=on)",
+        "qsgd(7,feedback=on)", "efsign", "topk(0.01,agreement=owners)"}) {
     for (Op op : {Op::kEncode, Op::kEncodeFeedback, Op::kDecode, Op::kDecodeAdd}) {
       for (SimdTarget target : SupportedTargets()) {
         if (target == SimdTarget::kScalar) continue;
