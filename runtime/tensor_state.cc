@@ -109,19 +109,19 @@ void SetZero(View view) { std::fill_n(view.as<float>(), view.elems, 0.0f); }
 
 }  // namespace
 
-Status Residual::Allocate(int64_t elems, bool transaction) {
+Status FloatSlots::Allocate(int64_t elems, bool transaction) {
   return slots_.Allocate(elems * static_cast<int64_t>(sizeof(float)), transaction ? 2 : 1);
 }
 
-ConstView Residual::live() const {
+ConstView FloatSlots::live() const {
   const ConstBytes bytes = slots_.live();
   return {bytes.data, bytes.size / static_cast<int64_t>(sizeof(float)), DType::kFloat32};
 }
 
-View Residual::LiveInPlace() { return FloatsOf(slots_.LiveInPlace()); }
-View Residual::next() { return FloatsOf(slots_.next()); }
-void Residual::SetLiveZero() { SetZero(LiveInPlace()); }
-void Residual::StageZero() { SetZero(next()); }
+View FloatSlots::LiveInPlace() { return FloatsOf(slots_.LiveInPlace()); }
+View FloatSlots::next() { return FloatsOf(slots_.next()); }
+void FloatSlots::SetLiveZero() { SetZero(LiveInPlace()); }
+void FloatSlots::StageZero() { SetZero(next()); }
 
 void TensorState::SetCodec(Codec now) {
   if (now.spec != codec.spec) replicated.Release();

@@ -40,9 +40,9 @@ class StateSlots {
   int live_ = 0, slots_ = 1;
 };
 
-// The residual of one tensor: what compression has kept back so far, float32, in units of the
-// gradient sum. Without transactions it has one slot.
-class Residual {
+// State with a float32 for each element of the tensor, as a residual is. Without transactions it
+// has one slot.
+class FloatSlots {
  public:
   Status Allocate(int64_t elems, bool transaction);
   void Release() { slots_.Release(); }
@@ -75,8 +75,8 @@ struct TensorState {
   DType dtype = DType::kFloat32;
   Codec codec;  // in effect: what the spec says, or `none` for a tensor too small or excluded
   std::shared_ptr<const AutoSpec>
-      automatic;  // whose ladder the controller chooses from; may be null
-  Residual residual;
+      automatic;                       // whose ladder the controller chooses from; may be null
+  FloatSlots residual;                 // what compression has kept back, in units of the sum
   StateSlots replicated;               // of the carrier method; always two slots
   std::atomic<bool> in_flight{false};  // an operation is under way
   bool submitted = false;              // in the open step

@@ -20,8 +20,8 @@ void Fill(View view, float value) {
   for (int64_t i = 0; i < view.elems; ++i) view.as<float>()[i] = value;
 }
 
-TEST(Residual, StagesInTheOtherSlotAndFlipsOnCommit) {
-  Residual r;
+TEST(FloatSlots, StagesInTheOtherSlotAndFlipsOnCommit) {
+  FloatSlots r;
   EXPECT_FALSE(r.allocated());
   EXPECT_TRUE(r.live().empty());
   ASSERT_TRUE(r.Allocate(5, /*transaction=*/true).ok());
@@ -39,8 +39,8 @@ TEST(Residual, StagesInTheOtherSlotAndFlipsOnCommit) {
   EXPECT_FALSE(r.allocated());
 }
 
-TEST(Residual, WithoutTransactionsThereIsOneSlot) {
-  Residual r;
+TEST(FloatSlots, WithoutTransactionsThereIsOneSlot) {
+  FloatSlots r;
   ASSERT_TRUE(r.Allocate(3, /*transaction=*/false).ok());
   EXPECT_EQ(r.next().data, r.live().data);
   Fill(r.next(), 2);
