@@ -42,6 +42,8 @@ struct StepView {
   View e_out;                // float32 or empty; disjoint from e_in or exactly the same
   ConstBytes replicated_in;  // ReplicatedBytes, as the last committed step left them
   Bytes replicated_out;      // disjoint from replicated_in; written in full, like e_out
+  ConstView local_in;        // float32, one an element, or empty unless KeepsLocal
+  View local_out;  // likewise; disjoint from local_in or exactly the same, written in Absorb
   View out;  // type of grad, and may be its memory; written in the last Absorb, after the last
              // use of grad
   Dither dither;
@@ -65,6 +67,10 @@ class CarrierMethod {
   // State of the tensor that is equal on all ranks and lives from step to step; all zeros before
   // the first.
   virtual int64_t ReplicatedBytes(const TensorMeta&, int /*world_size*/) const { return 0; }
+  // It keeps a float32 for each element that is this rank's alone and lives from step to step:
+  // zeros before the first, cut as the tensor is. Unlike a residual it is no part of the sum, so
+  // that nobody sends it: it goes with the codec.
+  virtual bool KeepsLocal() const { return false; }
   // With `agreed` as the rounds before left it, and `replicated` as StepView::replicated_in; before
   // there is a step both are empty, and `elems` is what to expect. Type and operation depend on
   // neither: tensors that are equal in them share their collectives.

@@ -193,6 +193,9 @@ Status TensorOperation::Prepare() {
       GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, options_.transaction));
       tensor.fresh = true;
     }
+    if (tensor.keeps_local() && !tensor.local.allocated() && options_.context.world_size > 1) {
+      GW_RETURN_IF_ERROR(tensor.local.Allocate(tensor.elems, options_.transaction));
+    }
   }
   GW_RETURN_IF_ERROR(PrepareReplicated());
   for (const SubmittedTensor& submitted : tensors_) parts_.push_back(PartOf(submitted));
@@ -259,6 +262,10 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   if (tensor.residual.allocated()) part.e_in = tensor.residual.live();
   if (tensor.feedback())
     part.e_out = options_.in_step ? tensor.residual.next() : tensor.residual.LiveInPlace();
+  if (tensor.local.allocated()) {
+    part.local_in = tensor.local.live();
+    part.local_out = options_.in_step ? tensor.local.next() : tensor.local.LiveInPlace();
+  }
   return part;
 }
 

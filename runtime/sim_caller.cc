@@ -168,10 +168,10 @@ void Caller::OnTurnEnd(const TurnResult& result) {
   while (s_.steps[at].number != result.step) ++at;
   StepRecord record = {.number = result.step, .outcome = result.outcome, .disturbed = disturbed_};
   for (size_t i = 0; i < s_.steps[at].ops.size(); ++i) Digest(s_.steps[at].ops[i], at, i, &record);
-  Hasher residuals;
+  Hasher residuals;  // and what methods keep of this rank alone
   for (const TensorState* tensor : tensors_) {
-    const ConstView live = tensor->residual.live();
-    residuals.Add(live.elems).Add(HashBytes(live.AsBytes()));
+    const ConstView live = tensor->residual.live(), local = tensor->local.live();
+    residuals.Add(live.elems).Add(HashBytes(live.AsBytes())).Add(HashBytes(local.AsBytes()));
     record.finite &= std::all_of(live.as<float>(), live.as<float>() + live.elems,
                                  [](float e) { return std::isfinite(e); });
   }

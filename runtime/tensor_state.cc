@@ -15,7 +15,7 @@ namespace gradwire {
 namespace {
 
 constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
-constexpr uint32_t kStateVersion = 2;
+constexpr uint32_t kStateVersion = 3;
 
 // Writes numbers and arrays one behind the other.
 class Writer {
@@ -69,8 +69,27 @@ struct SavedTensor {
   TensorState* tensor = nullptr;
   uint64_t committed_step = 0;
   uint32_t free_ops = 0;
-  ConstBytes residual, replicated;
+  ConstBytes residual, replicated, local;
 };
+
+// What methods keep is understood by the codec that the tensor has now.
+bool IsOfItsCodec(const SavedTensor& saved, int world_size) {
+  const TensorState& tensor = *saved.tensor;
+  const int64_t local_bytes =
+      tensor.keeps_local() ? tensor.elems * static_cast<int64_t>(sizeof(float)) : 0;
+  return (saved.replicated.empty() ||
+          saved.replicated.size == ReplicatedBytes(tensor, world_size)) &&
+         (saved.local.empty() || saved.local.size == local_bytes);
+}
+
+template <typename Slots>
+void RestoreOrRelease(ConstBytes saved, Slots* slots) {
+  if (saved.empty()) {
+    slots->Release();
+  } else {
+    slots->Restore(saved);
+  }
+}
 
 Status Corrupt(const char* what) {
   return Status(gwDataCorrupt, fmt::format("the saved state is damaged: {}", what),
@@ -124,7 +143,10 @@ void FloatSlots::SetLiveZero() { SetZero(LiveInPlace()); }
 void FloatSlots::StageZero() { SetZero(next()); }
 
 void TensorState::SetCodec(Codec now) {
-  if (now.spec != codec.spec) replicated.Release();
+  if (now.spec != codec.spec) {
+    replicated.Release();
+    local.Release();
+  }
   codec = std::move(now);
 }
 
@@ -213,6 +235,7 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
     if (fresh && !commit) tensor->residual.Release();
     if (!std::exchange(tensor->staged, false) || !commit) continue;
     tensor->committed_step = step;
+    if (tensor->local.allocated()) tensor->local.Commit();
     if (!tensor->residual.allocated()) continue;
     tensor->residual.Commit();
     if (tensor->travelled) tensor->residual.Release();
@@ -240,6 +263,9 @@ std::string TensorTable::Save(int rank, int world_size) const {
     const ConstBytes replicated = tensor->replicated.live();
     out.Put(static_cast<uint64_t>(replicated.size));
     out.PutBytes(replicated.data, replicated.size);
+    const ConstView local = tensor->local.live();
+    out.Put(static_cast<uint64_t>(local.bytes()));
+    out.PutBytes(local.data, local.bytes());
   }
   return std::move(out).Finish();
 }
@@ -281,6 +307,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     entry.free_ops = in.Get<uint32_t>();
     entry.residual = in.GetBytes(in.Get<uint64_t>());
     entry.replicated = in.GetBytes(in.Get<uint64_t>());
+    entry.local = in.GetBytes(in.Get<uint64_t>());
     if (!in.ok()) return Corrupt("it ends early");
     const std::string text(reinterpret_cast<const char*>(name.data), name.size);
     // A name twice would leave another tensor out.
@@ -298,8 +325,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
       return Corrupt("a residual has another length than its tensor");
     }
     entry.tensor = it->second.get();
-    if (!entry.replicated.empty() &&
-        entry.replicated.size != ReplicatedBytes(*entry.tensor, world_size)) {
+    if (!IsOfItsCodec(entry, world_size)) {
       return Status(gwMismatch,
                     fmt::format("the state of tensor '{}' is another codec's than {}", text,
                                 entry.tensor->codec.spec),
@@ -316,21 +342,17 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     if (!entry.replicated.empty() && !tensor.replicated.allocated()) {
       GW_RETURN_IF_ERROR(tensor.replicated.Allocate(entry.replicated.size, kReplicatedSlots));
     }
+    if (!entry.local.empty() && !tensor.local.allocated()) {
+      GW_RETURN_IF_ERROR(tensor.local.Allocate(tensor.elems, transaction));
+    }
   }
   for (const SavedTensor& entry : saved) {
     entry.tensor->committed_step = entry.committed_step;
     entry.tensor->free_ops = entry.free_ops;
     entry.tensor->fresh = false;
-    if (entry.residual.empty()) {
-      entry.tensor->residual.Release();
-    } else {
-      entry.tensor->residual.Restore(entry.residual);
-    }
-    if (entry.replicated.empty()) {
-      entry.tensor->replicated.Release();
-    } else {
-      entry.tensor->replicated.Restore(entry.replicated);
-    }
+    RestoreOrRelease(entry.residual, &entry.tensor->residual);
+    RestoreOrRelease(entry.replicated, &entry.tensor->replicated);
+    RestoreOrRelease(entry.local, &entry.tensor->local);
   }
   return Status();
 }

@@ -78,6 +78,7 @@ struct TensorState {
       automatic;                       // whose ladder the controller chooses from; may be null
   FloatSlots residual;                 // what compression has kept back, in units of the sum
   StateSlots replicated;               // of the carrier method; always two slots
+  FloatSlots local;                    // of the carrier method, this rank's alone
   std::atomic<bool> in_flight{false};  // an operation is under way
   bool submitted = false;              // in the open step
   bool staged = false;                 // complete in the open step, awaiting the vote
@@ -91,9 +92,10 @@ struct TensorState {
   double last_relerr = 0;  // sqrt(error / energy) of what this rank encoded last
   TensorTally tally;       // of the turn
 
-  // Replicated state goes with the codec: another method would not understand it.
+  // The method's own state goes with the codec: another one would not understand it.
   void SetCodec(Codec now);
   bool feedback() const { return codec.feedback == Feedback::kOn; }
+  bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
 };
 
 TensorMeta MetaOf(const TensorState& tensor);
@@ -125,7 +127,7 @@ class TensorTable {
   // one decides what travels.
   void EndStep(uint64_t step, bool commit);
 
-  // This rank's residuals, replicated states and counters as bytes with a checksum, and back. Load
+  // This rank's residuals, states of methods and counters as bytes with a checksum, and back. Load
   // changes nothing unless it succeeds.
   std::string Save(int rank, int world_size) const;
   Status Load(ConstBytes bytes, int rank, int world_size, bool transaction);

@@ -81,6 +81,24 @@ TEST(TensorTable, AnotherCodecForgetsReplicatedState) {
   EXPECT_FALSE(tensor.replicated.allocated());
 }
 
+// An aborted step leaves it as it was.
+TEST(TensorTable, LocalStateFlipsWithTheVote) {
+  TensorTable table;
+  TensorState* tensor = *table.Add(std::make_unique<TensorState>());
+  ASSERT_TRUE(tensor->local.Allocate(4, /*transaction=*/true).ok());
+  const auto stage = [&](float value) {
+    Fill(tensor->local.next(), value);
+    tensor->staged = true;
+  };
+  stage(1);
+  table.EndStep(1, /*commit=*/false);
+  EXPECT_EQ(Values(tensor->local.live()), std::vector<float>(4, 0.0f));
+  stage(2);
+  table.EndStep(2, /*commit=*/true);
+  table.EndStep(3, /*commit=*/true);
+  EXPECT_EQ(Values(tensor->local.live()), std::vector<float>(4, 2.0f)) << "nothing was staged";
+}
+
 TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
   TensorTable table;
   auto made = std::make_unique<TensorState>();

@@ -22,6 +22,8 @@ struct TensorPart {
   View e_out;                // float32 or empty; disjoint from e_in or exactly the same
   ConstBytes replicated_in;  // of the method, with replicated_out; empty for a codec
   Bytes replicated_out;
+  ConstView local_in;  // of the method, or empty
+  View local_out;
   std::span<const int64_t> shape;
   uint64_t tensor_id = 0;  // 64-bit hash of the name
   uint32_t dither_step = 0;

@@ -27,7 +27,9 @@ class Rank {
         agreed_(AlignUp(method.AgreedBytes(Meta(), world_size))),
         workspace_(AlignUp(method.WorkspaceBytes(Meta(), world_size))),
         replicated_in_(method.ReplicatedBytes(Meta(), world_size)),
-        replicated_out_(replicated_in_.size()) {
+        replicated_out_(replicated_in_.size()),
+        local_in_(method.KeepsLocal() ? 4 * c.elems() : 0),
+        local_out_(c.mode == ResidualMode::kInPlace ? 0 : local_in_.size()) {
     if (replicated_in_.size() > 0) {
       std::memset(replicated_in_.data(), 0, static_cast<size_t>(replicated_in_.size()));
       if (!c.replicated.empty()) {
@@ -50,6 +52,7 @@ class Rank {
              .agreed = {agreed_.data(), agreed_.size()},
              .workspace = {workspace_.data(), workspace_.size()}};
     view_.dither.rank = static_cast<uint32_t>(rank);
+    if (local_in_.size() > 0) SetLocal();
     if (c.mode == ResidualMode::kNone) return;
     view_.e_in = {e_in_.data(), c.elems(), DType::kFloat32};
     view_.e_out = {(c.mode == ResidualMode::kSeparate ? e_out_ : e_in_).data(), c.elems(),
@@ -68,7 +71,7 @@ class Rank {
         method_.Fill(round, view_, {carrier.data(), spec.elems, spec.dtype}, nullptr);
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(carrier.intact() && workspace_.intact() && e_out_.intact() && e_in_.intact());
-    EXPECT_TRUE(replicated_out_.intact());
+    EXPECT_TRUE(replicated_out_.intact() && local_in_.intact() && local_out_.intact());
     result_.filled.emplace_back(carrier.data(), carrier.data() + carrier.size());
     return result_.filled.back();
   }
@@ -81,7 +84,7 @@ class Rank {
     const Status status =
         method_.Absorb(round, {carrier.data(), spec.elems, spec.dtype}, view_, nullptr);
     EXPECT_TRUE(grad_.intact() && out_.intact() && agreed_.intact() && workspace_.intact());
-    EXPECT_TRUE(replicated_out_.intact());
+    EXPECT_TRUE(replicated_out_.intact() && local_in_.intact() && local_out_.intact());
     if (result_.absorbed.ok()) result_.absorbed = status;
   }
 
@@ -93,6 +96,8 @@ class Rank {
     result_.out.assign(out, out + view_.out.bytes());
     result_.replicated.assign(replicated_out_.data(),
                               replicated_out_.data() + replicated_out_.size());
+    const auto* local = reinterpret_cast<const float*>(view_.local_out.data);
+    result_.local.assign(local, local + view_.local_out.elems);
     if (case_.mode == ResidualMode::kNone) return std::move(result_);
     result_.e_out.resize(static_cast<size_t>(case_.elems()));
     if (!result_.e_out.empty())
@@ -111,11 +116,22 @@ class Rank {
     return case_.mode == ResidualMode::kNone ? 0 : 4 * case_.elems();
   }
 
+  // In place where residuals are.
+  void SetLocal() {
+    auto* local = reinterpret_cast<float*>(local_in_.data());
+    std::fill_n(local, case_.elems(), 0.0f);
+    std::copy(case_.local.begin(), case_.local.end(), local);
+    const GuardedBuffer& out = case_.mode == ResidualMode::kInPlace ? local_in_ : local_out_;
+    view_.local_in = {local_in_.data(), case_.elems(), DType::kFloat32};
+    view_.local_out = {out.data(), case_.elems(), DType::kFloat32};
+  }
+
   const CarrierMethod& method_;
   const EncodeCase& case_;
   const int world_size_;
   const GuardedBuffer grad_, out_, e_in_, e_out_, agreed_, workspace_;
   const GuardedBuffer replicated_in_, replicated_out_;
+  const GuardedBuffer local_in_, local_out_;
   StepView view_;
   CarrierRank result_;
 };
@@ -170,6 +186,7 @@ void CheckSame(const std::vector<CarrierRank>& expected, const std::vector<Carri
     ASSERT_EQ(expected[r].out, actual[r].out) << "rank " << r;
     ASSERT_EQ(expected[r].replicated, actual[r].replicated) << "rank " << r;
     ASSERT_TRUE(SameBits(expected[r].e_out, actual[r].e_out)) << "rank " << r;
+    ASSERT_TRUE(SameBits(expected[r].local, actual[r].local)) << "rank " << r;
     const EncodeStats &a = expected[r].stats, &b = actual[r].stats;
     ASSERT_EQ(a.nonfinite, b.nonfinite);
     ASSERT_EQ(a.bytes, b.bytes);

@@ -19,6 +19,7 @@ struct CarrierRank {
   std::vector<std::byte> out;                  // of the gradient's type
   std::vector<float> e_out;                    // empty where the case's mode is kNone
   std::vector<std::byte> replicated;           // for the next step
+  std::vector<float> local;                    // likewise; empty where the method keeps none
   EncodeStats stats;
   Status absorbed;  // the first error of Absorb
 };

@@ -67,6 +67,7 @@ struct EncodeCase {
   std::vector<int64_t> shape;         // for carriers of whole tensors
   bool out_over_grad = false;         // of carriers: the output takes the gradient's place
   std::vector<std::byte> replicated;  // their state; empty: before the first step
+  std::vector<float> local;           // likewise, of a method that keeps it
 
   int64_t elems() const { return static_cast<int64_t>(grad.size()) / SizeOf(dtype); }
   // The codec's input: fl(grad * in_scale) + e_in.

@@ -113,6 +113,10 @@ StepView LinearSlice::ViewOf(const PieceState& state) {
   view.out_scale = context_.out_scale;
   if (!part.e_in.empty()) view.e_in = part.e_in.Sub(piece.first, piece.elems);
   if (!part.e_out.empty()) view.e_out = part.e_out.Sub(piece.first, piece.elems);
+  if (!part.local_in.empty()) {
+    view.local_in = part.local_in.Sub(piece.first, piece.elems);
+    view.local_out = part.local_out.Sub(piece.first, piece.elems);
+  }
   view.out = part.out.Sub(piece.first, piece.elems);
   view.replicated_in = part.replicated_in;
   view.replicated_out = part.replicated_out;
