@@ -118,6 +118,27 @@ TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
   EXPECT_EQ(table.Load(bytes, 0, 2, true).code(), gwMismatch);
 }
 
+TEST(TensorTable, LocalStateIsSavedAndGoesWithItsCodec) {
+  TensorTable table;
+  auto made = std::make_unique<TensorState>();
+  made->elems = 3;
+  made->shape = {3};
+  made->SetCodec(*MakeCodec("signsgd(momentum=0.9)"));
+  TensorState* tensor = *table.Add(std::move(made));
+  ASSERT_TRUE(tensor->local.Allocate(3, true).ok());
+  Fill(tensor->local.LiveInPlace(), 2.5f);
+  const std::string saved = table.Save(0, 2);
+  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
+                         static_cast<int64_t>(saved.size()));
+  tensor->local.Release();
+  ASSERT_TRUE(table.Load(bytes, 0, 2, true).ok());
+  EXPECT_EQ(Values(tensor->local.live()), std::vector<float>(3, 2.5f));
+  tensor->SetCodec(*MakeCodec("none"));
+  EXPECT_FALSE(tensor->local.allocated());
+  EXPECT_EQ(table.Load(bytes, 0, 2, true).code(), gwMismatch);
+  EXPECT_FALSE(tensor->local.allocated());
+}
+
 // A table of three tensors: with residual, without, of no elements.
 class TableTest : public testing::Test {
  protected:

@@ -115,6 +115,29 @@ TEST(Terngrad, ConstantBlocksAreNotLost) {
   }
 }
 
+// The average of the steps votes, not the last of them: m' = m / 2 + g / 2.
+TEST(Signum, VotesByTheAverageOfTheSteps) {
+  constexpr int kRanks = 3;
+  const std::vector<float> first = {4, -4, 1, 0, 2}, second = {-1, 1, -3, -1, -2};
+  auto cases = CasesOf(std::vector<std::vector<float>>(kRanks, first), ResidualMode::kNone);
+  const auto one = StepOf("signsgd(momentum=0.5)", cases);
+  EXPECT_EQ(OutOf(one[0]), std::vector<float>({3, -3, 3, 0, 3})) << "begins with zeros";
+  EXPECT_EQ(one[0].local, std::vector<float>({2, -2, 0.5f, 0, 1}));
+  cases = CasesOf(std::vector<std::vector<float>>(kRanks, second), ResidualMode::kNone);
+  for (EncodeCase& c : cases) c.local = one[0].local;
+  const auto two = StepOf("signsgd(momentum=0.5)", cases);
+  EXPECT_EQ(OutOf(two[0]), std::vector<float>({3, -3, -3, -3, -3}));
+  EXPECT_EQ(two[0].local, std::vector<float>({0.5f, -0.5f, -1.25f, -0.5f, -0.5f}));
+  EXPECT_EQ(OutOf(StepOf("signsgd", cases)[0]), std::vector<float>({-3, 3, -3, -3, -3}));
+}
+
+TEST(Signum, WithoutMomentumItIsSignsgd) {
+  EXPECT_EQ(MakeCodec("signsgd(momentum=0)")->spec, "signsgd");
+  EXPECT_FALSE(MakeCodec("signsgd(0)")->carrier->KeepsLocal());
+  EXPECT_EQ(MakeCodec("signsgd(0.9)")->spec, "signsgd(momentum=0.9)");
+  EXPECT_EQ(MakeCodec("signsgd(momentum=1)").status().code(), gwInvalidArgument);
+}
+
 class SignsgdOnTarget : public ::testing::TestWithParam<SimdTarget> {
  protected:
   SignsgdOnTarget() { EXPECT_TRUE(ForceTargetForTest(Name(GetParam()))); }

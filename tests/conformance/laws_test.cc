@@ -65,6 +65,7 @@ class Steps {
   Floats& grad(int rank, size_t t) { return grads_[rank][t]; }
   const Floats& out(int rank, size_t t) const { return outs_[rank][t]; }
   ConstView residual(int rank, size_t t) const { return tensors_[rank][t]->residual.live(); }
+  ConstView local(int rank, size_t t) const { return tensors_[rank][t]->local.live(); }
 
   // One training step with these groups of tensors.
   void Run(const std::vector<std::vector<size_t>>& groups, ReduceOp op = ReduceOp::kSum) {
@@ -251,6 +252,29 @@ TEST(Laws, WhatWasKeptBackIsVotedOnOnce) {
       ASSERT_EQ(steps.out(0, 0)[i], votes[i] > 0 ? 3 : -3) << "step " << number << " at " << i;
     }
     EXPECT_TRUE(steps.residual(0, 0).empty());
+  }
+}
+
+// The average of signsgd(momentum=) is no part of the sum: where the codec ends, it is gone.
+TEST(Laws, WhatAMethodKeepsForItselfIsNeverSent) {
+  SCOPED_TRACE(TestSeedText());
+  for (const char* next : {"none", "efsign", "signsgd(momentum=0.5)"}) {
+    SCOPED_TRACE(next);
+    Steps steps({.world_size = 3}, {2000}, TestSeed()),
+        fresh({.world_size = 3}, {2000}, TestSeed());
+    steps.SetSpec(0, "signsgd(momentum=0.9)");
+    for (int number = 0; number < 2; ++number) ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+    const ConstView average = steps.local(1, 0);
+    ASSERT_EQ(average.elems, 2000);
+    for (int64_t i = 0; i < 2000; ++i) {
+      ASSERT_NEAR(average.as<float>()[i], 0.19f * steps.grad(1, 0)[i], 1e-6) << i;
+    }
+    steps.SetSpec(0, next);
+    fresh.SetSpec(0, next);
+    EXPECT_TRUE(steps.local(1, 0).empty());
+    ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
+    ASSERT_NO_FATAL_FAILURE(fresh.Run({{0}}));
+    EXPECT_TRUE(SameBits(steps.out(0, 0), fresh.out(0, 0)));
   }
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string>
 
+#include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/kernels/lanes/sign_lanes.h"
 #include "compress/spec_args.h"
@@ -11,8 +13,14 @@
 namespace gradwire {
 namespace {
 
+// A moving average over more steps than that is not one any more.
+constexpr double kMaxMomentum = 0.9999;
+
 class SignsgdCarrier final : public CarrierMethod {
  public:
+  // 0: each step's gradient votes by itself, and nothing is kept.
+  explicit SignsgdCarrier(float momentum) : momentum_(momentum) {}
+
   const CodecTraits& traits() const override {
     static constexpr CodecTraits kTraits = {.estimates_sum = false};
     return kTraits;
@@ -22,6 +30,7 @@ class SignsgdCarrier final : public CarrierMethod {
   int64_t QuantumElems(const TensorMeta&, int world_size) const override {
     return MakeSignLanes(world_size).lanes.block;
   }
+  bool KeepsLocal() const override { return momentum_ > 0; }
   RoundSpec Round(int, const TensorMeta& meta, int world_size, ConstBytes,
                   ConstBytes) const override {
     return {.dtype = DType::kUint32,
@@ -33,12 +42,19 @@ class SignsgdCarrier final : public CarrierMethod {
     EncodeJob job = EncodeJobOf(view, carrier);
     job.e_out = nullptr;  // until it is known which blocks are finite on all ranks
     view.stats->bytes += carrier.bytes();
-    ActiveSignLaneKernels().encode(MakeSignLanes(view.world_size), job);
+    const SignLanes shape = MakeSignLanes(view.world_size);
+    if (momentum_ > 0) {
+      VoteByAverage(shape, view, job);
+    } else {
+      ActiveSignLaneKernels().encode(shape, job);
+    }
     return Status();
   }
 
   Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
     const SignLanes shape = MakeSignLanes(view.world_size);
+    // First: the output may lie over the gradient.
+    if (momentum_ > 0) SettleAverage(shape.lanes, reduced, view);
     if (!ActiveSignLaneKernels().decode(shape, DecodeJobOf(view, reduced))) {
       return Status(gwDataCorrupt, "a sum of votes is larger than all ranks together can make it",
                     "check that all ranks run the same version and the same spec");
@@ -48,6 +64,46 @@ class SignsgdCarrier final : public CarrierMethod {
   }
 
  private:
+  // m' = beta m + (1 - beta) p of a block that begins at element `first`. Made again from its
+  // parts where it is kept, since what is kept depends on all ranks and may lie in place.
+  void MakeAverage(const StepView& view, int64_t first, View average) const {
+    const ConstView e_in = view.e_in.empty() ? view.e_in : view.e_in.Sub(first, average.elems);
+    LoadContribution(view.grad.Sub(first, average.elems), view.in_scale, e_in, average);
+    const float* last = view.local_in.as<float>() + first;
+    auto* next = average.as<float>();
+    const float gain = 1 - momentum_;
+    for (int64_t i = 0; i < average.elems; ++i) next[i] = momentum_ * last[i] + gain * next[i];
+  }
+
+  void VoteByAverage(const SignLanes& shape, const StepView& view, const EncodeJob& job) const {
+    alignas(64) float average[kMaxLaneBlock];
+    for (int64_t b = 0; b < shape.lanes.blocks(job.elems); ++b) {
+      EncodeJob block = BlockOf(shape.lanes, job, b);
+      MakeAverage(view, b * shape.lanes.block, FloatView(average, block.elems));
+      block.grad = reinterpret_cast<const std::byte*>(average);
+      block.dtype = DType::kFloat32;
+      block.in_scale = 1;
+      block.e_in = nullptr;
+      ActiveSignLaneKernels().encode(shape, block);
+    }
+  }
+
+  // Blocks that are not finite on some rank keep their average.
+  void SettleAverage(const LaneShape& lanes, ConstView reduced, const StepView& view) const {
+    const auto* words = reduced.as<uint32_t>();
+    alignas(64) float average[kMaxLaneBlock];
+    for (int64_t first = 0; first < view.local_out.elems; first += lanes.block) {
+      const View to =
+          view.local_out.Sub(first, std::min(lanes.block, view.local_out.elems - first));
+      if (words[lanes.words(first)] > 0) {
+        std::memmove(to.data, view.local_in.Sub(first, to.elems).data, to.bytes());
+        continue;
+      }
+      MakeAverage(view, first, FloatView(average, to.elems));
+      std::memcpy(to.data, average, to.bytes());
+    }
+  }
+
   // A residual of an earlier codec has been voted on, and is then gone; but for blocks that are not
   // finite, where it stays.
   static void SettleResidual(const LaneShape& lanes, ConstView reduced, const StepView& view) {
@@ -63,16 +119,21 @@ class SignsgdCarrier final : public CarrierMethod {
       }
     }
   }
+
+  const float momentum_;
 };
 
 StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
+  const double momentum = args.Real("momentum", 0, 0, kMaxMomentum);
+  const std::string canonical = momentum > 0 ? args.canonical() : spec.name;
   if (args.ReadFeedback(Feedback::kOff) == Feedback::kOn) {
     return Status(gwInvalidArgument, "signsgd does not accept feedback=on",
                   "a majority leaves no error to feed back; efsign is the sign with feedback");
   }
   if (!args.status().ok()) return args.status();
-  return Codec{.spec = spec.name, .carrier = std::make_shared<SignsgdCarrier>()};
+  return Codec{.spec = canonical,
+               .carrier = std::make_shared<SignsgdCarrier>(static_cast<float>(momentum))};
 }
 
 }  // namespace
@@ -80,10 +141,11 @@ StatusOr<Codec> Make(const SpecText& spec) {
 CodecRow SignsgdRow() {
   return {.name = "signsgd",
           .doc =
-              "majority of signs, not an estimate of the sum: needs a learning rate of its own, "
-              "ceil(log2(2 ranks + 1)) bits per element; signSGD, Bernstein et al. 2018",
-          .keys = {},
-          .conformance_specs = {"signsgd"},
+              "majority of signs, of gradients or of their averages with momentum (Signum), not an "
+              "estimate of the sum: needs a learning rate of its own, ceil(log2(2 ranks + 1)) bits "
+              "per element; signSGD, Bernstein et al. 2018",
+          .keys = {"momentum"},
+          .conformance_specs = {"signsgd", "signsgd(momentum=0.9)"},
           .advice = {.momentum = false,
                      .adam = false,
                      .note = "steps of one size: a learning rate of its own, and decay"},
