@@ -2,10 +2,12 @@
 #ifndef GRADWIRE_COMPRESS_CODECS_CARRIER_JOBS_H_
 #define GRADWIRE_COMPRESS_CODECS_CARRIER_JOBS_H_
 
+#include <bit>
 #include <cstring>
 
 #include "compress/carrier_method.h"
 #include "compress/kernels/kernel_job.h"
+#include "compress/kernels/scalar_ref.h"
 
 namespace gradwire {
 
@@ -39,6 +41,11 @@ inline void KeepResidual(const StepView& view) {
   } else {
     std::memcpy(view.e_out.data, view.e_in.data, bytes);
   }
+}
+
+// out = NaN everywhere.
+inline void Spoil(const DecodeJob& job) {
+  for (int64_t i = 0; i < job.elems; ++i) ref::Emit(job, i, std::bit_cast<float>(kNanBits));
 }
 
 }  // namespace gradwire

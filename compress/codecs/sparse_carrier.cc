@@ -1,7 +1,6 @@
 #include "compress/codecs/sparse_carrier.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -70,10 +69,6 @@ void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const floa
     std::memset(job.out, 0, static_cast<size_t>(job.elems * SizeOf(job.dtype)));
   }
   for (uint32_t index : indices) ref::Emit(job, index, *values++);
-}
-
-void Spoil(const DecodeJob& job) {
-  for (int64_t i = 0; i < job.elems; ++i) ref::Emit(job, i, std::bit_cast<float>(kNanBits));
 }
 
 }  // namespace gradwire

@@ -32,9 +32,6 @@ bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float s
 // out = values * out_scale at the indices, zero elsewhere; kAdd: adds the values to out there.
 void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values);
 
-// out = NaN everywhere.
-void Spoil(const DecodeJob& job);
-
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMPRESS_CODECS_SPARSE_CARRIER_H_

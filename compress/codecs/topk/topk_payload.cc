@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 
+#include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/codec_args.h"
 #include "compress/codecs/sparse_carrier.h"
 #include "compress/kernels/index_list/index_list.h"
