@@ -7,6 +7,7 @@
 #include "compress/codecs/bf16/bf16_codec.h"
 #include "compress/codecs/efsign/efsign_codec.h"
 #include "compress/codecs/fp16/fp16_codec.h"
+#include "compress/codecs/intsgd/intsgd_codec.h"
 #include "compress/codecs/none/none_codec.h"
 #include "compress/codecs/powersgd/powersgd_codec.h"
 #include "compress/codecs/qsgd/qsgd_codec.h"
@@ -96,7 +97,7 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 std::span<const CodecRow> Codecs() {
   static const std::vector<CodecRow> rows = {NoneRow(),   Bf16Row(),     Fp16Row(),    QsgdRow(),
                                              EfsignRow(), TerngradRow(), SignsgdRow(), TopkRow(),
-                                             RandkRow(),  PowersgdRow(), AcpRow()};
+                                             RandkRow(),  PowersgdRow(), AcpRow(),     IntsgdRow()};
   return rows;
 }
 

@@ -43,6 +43,8 @@ TEST(RegistryTest, FillsInDefaults) {
   EXPECT_EQ(SpecOf("fp16()"), "fp16");
   EXPECT_EQ(SpecOf("efsign(feedback=on)"), "efsign");
   EXPECT_EQ(SpecOf("signsgd(feedback=off)"), "signsgd");
+  EXPECT_EQ(SpecOf("signsgd(momentum=0)"), "signsgd");
+  EXPECT_EQ(SpecOf("intsgd"), "intsgd(bits=8)");
   EXPECT_EQ(SpecOf("terngrad"), "terngrad(clip=2.5,feedback=off)");
   EXPECT_EQ(SpecOf("qsgd"), "qsgd(bits=8,norm=max,sum=owner,block=256,feedback=off)");
   EXPECT_EQ(SpecOf("qsgd(4)"), SpecOf("qsgd( bits = 4 )"));
@@ -71,6 +73,7 @@ TEST(RegistryTest, FeedbackIsForContractiveCodecs) {
   EXPECT_THAT(SpecOf("efsign(feedback=off)"), HasSubstr("feedback=off"));
   EXPECT_THAT(SpecOf("none(feedback=on)"), HasSubstr("no error to feed back"));
   EXPECT_THAT(SpecOf("signsgd(feedback=on)"), HasSubstr("efsign is the sign with feedback"));
+  EXPECT_THAT(SpecOf("intsgd(feedback=on)"), HasSubstr("the scale of its own step"));
   EXPECT_THAT(SpecOf("terngrad(feedback=on)"), HasSubstr("needs a contractive codec"));
 }
 
@@ -88,6 +91,8 @@ TEST(RegistryTest, ErrorsNameWhatIsAccepted) {
   EXPECT_THAT(SpecOf("qsgd(4.5)"), HasSubstr("bits=4.5"));
   EXPECT_THAT(SpecOf("qsgd(block=300)"), HasSubstr("multiples of 256"));
   EXPECT_THAT(SpecOf("qsgd(block=99999999999999999999)"), HasSubstr("256..4096"));
+  EXPECT_THAT(SpecOf("intsgd(bits=16)"), HasSubstr("bits=16"));
+  EXPECT_THAT(SpecOf("signsgd(momentum=1)"), HasSubstr("0.9999"));
   EXPECT_THAT(SpecOf("qsgd(norm=l2)"), HasSubstr("accepted: max"));
   EXPECT_THAT(SpecOf("qsgd(bits=4,bits=4)"), HasSubstr("given twice"));
   EXPECT_THAT(SpecOf("qsgd(4,bits=4)"), HasSubstr("given twice"));

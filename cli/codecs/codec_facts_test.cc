@@ -24,7 +24,7 @@ TEST(ListCodecFacts, EveryCodecIsThereWithASaneSize) {
   }
   for (const CodecFacts& facts : all) {
     EXPECT_GT(facts.bits_per_elem, 0) << facts.spec;
-    EXPECT_LE(facts.bits_per_elem, 32) << facts.spec;
+    EXPECT_LE(facts.bits_per_elem, 32 + 1e-4) << facts.spec;  // and a flag
   }
 }
 

@@ -98,6 +98,7 @@ Bound Majority(const SpecText&) {
 constexpr double kSomething = 1e-4;
 
 // Clipping takes less than this from normal values at any clip from 1 on; rounding takes nothing.
+// intsgd is ternary at many ranks, and clips nothing of a tensor that is new.
 constexpr double kTernaryProjection = 0.6;
 
 constexpr std::array kLaws = {
@@ -107,6 +108,7 @@ constexpr std::array kLaws = {
     LawRow{"qsgd", Levels},
     LawRow{"efsign", Signs, kSignsRelerr},
     LawRow{.codec = "terngrad", .make = Signs, .min_projection = kTernaryProjection},
+    LawRow{.codec = "intsgd", .make = Anything, .min_projection = kTernaryProjection},
     LawRow{.codec = "signsgd", .make = Majority, .min_projection = kSomething},
     LawRow{.codec = "topk", .make = Chosen, .max_relerr = 1, .min_projection = kSomething},
     LawRow{.codec = "randk", .make = Anything, .min_projection = kSomething},

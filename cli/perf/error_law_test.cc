@@ -75,7 +75,8 @@ TEST(CompareWithTruth, TheMajorityIsASignAndNothingIsNoResult) {
   EXPECT_EQ(Compare("signsgd", out).wrong, 0);
   for (float& value : out) value = -value;
   EXPECT_EQ(Compare("signsgd", out).wrong, kElems);
-  for (const char* spec : {"signsgd", "topk(0.1)", "randk(0.1)", "powersgd", "acp", "terngrad"}) {
+  for (const char* spec :
+       {"signsgd", "topk(0.1)", "randk(0.1)", "powersgd", "acp", "terngrad", "intsgd"}) {
     EXPECT_EQ(Compare(spec, std::vector<float>(kElems)).wrong, kElems) << spec;
   }
 }

@@ -23,6 +23,7 @@ MPI_Datatype TypeOf(DType dtype) {
   switch (dtype) {
     case DType::kUint32: return MPI_UINT32_T;
     case DType::kInt32: return MPI_INT32_T;
+    case DType::kInt8: return MPI_INT8_T;
     case DType::kFloat32: return MPI_FLOAT;
     default: return MPI_DATATYPE_NULL;
   }
@@ -30,7 +31,7 @@ MPI_Datatype TypeOf(DType dtype) {
 
 MPI_Op OpOf(ReduceOp op) { return op == ReduceOp::kMax ? MPI_MAX : MPI_SUM; }
 
-bool IsInteger(DType dtype) { return dtype == DType::kUint32 || dtype == DType::kInt32; }
+bool IsInteger(DType dtype) { return !IsFloat(dtype); }
 
 // All ranks know all gradients, so each can check by itself.
 std::vector<EncodeCase> CasesOf(int ranks, const std::vector<int64_t>& shape, bool feedback) {
