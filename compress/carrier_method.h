@@ -72,7 +72,8 @@ class CarrierMethod {
   // that nobody sends it: it goes with the codec.
   virtual bool KeepsLocal() const { return false; }
   // With `agreed` as the rounds before left it, and `replicated` as StepView::replicated_in; before
-  // there is a step both are empty, and `elems` is what to expect. Type and operation depend on
+  // there is a step both are empty, and `elems` is what to expect. A round of no elements is not
+  // run, but for the last. Type and operation depend on
   // neither: tensors that are equal in them share their collectives.
   virtual RoundSpec Round(int round, const TensorMeta&, int world_size, ConstBytes agreed,
                           ConstBytes replicated) const = 0;

@@ -30,26 +30,36 @@ StatusOr<SliceAction> LinearSlice::Next() {
       if (Status s = BeginRound(); !s.ok()) return s;
       state_ = State::kFilling;
       return SliceAction{SliceAction::Kind::kCompute};
-    case State::kFilling: state_ = State::kRunning; return run_->Next();
+    case State::kFilling:
+      // What all ranks know already: nothing to sum. The last round always runs, for it orders the
+      // ranks and has all of them check the signature.
+      if (sum_.count == 0 && !in_last_round()) return BeginAbsorbing();
+      state_ = State::kRunning;
+      return run_->Next();
     case State::kRunning:
       if (next_run_ < sum_.count) {
         BeginRun();
         return run_->Next();
       }
-      state_ = State::kAbsorbing;
-      next_piece_ = 0;
-      return SliceAction{SliceAction::Kind::kCompute};
+      return BeginAbsorbing();
     case State::kAbsorbing:
-      if (++round_ == parts_[0].method->rounds()) {
+      if (in_last_round()) {
         state_ = State::kDone;
         return SliceAction{};
       }
+      ++round_;
       if (Status s = BeginRound(); !s.ok()) return s;
       state_ = State::kFilling;
       return SliceAction{SliceAction::Kind::kCompute};
     case State::kDone: return SliceAction{};
   }
   return SliceAction{};
+}
+
+SliceAction LinearSlice::BeginAbsorbing() {
+  state_ = State::kAbsorbing;
+  next_piece_ = 0;
+  return SliceAction{SliceAction::Kind::kCompute};
 }
 
 Status LinearSlice::LayOut() {
@@ -165,8 +175,7 @@ Status LinearSlice::AbsorbPiece(const PieceState& state) {
   const StepView view = ViewOf(state);
   GW_RETURN_IF_ERROR(
       parts_[state.piece.part].method->Absorb(round_, CarrierOf(state), view, nullptr));
-  const bool last = round_ + 1 == parts_[0].method->rounds();
-  if (last && context_.count_nonfinite) stats_.nonfinite += CountNonFinite(view.out);
+  if (in_last_round() && context_.count_nonfinite) stats_.nonfinite += CountNonFinite(view.out);
   return Status();
 }
 

@@ -47,6 +47,8 @@ class LinearSlice final : public SliceOp {
   Status LayOut();
   Status BeginRound();
   void BeginRun();
+  SliceAction BeginAbsorbing();
+  bool in_last_round() const { return round_ + 1 == parts_[0].method->rounds(); }
   Status FillPiece(const PieceState& state);
   Status AbsorbPiece(const PieceState& state);
   StepView ViewOf(const PieceState& state);

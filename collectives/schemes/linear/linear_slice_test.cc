@@ -137,6 +137,36 @@ TEST(LinearSlice, TakesPiecesLongerThanAQuantum) {
   Check({.algorithm = "direct", .n = 2, .sizes = {150'000}, .slice_elems = 1 << 18});
 }
 
+// What is done until the first run, or rounds without one: filling and absorbing.
+int ComputesBeforeTheFirstRun(ConstBytes replicated) {
+  const Codec codec = *MakeCodec("intsgd");
+  const std::vector<float> grad(300, 1.0f);
+  std::vector<float> out(300);
+  std::vector<std::byte> next(replicated.size);
+  const std::vector<TensorPart> parts = {{.grad = FloatView(grad.data(), 300),
+                                          .out = FloatView(out.data(), 300),
+                                          .replicated_in = replicated,
+                                          .replicated_out = {next.data(), replicated.size},
+                                          .method = codec.carrier.get()}};
+  const auto schedules = PrepareAll(**FindAlgorithm(Collective::kAllReduce, "ring"), 2);
+  const auto cuts = CutIntoSlices(parts, 4096);
+  LinearSlice slice(parts, {.world_size = 2, .clock = &SteadyClock()}, cuts[0], schedules[0].get(),
+                    1 << 21);
+  int computes = 0;
+  while (slice.Next()->kind == SliceAction::Kind::kCompute) {
+    ++computes;
+    EXPECT_TRUE(*slice.ComputeLocal());
+  }
+  return computes;
+}
+
+// A scale from the past needs no round.
+TEST(LinearSlice, RoundsOfNoElementsAreNotRun) {
+  const float none = 0, some = 300;
+  EXPECT_EQ(ComputesBeforeTheFirstRun({reinterpret_cast<const std::byte*>(&none), 4}), 1);
+  EXPECT_EQ(ComputesBeforeTheFirstRun({reinterpret_cast<const std::byte*>(&some), 4}), 3);
+}
+
 // Blocks of 240, 320, 256 and 288 elements: long pieces are filled in parts that hold whole ones.
 TEST(LinearSlice, CutsChangeNoIntegerSum) {
   const std::pair<const char*, int> cases[] = {{"qsgd(bits=4,sum=carrier)", 3},
