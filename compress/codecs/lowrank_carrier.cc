@@ -8,6 +8,7 @@
 
 #include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
+#include "compress/codecs/delayed_start.h"
 #include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/spec_args.h"
@@ -120,7 +121,9 @@ void FillWithNan(View carrier) {
 StatusOr<Codec> MakeLowRankCodec(const SpecText& spec, MakeLowRankCarrier make) {
   SpecArgs args(spec);
   const int64_t rank = args.Int("rank", kDefaultRank, {.min = 1, .max = kLowRankMaxRank});
-  const std::string canonical = args.canonical();
+  const std::string without_delay = args.canonical();
+  const int64_t start = args.Int("start_step", 0, {.min = 0, .max = kMaxDelaySteps});
+  const std::string canonical = start > 0 ? args.canonical() : without_delay;
   if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
     return Status(gwInvalidArgument, spec.name + " does not accept feedback=off",
                   "without feedback what its columns miss is lost in every step; use qsgd for an "
@@ -129,7 +132,7 @@ StatusOr<Codec> MakeLowRankCodec(const SpecText& spec, MakeLowRankCarrier make) 
   if (!args.status().ok()) return args.status();
   return Codec{.spec = canonical,
                .feedback = Feedback::kOn,
-               .carrier = make(static_cast<int>(rank)),
+               .carrier = StartAfter(start, make(static_cast<int>(rank))),
                .min_dims = 2,
                .min_numel = kMinNumelOfTensors};
 }

@@ -81,7 +81,7 @@ void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,
 
 void FillWithNan(View carrier);
 
-// Reads rank=1..32 (default 4), and feedback=on, which is the only choice.
+// Reads rank=1..32 (default 4), start_step (default 0), and feedback=on, which is the only choice.
 using MakeLowRankCarrier = std::shared_ptr<const CarrierMethod> (*)(int rank);
 StatusOr<Codec> MakeLowRankCodec(const SpecText& spec, MakeLowRankCarrier make);
 

@@ -233,11 +233,11 @@ TEST(Determinism, TimingChangesNoBits) {
 TEST(Determinism, StepsDifferExactlyWhereRoundingIsRandom) {
   for (const std::string& spec : Specs(false)) {
     Config c = {.job = {.world_size = 3, .loopback = true}, .specs = {spec}, .sizes = {2000}};
-    c.steps = {1};
+    c.steps = {1, 2};  // one may be exact, before a method starts
     const std::vector<Held> first = RunSteps(c);
     EXPECT_EQ(RunSteps(c)[0].common, first[0].common) << spec;
     EXPECT_EQ(RunSteps(c)[0].own, first[0].own) << spec;
-    c.steps = {2};
+    c.steps = {3, 4};
     const Codec codec = *MakeCodec(spec);
     const CodecTraits& traits = codec.payload ? codec.payload->traits() : codec.carrier->traits();
     const bool random = traits.stochastic;

@@ -131,8 +131,8 @@ CodecRow AcpRow() {
           .doc =
               "matrix as a product of two factors of `rank` columns, one of them a step, error "
               "feedback, 32 rank rows or 32 rank columns bits a matrix; ACP-SGD, Zhang et al. 2023",
-          .keys = {"rank"},
-          .conformance_specs = {"acp", "acp(rank=1)"},
+          .keys = {"rank", "start_step"},
+          .conformance_specs = {"acp", "acp(rank=1)", "acp(start_step=1)"},
           .advice = {.note = "matrices only; vectors travel exact"},
           .make = MakeAcp};
 }

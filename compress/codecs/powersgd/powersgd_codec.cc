@@ -107,8 +107,8 @@ CodecRow PowersgdRow() {
           .doc =
               "matrix as a product of two factors of `rank` columns, from a warm start, error "
               "feedback, 32 rank (rows + columns) bits a matrix; PowerSGD, Vogels et al. 2019",
-          .keys = {"rank"},
-          .conformance_specs = {"powersgd", "powersgd(rank=1)"},
+          .keys = {"rank", "start_step"},
+          .conformance_specs = {"powersgd", "powersgd(rank=1)", "powersgd(start_step=1)"},
           .advice = {.note = "matrices only; vectors travel exact"},
           .make = MakePowerSgd};
 }
