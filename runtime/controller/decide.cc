@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/controller/auto_spec.h"
+#include "runtime/controller/bounds.h"
 #include "runtime/controller/plan.h"
 
 namespace gradwire {
@@ -16,9 +17,9 @@ namespace {
 constexpr int kWindowSteps = 5;
 constexpr int kWarmUpSteps = 10;  // of each of the two plans
 constexpr int kProbeLifeSteps = 400;
-constexpr double kStaleFactor = 3;        // a step this much longer than usual is no measurement
-constexpr double kWorthTrying = 0.97;     // predicted over running
-constexpr double kWorthSwitching = 0.80;  // so much that it is switched first and verified then
+constexpr double kStaleFactor = 3;  // a step this much longer than usual is no measurement
+constexpr double kWorthSwitching =
+    0.80;  // predicted over running: so much that it is switched first and verified then
 constexpr double kModelOff = 0.2;
 constexpr int kBaselineEverySteps = 200;
 constexpr int kBaselineAgainSteps = 40;  // where the model is off
@@ -184,45 +185,22 @@ class Decider {
 
   // ---- warm-up ----
 
-  Plan AllOn(int rung) const {
-    Plan plan(job_.tensors.size(), kNoneRung);
-    for (size_t t = 0; t < plan.size(); ++t) {
-      const auto& ladder = job_.tensors[t].ladder;
-      const bool can = rung < static_cast<int>(ladder.size()) && ladder[rung].usable();
-      if (can) plan[t] = static_cast<uint8_t>(rung);
-    }
-    return plan;
-  }
-
   std::optional<Decision> EndOfNone() {
     m_.none = SumUp();
     m_.phase = Memory::Phase::kBf16;
-    return Switch(AllOn(kBf16Rung), "warm-up: bf16 is measured", 0, m_.none.step_us);
+    return Switch(AllOn(job_, kBf16Rung), "warm-up: bf16 is measured", 0, m_.none.step_us);
   }
 
   std::optional<Decision> EndOfBf16() {
     m_.bf16 = SumUp();
     m_.phase = Memory::Phase::kSettled;
-    FitWire();
+    FitWire(job_, {AllOn(job_, kNoneRung), m_.none.busy_us, m_.none.compute_us},
+            {AllOn(job_, kBf16Rung), m_.bf16.busy_us, m_.bf16.compute_us}, &m_.model);
     m_.last_baseline_step = m_.steps;
     const bool worth = m_.bf16.step_us < kWorthTrying * m_.none.step_us;
     if (worth) return std::nullopt;
-    return Switch(AllOn(kNoneRung), "warm-up: bf16 is no faster than none", m_.none.step_us,
+    return Switch(AllOn(job_, kNoneRung), "warm-up: bf16 is no faster than none", m_.none.step_us,
                   m_.bf16.step_us);
-  }
-
-  // Two plans that differ in bytes alone give the wire's time per byte, and what is left of it is
-  // latency.
-  void FitWire() {
-    const Plan none = AllOn(kNoneRung), bf16 = AllOn(kBf16Rung);
-    const double none_bytes = WireBytes(job_, none), bf16_bytes = WireBytes(job_, bf16);
-    m_.model.compute_us = m_.none.compute_us;
-    const double saved_us = m_.none.busy_us - m_.bf16.busy_us;
-    const double per_byte = none_bytes > bf16_bytes ? saved_us / (none_bytes - bf16_bytes) : 0;
-    const double most = m_.none.busy_us / std::max(none_bytes, 1.0);
-    m_.model.us_per_byte = std::clamp(per_byte, 0.0, most);
-    const double rest_us = m_.none.busy_us - m_.model.us_per_byte * none_bytes;
-    m_.model.latency_us = rest_us / static_cast<double>(job_.tensors.size());
   }
 
   // ---- windows ----
@@ -266,22 +244,6 @@ class Decider {
 
   double Predict(const Plan& plan) const { return m_.scale * StepUs(job_, m_.model, plan); }
 
-  // Of |out - sum|^2 / |sum|^2 where the ranks' gradients have nothing in common, the worst case:
-  // all ranks' errors, and the owners', over the sum of the energies.
-  double SumError(double relative_error) const {
-    const double n = job_.world_size;
-    return std::sqrt(relative_error * (2 * n - 1) / n);
-  }
-
-  // Of |kept back| / |gradient|, once what goes in equals what is lost.
-  static double Lag(double relative_error) {
-    return relative_error < 1 ? std::sqrt(relative_error / (1 - relative_error)) : INFINITY;
-  }
-
-  double Distance(const Candidate& candidate, double relative_error) const {
-    return candidate.feedback ? Lag(relative_error) : SumError(relative_error);
-  }
-
   bool IsAllowed(size_t t, size_t rung) const {
     if (rung == kNoneRung) return true;
     const JobRung& r = job_.tensors[t].ladder[rung];
@@ -290,7 +252,7 @@ class Decider {
     const Memory::Tested& tested = m_.candidates[r.candidate];
     if (tested.relative_error < 0 || m_.steps - tested.at_step > kProbeLifeSteps) return false;
     const Candidate& candidate = job_.candidates[r.candidate];
-    return Distance(candidate, tested.relative_error) <= candidate.bound;
+    return Distance(candidate, tested.relative_error, job_.world_size) <= candidate.bound;
   }
 
   Allowed AllAllowed() const {
@@ -308,8 +270,9 @@ class Decider {
     for (size_t t = 0; t < safer.size(); ++t) {
       Memory::Measured& measured = m_.tensors[t];
       const Candidate& candidate = job_.candidates[job_.tensors[t].ladder[safer[t]].candidate];
-      const bool over = safer[t] != kNoneRung && measured.energy > 0 &&
-                        Distance(candidate, measured.error / measured.energy) > candidate.bound;
+      const bool over =
+          safer[t] != kNoneRung && measured.energy > 0 &&
+          Distance(candidate, measured.error / measured.energy, job_.world_size) > candidate.bound;
       measured.windows_over_bound = over ? measured.windows_over_bound + 1 : 0;
       if (measured.windows_over_bound < kWindowsOverBound) continue;
       measured.windows_over_bound = 0;
@@ -366,7 +329,7 @@ class Decider {
     const int64_t since = m_.steps - m_.last_baseline_step;
     if (since < (m_.model_off ? kBaselineAgainSteps : kBaselineEverySteps)) return std::nullopt;
     m_.last_baseline_step = m_.steps;
-    Plan none = AllOn(kNoneRung), bf16 = AllOn(kBf16Rung);
+    Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
     Plan base = Predict(bf16) < Predict(none) ? std::move(bf16) : std::move(none);
     if (base == m_.running) return std::nullopt;
     const double predicted_us = Predict(base);

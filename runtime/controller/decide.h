@@ -15,6 +15,9 @@
 
 namespace gradwire {
 
+// Predicted over running: a plan is not tried unless it is faster than this.
+inline constexpr double kWorthTrying = 0.97;
+
 // A candidate tried by rank 0 on a piece of a gradient, besides the training.
 struct ProbeResult {
   int candidate = 0;

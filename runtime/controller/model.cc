@@ -149,6 +149,29 @@ double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
   return Pipeline(job, state, plan).StepUs();
 }
 
+Plan AllOn(const JobFacts& job, int rung) {
+  Plan plan(job.tensors.size(), 0);
+  for (size_t t = 0; t < plan.size(); ++t) {
+    const std::vector<JobRung>& ladder = job.tensors[t].ladder;
+    const bool can = rung < static_cast<int>(ladder.size()) && ladder[rung].usable();
+    if (can) plan[t] = static_cast<uint8_t>(rung);
+  }
+  return plan;
+}
+
+// The difference in bytes gives the wire's time per byte, and what is left of it is latency.
+void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
+             ModelState* model) {
+  const double heavy_bytes = WireBytes(job, heavy.plan), light_bytes = WireBytes(job, light.plan);
+  model->compute_us = heavy.compute_us;
+  const double saved_us = heavy.busy_us - light.busy_us;
+  const double per_byte = heavy_bytes > light_bytes ? saved_us / (heavy_bytes - light_bytes) : 0;
+  const double most = heavy.busy_us / std::max(heavy_bytes, 1.0);
+  model->us_per_byte = std::clamp(per_byte, 0.0, most);
+  const double rest_us = heavy.busy_us - model->us_per_byte * heavy_bytes;
+  model->latency_us = rest_us / static_cast<double>(job.tensors.size());
+}
+
 Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed) {
   size_t rungs = 1;
   for (const std::vector<bool>& of_tensor : allowed) rungs = std::max(rungs, of_tensor.size());

@@ -61,6 +61,21 @@ double BusyUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 double WireBytes(const JobFacts& job, const Plan& plan);
 double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 
+// All tensors on `rung`; those that cannot use it stay on the lowest.
+Plan AllOn(const JobFacts& job, int rung);
+
+// What steps of one plan took: medians, in microseconds.
+struct MeasuredPlan {
+  Plan plan;
+  double busy_us = 0;     // an operation was under way
+  double compute_us = 0;  // the caller did not wait
+};
+
+// Latency, time per byte and compute of `model`, from two plans that differ in bytes alone. `light`
+// sends less, or as much: then all is taken for latency.
+void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
+             ModelState* model);
+
 // By tensor and rung: whether a plan may use it. The lowest rung always.
 using Allowed = std::vector<std::vector<bool>>;
 

@@ -77,6 +77,47 @@ TEST(StepModel, CodecsStretchTheCompute) {
   EXPECT_NEAR(StepUs(job, state, Uniform(job, 2)), before_us + (1 << 20) * 0.002, 1e-6);
 }
 
+TEST(AllOn, LeavesTensorsThatCannotOnTheLowestRung) {
+  JobFacts job = Job({1000, 1000, 1000});
+  job.tensors[0].ladder[2] = {};
+  job.tensors[1].ladder.pop_back();
+  EXPECT_EQ(AllOn(job, 2), (Plan{0, 0, 2}));
+  EXPECT_EQ(AllOn(job, 1), (Plan{1, 1, 1}));
+}
+
+// 1000 and 3000 elements: 16000 bytes on the lowest rung, 8000 on the next.
+TEST(FitWire, FindsWhatTheModelMeasured) {
+  const JobFacts job = Job({1000, 3000});
+  ModelState truth = State(job, 700, 0.01);
+  truth.codec_us_per_elem = {0, 0, 0};
+  const Plan none = AllOn(job, 0), bf16 = AllOn(job, 1);
+  ModelState fitted;
+  FitWire(job, {none, BusyUs(job, truth, none), 700}, {bf16, BusyUs(job, truth, bf16), 900},
+          &fitted);
+  EXPECT_NEAR(fitted.us_per_byte, 0.01, 1e-12);
+  EXPECT_NEAR(fitted.latency_us, 10, 1e-9);
+  EXPECT_EQ(fitted.compute_us, 700);
+}
+
+TEST(FitWire, TakesAllForLatencyWhereFewerBytesAreNoFaster) {
+  const JobFacts job = Job({1000, 3000});
+  ModelState fitted;
+  FitWire(job, {AllOn(job, 0), 100, 0}, {AllOn(job, 1), 130, 0}, &fitted);
+  EXPECT_EQ(fitted.us_per_byte, 0);
+  EXPECT_EQ(fitted.latency_us, 50);
+  FitWire(job, {AllOn(job, 0), 100, 0}, {AllOn(job, 0), 60, 0}, &fitted);
+  EXPECT_EQ(fitted.us_per_byte, 0);
+  EXPECT_EQ(fitted.latency_us, 50);
+}
+
+TEST(FitWire, TakesAllForBytesWhereHalfOfThemSavesMoreThanHalf) {
+  const JobFacts job = Job({1000, 3000});
+  ModelState fitted;
+  FitWire(job, {AllOn(job, 0), 160, 0}, {AllOn(job, 1), 10, 0}, &fitted);
+  EXPECT_DOUBLE_EQ(fitted.us_per_byte, 0.01);
+  EXPECT_NEAR(fitted.latency_us, 0, 1e-9);
+}
+
 TEST(BestPlan, IsNoneWhereCommunicationHidesBehindCompute) {
   const JobFacts job = Job({100000, 200000, 300000});
   EXPECT_EQ(BestPlan(job, State(job, 1e6, 0.0001), All(job)), Uniform(job, 0));
