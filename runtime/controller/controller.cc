@@ -23,8 +23,6 @@ constexpr size_t kKeptChanges = 256;
 constexpr int64_t kWarmUpProbes = 60;
 constexpr int64_t kProbeShare = 500;
 constexpr int kTurnsBetweenProbes = 20;
-// A row longer than this is no piece any more.
-constexpr int64_t kMaxProbeBytes = 4 * kProbeBytes;
 constexpr double kUsPerMs = 1000;
 constexpr size_t kNamedTensors = 3;
 
@@ -177,20 +175,16 @@ void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
   next_probe_ns_ = now_ns + kProbeShare * (options_.clock->NowNs() - now_ns);
 }
 
-// Another piece every time, of whole rows where the tensor has rows.
+// Another piece every time.
 void Controller::Probe(const Trying& trying, const std::byte* grad) {
   const TensorState& tensor = *trying.tensor;
   const Codec& codec = tensor.automatic->ladder[trying.rung].codec;
-  std::vector<int64_t> shape = tensor.shape;
-  const int64_t row = shape.size() > 1 ? tensor.elems / shape[0] : 1;
-  const int64_t rows = tensor.elems / row;
-  const int64_t taken = std::clamp(kProbeBytes / SizeOf(tensor.dtype) / row, int64_t{1}, rows);
-  const int64_t pieces = rows / taken;
-  const int64_t first = probe_count_ % pieces * taken;
-  shape[0] = taken;
-  const ConstView piece = {grad + first * row * SizeOf(tensor.dtype), taken * row, tensor.dtype};
-  if (piece.bytes() > kMaxProbeBytes) return;
-  const StatusOr<ProbeReport> report = prober_.Probe(codec, piece, shape, options_.world_size);
+  const int64_t elem_bytes = SizeOf(tensor.dtype);
+  const std::optional<ProbePiece> piece = PieceToProbe(tensor.shape, elem_bytes, probe_count_);
+  if (!piece) return;
+  const ConstView view = {grad + piece->first_elem * elem_bytes, piece->elems, tensor.dtype};
+  const StatusOr<ProbeReport> report =
+      prober_.Probe(codec, view, piece->shape, options_.world_size);
   // A codec that refuses the piece stays unknown, and so is not proposed.
   if (!report.ok()) return;
   std::lock_guard lock(mu_);

@@ -1,11 +1,16 @@
 #include "runtime/controller/probe.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "base/dtype.h"
 
 namespace gradwire {
 namespace {
+
+// A row longer than this is no piece any more.
+constexpr int64_t kMaxProbeBytes = 4 * kProbeBytes;
 
 double RelativeError(const EncodeStats& stats) {
   return stats.sum_p2 > 0 ? stats.sum_err2 / stats.sum_p2 : 0;
@@ -22,6 +27,22 @@ Status MakeZeros(AlignedBuffer* buffer, int64_t bytes) {
 }
 
 }  // namespace
+
+std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t elem_bytes,
+                                       int64_t number) {
+  const auto product = [](std::span<const int64_t> lengths) {
+    return std::accumulate(lengths.begin(), lengths.end(), int64_t{1}, std::multiplies<>());
+  };
+  if (shape.empty() || product(shape) == 0) return std::nullopt;
+  const int64_t row = product(shape.subspan(1)), rows = shape[0];
+  const int64_t taken = std::clamp(kProbeBytes / elem_bytes / row, int64_t{1}, rows);
+  if (taken * row * elem_bytes > kMaxProbeBytes) return std::nullopt;
+  ProbePiece piece = {.first_elem = number % (rows / taken) * taken * row,
+                      .shape = {shape.begin(), shape.end()},
+                      .elems = taken * row};
+  piece.shape[0] = taken;
+  return piece;
+}
 
 StatusOr<ProbeReport> Prober::Probe(const Codec& codec, ConstView grad,
                                     std::span<const int64_t> shape, int world_size) {

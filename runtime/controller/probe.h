@@ -4,7 +4,9 @@
 #define GRADWIRE_RUNTIME_CONTROLLER_PROBE_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -16,6 +18,19 @@ namespace gradwire {
 
 // Input of one probe: what is encoded between two polls of the engine.
 inline constexpr int64_t kProbeBytes = 256 * 1024;
+
+// A part of a tensor to probe: whole rows where the tensor has rows, so that methods of whole
+// tensors see one of its kind.
+struct ProbePiece {
+  int64_t first_elem = 0;
+  std::vector<int64_t> shape;
+  int64_t elems = 0;
+};
+
+// Piece number `number` of a tensor of `shape`, about kProbeBytes large; further numbers begin
+// again. Nothing where a row is too long to be a piece, or there are no elements.
+std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t elem_bytes,
+                                       int64_t number);
 
 struct ProbeReport {
   double codec_us_per_elem = 0;  // of what a rank encodes and decodes in a step
