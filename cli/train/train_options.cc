@@ -7,8 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/measure/library_options.h"
-#include "cli/models/known_models.h"
-#include "cli/models/shapes_file.h"
+#include "cli/models/model_options.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "cli/train/block_plan.h"
@@ -34,26 +33,12 @@ constexpr double kMaxComputeMs = 1e6;
 
 // As on the command line.
 struct Texts {
-  std::string model, shapes_path, compute = "device";
+  ModelOptions model;
+  std::string compute = "device";
   int steps = 0;  // 0: not given
   int block_steps = kDefaultBlockSteps, blocks = kDefaultBlocks;
   LibraryOptions library;
 };
-
-void AddModelOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
-  std::string models;
-  for (const KnownModel& model : KnownModels()) {
-    models += fmt::format("{}{}", models.empty() ? "" : ", ", model.name);
-  }
-  CLI::Option_group* group = app->add_option_group("model");
-  group->add_option("-m,--model", texts->model, models);
-  group->add_option("--shapes", texts->shapes_path,
-                    "JSON file: {\"name\": ..., \"tensors\": [{\"name\": ..., \"shape\": [...]}, "
-                    "...]}, in forward order");
-  group->require_option(1);
-  app->add_option("--scale", options->scale,
-                  "keep this fraction of the rows of every matrix, 0 < F <= 1; default 1");
-}
 
 void AddStepOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
   app->add_option("--compute-ms", options->compute_ms, "computing in a step, in milliseconds")
@@ -86,27 +71,6 @@ void AddFileOptions(CLI::App* app, TrainOptions* options) {
   app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
 }
 
-// Not by CLI11's ranges, which let NaN through.
-Status CheckNumbers(const TrainOptions& options) {
-  if (!(options.scale > 0 && options.scale <= 1)) {
-    return Status(gwInvalidArgument, fmt::format("--scale {:g} is not in (0, 1]", options.scale));
-  }
-  if (!(options.compute_ms >= 0 && options.compute_ms <= kMaxComputeMs)) {
-    return Status(gwInvalidArgument, fmt::format("--compute-ms {:g} is not between 0 and {:g}",
-                                                 options.compute_ms, kMaxComputeMs));
-  }
-  return Status::Ok();
-}
-
-Status FindShapes(const Texts& texts, TrainOptions* options) {
-  GW_RETURN_IF_ERROR(CheckNumbers(*options));
-  StatusOr<ModelShapes> model =
-      texts.model.empty() ? ReadShapesFile(texts.shapes_path) : FindModel(texts.model);
-  if (!model.ok()) return model.status();
-  options->model = Scaled(std::move(*model), options->scale);
-  return Status::Ok();
-}
-
 // A spec that is alone takes no turns.
 std::vector<int> RoundSteps(const Texts& texts, size_t specs) {
   const int64_t wanted = int64_t{texts.blocks} * texts.block_steps;
@@ -125,10 +89,17 @@ std::string ComputeName(ComputeKind kind) {
   return "";
 }
 
+// Not by CLI11's ranges, which let NaN through.
+Status CheckComputeMs(double ms) {
+  if (ms >= 0 && ms <= kMaxComputeMs) return Status::Ok();
+  return Status(gwInvalidArgument,
+                fmt::format("--compute-ms {:g} is not between 0 and {:g}", ms, kMaxComputeMs));
+}
+
 std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOptions* options) {
   Texts texts;
   CLI::App app(kDescription, "gradwire train");
-  AddModelOptions(&app, &texts, options);
+  AddModelOptions(&app, &texts.model);
   AddStepOptions(&app, &texts, options);
   AddLibraryOptions(&app, &texts.library);
   AddFileOptions(&app, options);
@@ -139,9 +110,13 @@ std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOpt
   options->round_steps = RoundSteps(texts, options->specs.size());
   options->settings = SettingsText(texts.library);
   options->command_line = fmt::format("gradwire train {}", fmt::join(args, " "));
-  const Status found = FindShapes(texts, options);
-  if (found.ok()) return std::nullopt;
-  return ReportError("train", found);
+  const Status checked = CheckComputeMs(options->compute_ms);
+  if (!checked.ok()) return ReportError("train", checked);
+  StatusOr<ModelShapes> model = FindShapes(texts.model);
+  if (!model.ok()) return ReportError("train", model.status());
+  options->model = std::move(*model);
+  options->scale = texts.model.scale;
+  return std::nullopt;
 }
 
 }  // namespace gradwire

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "cli/models/model_shapes.h"
 #include "cli/train/computation.h"
 
@@ -30,6 +31,9 @@ struct TrainOptions {
 
 // An exit code, with help or the error already printed, where the command ends here.
 std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOptions* options);
+
+// gwInvalidArgument where no step computes so long.
+Status CheckComputeMs(double ms);
 
 // "device" or "host".
 std::string ComputeName(ComputeKind kind);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/measure/machine_state.h"
+#include "cli/models/model_options.h"
 #include "cli/text_output.h"
 #include "cli/train/gradient_times.h"
 
@@ -18,14 +19,6 @@ namespace {
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
 bool ShowsProgress() { return isatty(STDERR_FILENO) != 0; }
-
-std::string ModelLine(const TrainOptions& options) {
-  const ModelShapes& model = options.model;
-  return fmt::format("# model {}{}: {} tensors, {} elements, {:.3f} MB of float32", model.name,
-                     options.scale < 1 ? fmt::format(" scaled by {:g}", options.scale) : "",
-                     model.tensors.size(), model.elems(),
-                     4e-6 * static_cast<double>(model.elems()));
-}
 
 std::string StepsLine(const TrainOptions& options) {
   const auto [least, most] =
@@ -52,7 +45,7 @@ void TrainReport::Print(std::string_view line) const {
 
 void TrainReport::PrintHeader(const RunFacts& facts) {
   for (const std::string& line : HeaderLines(facts, options_.command_line)) Print(line);
-  Print(ModelLine(options_));
+  Print(ModelLine(options_.model, options_.scale));
   Print(StepsLine(options_));
   Print(TrainTableHeader(spec_width_));
 }
@@ -89,10 +82,7 @@ void TrainReport::PrintFooter(const RunFacts& facts) const {
 
 std::string TrainReport::Json(const RunFacts& facts) const {
   nlohmann::ordered_json json = FactsJson(facts, options_.command_line);
-  json["model"] = {{"name", options_.model.name},
-                   {"scale", options_.scale},
-                   {"tensors", options_.model.tensors.size()},
-                   {"elems", options_.model.elems()}};
+  json["model"] = ModelJson(options_.model, options_.scale);
   json["compute"] = ComputeName(options_.compute);
   json["nominal_compute_ms"] = options_.compute_ms;
   json["forward_share"] = kForwardShare;
