@@ -17,8 +17,6 @@
 namespace gradwire {
 namespace {
 
-constexpr int kDefaultThreadRanks = 2;
-
 // This process's rank as its launcher tells it, -1 without a launcher.
 int LaunchedRank() {
   for (const char* name :
@@ -81,7 +79,7 @@ int RunLaunched(const RankJob& job, int rank) {
 class ThreadJob {
  public:
   explicit ThreadJob(const RankJob& job)
-      : job_(job), ranks_(job.thread_ranks > 0 ? job.thread_ranks : kDefaultThreadRanks) {
+      : job_(job), ranks_(job.thread_ranks > 0 ? job.thread_ranks : job.default_thread_ranks) {
     settings_ = "transport=loopback; " + job.settings;
     if (job.settings.find("transport=") != std::string::npos) settings_ = job.settings;
   }

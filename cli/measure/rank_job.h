@@ -13,9 +13,10 @@
 namespace gradwire {
 
 struct RankJob {
-  std::string subcommand;  // begins what is said about errors
-  int thread_ranks = 0;    // ranks as threads; 0: not asked for
-  std::string settings;    // of the communicator, as gwConfig_t takes them
+  std::string subcommand;        // begins what is said about errors
+  int thread_ranks = 0;          // ranks as threads; 0: not asked for
+  int default_thread_ranks = 2;  // likewise, where nobody asked and there is no launcher
+  std::string settings;          // of the communicator, as gwConfig_t takes them
   // What each rank does; where ranks are threads, at the same time on all of them. `facts` on rank
   // 0 only, null on the others. After an error that other ranks do not find by themselves it has
   // aborted the communicator.
