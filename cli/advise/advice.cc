@@ -1,0 +1,175 @@
+#include "cli/advise/advice.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/train/gradient_times.h"
+#include "runtime/controller/bounds.h"
+#include "runtime/controller/controller.h"
+#include "runtime/controller/decide.h"
+#include "runtime/tensor_state.h"
+
+namespace gradwire {
+namespace {
+
+constexpr double kUsPerMs = 1000;
+
+ModelState StateOf(const JobFacts& job, const ModelShapes& model, double compute_ms,
+                   const Measurements& measured) {
+  ModelState state;
+  const double compute_us = compute_ms * kUsPerMs;
+  FitWire(job, {AllOn(job, kNoneRung), measured.none_ms * kUsPerMs, compute_us},
+          {AllOn(job, kBf16Rung), measured.bf16_ms * kUsPerMs, compute_us}, &state);
+  const auto compute_ns = static_cast<int64_t>(std::llround(compute_ms * kNsPerMs));
+  for (const int64_t ns : GradientTimes(model, compute_ns))
+    state.ready_us.push_back(static_cast<double>(ns) / kNsPerUs);
+  for (const std::optional<ProbeReport>& codec : measured.codecs)
+    state.codec_us_per_elem.push_back(codec ? codec->codec_us_per_elem : -1);
+  return state;
+}
+
+// Turns a job and what was measured into rows.
+class Adviser {
+ public:
+  Adviser(const JobFacts& job, const ModelState& state, const Measurements& measured)
+      : job_(job), state_(state), measured_(measured) {}
+
+  Plan Best() const {
+    const Plan none = AllOn(job_, kNoneRung);
+    Plan best = BestPlan(job_, state_, AllAllowed());
+    const bool worth = StepUs(job_, state_, best) < kWorthTrying * StepUs(job_, state_, none);
+    return worth ? best : none;
+  }
+
+  PlanAdvice Row(const Plan& plan, std::string name) const {
+    PlanAdvice row = {.name = std::move(name),
+                      .step_ms = StepUs(job_, state_, plan) / kUsPerMs,
+                      .wire_bytes = WireBytes(job_, plan)};
+    for (int t = 0; t < std::ssize(plan); ++t)
+      row.codec_ms += CodecUs(job_, state_, t, plan[t]) / kUsPerMs;
+    return row;
+  }
+
+  // In the order of the ladder; codecs that no tensor can use have none.
+  std::vector<PlanAdvice> UniformRows() const {
+    std::vector<PlanAdvice> rows;
+    for (int rung = 0; rung < std::ssize(job_.tensors[0].ladder); ++rung) {
+      const int c = CandidateOn(rung);
+      if (c < 0) continue;
+      PlanAdvice row = Row(AllOn(job_, rung), job_.candidates[c].spec);
+      if (measured_.codecs[c]) {
+        row.distance = DistanceOf(c);
+        row.bound = job_.candidates[c].bound;
+      }
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  std::vector<TensorAdvice> TensorRows(const Plan& plan) const {
+    std::vector<TensorAdvice> rows;
+    for (size_t t = 0; t < plan.size(); ++t) {
+      const JobTensor& tensor = job_.tensors[t];
+      const JobRung& none = tensor.ladder[kNoneRung];
+      const JobRung& chosen = tensor.ladder[plan[t]];
+      rows.push_back({.name = tensor.name,
+                      .elems = tensor.elems,
+                      .choice = job_.candidates[chosen.candidate].spec,
+                      .saved = 1 - chosen.wire_bytes / none.wire_bytes});
+    }
+    return rows;
+  }
+
+ private:
+  double DistanceOf(int candidate) const {
+    return Distance(job_.candidates[candidate], measured_.codecs[candidate]->relative_error,
+                    job_.world_size);
+  }
+
+  bool IsAllowed(const JobRung& rung) const {
+    return rung.usable() && measured_.codecs[rung.candidate] &&
+           DistanceOf(rung.candidate) <= job_.candidates[rung.candidate].bound;
+  }
+
+  Allowed AllAllowed() const {
+    Allowed allowed;
+    for (const JobTensor& tensor : job_.tensors) {
+      std::vector<bool>& of_tensor = allowed.emplace_back();
+      for (const JobRung& rung : tensor.ladder) of_tensor.push_back(IsAllowed(rung));
+      of_tensor[kNoneRung] = true;
+    }
+    return allowed;
+  }
+
+  int CandidateOn(int rung) const {
+    for (const JobTensor& tensor : job_.tensors) {
+      if (tensor.ladder[rung].usable()) return tensor.ladder[rung].candidate;
+    }
+    return -1;
+  }
+
+  const JobFacts& job_;
+  const ModelState& state_;
+  const Measurements& measured_;
+};
+
+// Three digits.
+std::string MsText(double ms) {
+  return fmt::format("{} ms", ms >= 100 ? fmt::format("{:.0f}", ms) : fmt::format("{:.3g}", ms));
+}
+
+}  // namespace
+
+JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automatic, int world_size,
+               int64_t slice_elems) {
+  JobFacts job = {.world_size = world_size, .slice_elems = slice_elems};
+  for (const TensorShape& shape : model.tensors) {
+    TensorState tensor;
+    tensor.name = shape.name;
+    tensor.id = job.tensors.size();
+    tensor.shape = shape.lengths;
+    tensor.elems = shape.elems();
+    tensor.automatic = automatic;
+    job.tensors.push_back(JobTensorOf(tensor, world_size, &job.candidates));
+  }
+  return job;
+}
+
+Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_ms,
+                  const Measurements& measured) {
+  const ModelState state = StateOf(job, model, compute_ms, measured);
+  const Adviser adviser(job, state, measured);
+  const Plan best = adviser.Best();
+  return {.compute_ms = compute_ms,
+          .measured = measured,
+          .latency_us = state.latency_us,
+          .us_per_byte = state.us_per_byte,
+          .compress = best != AllOn(job, kNoneRung),
+          .plans = adviser.UniformRows(),
+          .advised = adviser.Row(best, "advised"),
+          .tensors = adviser.TensorRows(best)};
+}
+
+std::string Summary(const Advice& advice) {
+  const PlanAdvice& none = advice.plans[kNoneRung];
+  if (advice.compress) {
+    return fmt::format(
+        "compress: a step takes about {} instead of {} and sends {:.0f} % fewer bytes",
+        MsText(advice.advised.step_ms), MsText(none.step_ms),
+        100 * (1 - advice.advised.wire_bytes / none.wire_bytes));
+  }
+  if (kWorthTrying * none.step_ms < advice.compute_ms) {
+    return fmt::format(
+        "do not compress: communication hides behind compute and adds about {} to {}",
+        MsText(none.step_ms - advice.compute_ms), MsText(advice.compute_ms));
+  }
+  return fmt::format(
+      "do not compress: no codec within its bound makes a step of about {} at least {:.0f} % "
+      "shorter",
+      MsText(none.step_ms), 100 * (1 - kWorthTrying));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,61 @@
+// Whether compression makes a training step shorter: from measurements to a plan, without training.
+#ifndef GRADWIRE_CLI_ADVISE_ADVICE_H_
+#define GRADWIRE_CLI_ADVISE_ADVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/models/model_shapes.h"
+#include "runtime/controller/auto_spec.h"
+#include "runtime/controller/model.h"
+#include "runtime/controller/probe.h"
+
+namespace gradwire {
+
+// Every tensor of `model`, in its order, with the ladder of `automatic`.
+JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automatic, int world_size,
+               int64_t slice_elems);
+
+// The longest of all ranks.
+struct Measurements {
+  double none_ms = 0, bf16_ms = 0;                 // a step that computes nothing
+  std::vector<std::optional<ProbeReport>> codecs;  // by candidate; nothing: it could not be tried
+};
+
+struct PlanAdvice {
+  std::string name;
+  double step_ms = 0, codec_ms = 0, wire_bytes = 0;  // of a rank
+  // Of a codec that has been tried.
+  std::optional<double> distance, bound;
+};
+
+struct TensorAdvice {
+  std::string name;
+  int64_t elems = 0;
+  std::string choice;  // a spec
+  double saved = 0;    // part of the bytes on the wire
+};
+
+struct Advice {
+  double compute_ms = 0;
+  Measurements measured;
+  double latency_us = 0, us_per_byte = 0;  // of the wire
+  bool compress = false;
+  std::vector<PlanAdvice> plans;  // everything uncompressed, then each codec alone
+  PlanAdvice advised;
+  std::vector<TensorAdvice> tensors;
+};
+
+// `job` is JobOf(model, ...). The computing is an accelerator's: codecs do not make it longer.
+Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_ms,
+                  const Measurements& measured);
+
+// One sentence, which begins with "compress: " or "do not compress: ".
+std::string Summary(const Advice& advice);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_ADVISE_ADVICE_H_

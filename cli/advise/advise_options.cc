@@ -1,0 +1,81 @@
+#include "cli/advise/advise_options.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/arguments.h"
+#include "cli/measure/library_options.h"
+#include "cli/models/model_options.h"
+#include "cli/text_output.h"
+#include "cli/train/train_options.h"
+#include "compress/spec_args.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kDescription[] =
+    "Measures the link between the ranks and their codecs, and says whether compression makes a\n"
+    "training step of a model shorter, tensor by tensor. It decides as the spec `auto` does, by\n"
+    "the same model and bounds, but has run no training step: take it as a first answer.\n\n"
+    "example: gradwire run -n 4 --netlab 1gbit -- gradwire advise --model resnet50 --compute-ms 80";
+
+// As on the command line.
+struct Texts {
+  ModelOptions model;
+  std::string error, lag, allow;
+  LibraryOptions library;
+};
+
+void AddOptions(CLI::App* app, Texts* texts, AdviseOptions* options) {
+  AddModelOptions(app, &texts->model);
+  app->add_option("--compute-ms", options->compute_ms,
+                  "computing in a step, in milliseconds, on a device that leaves the processor "
+                  "free; default 0: nothing can hide behind it");
+  app->add_option("--error", texts->error,
+                  "bound of the error of a step's sum, of codecs without feedback; default 0.1");
+  app->add_option("--lag", texts->lag,
+                  "bound of what is kept back over the gradient, of codecs with feedback; "
+                  "default 1");
+  app->add_option("--allow", texts->allow, "further codecs, as 'topk(0.01),powersgd'");
+  AddLibraryOptions(app, &texts->library);
+  AddJsonOption(app, "-J,--json", &options->json_path);
+}
+
+std::string AutoSpecText(const Texts& texts) {
+  SpecText spec = {.name = "auto"};
+  const std::pair<const char*, std::string> args[] = {
+      {"error", texts.error}, {"lag", texts.lag}, {"allow", texts.allow}};
+  for (const auto& [key, value] : args) {
+    if (!value.empty()) spec.args.emplace_back(key, value);
+  }
+  return FormatSpecText(spec);
+}
+
+Status Take(const Texts& texts, AdviseOptions* options) {
+  GW_RETURN_IF_ERROR(CheckComputeMs(options->compute_ms));
+  StatusOr<AutoSpec> automatic = MakeAutoSpec(AutoSpecText(texts));
+  if (!automatic.ok()) return automatic.status();
+  options->automatic = std::move(*automatic);
+  StatusOr<ModelShapes> model = FindShapes(texts.model);
+  if (!model.ok()) return model.status();
+  options->model = std::move(*model);
+  options->scale = texts.model.scale;
+  options->settings = SettingsText(texts.library);
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::optional<int> ParseAdviseOptions(std::span<const std::string> args, AdviseOptions* options) {
+  Texts texts;
+  CLI::App app(kDescription, "gradwire advise");
+  AddOptions(&app, &texts, options);
+  if (const auto code = ParseArguments(&app, args)) return code;
+  options->command_line = fmt::format("gradwire advise {}", fmt::join(args, " "));
+  const Status taken = Take(texts, options);
+  if (taken.ok()) return std::nullopt;
+  return ReportError("advise", taken);
+}
+
+}  // namespace gradwire

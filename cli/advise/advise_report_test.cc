@@ -1,0 +1,95 @@
+#include "cli/advise/advise_report.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace gradwire {
+namespace {
+
+AdviseOptions Options(double compute_ms) {
+  return {.model = {"small", {{"matrix", {100, 10}}, {"bias", {10}}}},
+          .compute_ms = compute_ms,
+          .automatic = *MakeAutoSpec("auto"),
+          .command_line = "gradwire advise --model small"};
+}
+
+Advice Compressing(double compute_ms) {
+  return {.compute_ms = compute_ms,
+          .measured = {.none_ms = 205.2, .bf16_ms = 104},
+          .latency_us = 80,
+          .us_per_byte = 0.009,
+          .compress = true,
+          .plans = {{.name = "none", .step_ms = 205.2, .wire_bytes = 8e6},
+                    {.name = "bf16",
+                     .step_ms = 110,
+                     .codec_ms = 2,
+                     .wire_bytes = 4e6,
+                     .distance = 0.003,
+                     .bound = 0.1}},
+          .advised = {.name = "advised", .step_ms = 61.04, .wire_bytes = 2e6},
+          .tensors = {{"matrix", 1000, "bf16", 0.5}, {"bias", 10, "none", 0}}};
+}
+
+std::string Line(const std::string& text, std::string_view begin) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(begin)) return line;
+  }
+  return "no such line";
+}
+
+TEST(Summary, IsOneSentence) {
+  Advice advice = Compressing(50);
+  EXPECT_EQ(Summary(advice),
+            "compress: a step takes about 61 ms instead of 205 ms and sends 75 % fewer bytes");
+  advice.compress = false;
+  EXPECT_EQ(Summary(advice),
+            "do not compress: no codec within its bound makes a step of about 205 ms at least 3 % "
+            "shorter");
+  advice.plans[0].step_ms = 51.24;
+  EXPECT_EQ(Summary(advice),
+            "do not compress: communication hides behind compute and adds about 1.24 ms to 50 ms");
+}
+
+TEST(AdviceText, BeginsWithTheSummary) {
+  const std::string text = AdviceText(Options(50), {.host = "here", .ranks = 4}, Compressing(50));
+  EXPECT_EQ(text.find(Summary(Compressing(50)) + "\n# gradwire "), 0u) << text;
+  EXPECT_EQ(Line(text, "  matrix"), "  matrix  1000   bf16    50.0%");
+  EXPECT_EQ(Line(text, "  bias"), "  bias    10     none    0.0%");
+  EXPECT_EQ(Line(text, "  none"), "  none     205.200  8.000    0.000     -         -");
+  EXPECT_EQ(Line(text, "  bf16"), "  bf16     110.000  4.000    2.000     0.003     0.1");
+  EXPECT_EQ(Line(text, "  advised"), "  advised  61.040   2.000    0.000     -         -");
+  EXPECT_EQ(text.find("nothing can hide"), std::string::npos);
+}
+
+TEST(AdviceText, SaysThatWithoutComputeNothingHides) {
+  const std::string text = AdviceText(Options(0), {}, Compressing(0));
+  EXPECT_EQ(Line(text, "# without compute"),
+            "# without compute nothing can hide: give --compute-ms, what a step computes");
+}
+
+TEST(AdviceJson, HasEverythingPrinted) {
+  const auto json =
+      nlohmann::json::parse(AdviceJson(Options(0), {.host = "here", .ranks = 4}, Compressing(0)));
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["summary"], Summary(Compressing(0)));
+  EXPECT_EQ(json["compress"], true);
+  EXPECT_NE(json["note"].get<std::string>().find("nothing can hide"), std::string::npos);
+  EXPECT_EQ(json["model"]["elems"], 1010);
+  EXPECT_EQ(json["spec"], MakeAutoSpec("auto")->spec);
+  EXPECT_EQ(json["link"]["none_ms"], 205.2);
+  EXPECT_EQ(json["tensors"][0]["choice"], "bf16");
+  EXPECT_EQ(json["tensors"][1]["saved"], 0);
+  ASSERT_EQ(json["plans"].size(), 3u);
+  EXPECT_TRUE(json["plans"][0]["bound"].is_null());
+  EXPECT_EQ(json["plans"][1]["distance"], 0.003);
+  EXPECT_EQ(json["plans"][2]["plan"], "advised");
+  EXPECT_EQ(json["plans"][2]["step_ms"], 61.04);
+}
+
+}  // namespace
+}  // namespace gradwire
