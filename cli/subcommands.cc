@@ -1,5 +1,6 @@
 #include <array>
 
+#include "cli/advise/advise_command.h"
 #include "cli/codecs/codecs_command.h"
 #include "cli/diagnose/diagnose_command.h"
 #include "cli/info/doctor_command.h"
@@ -19,6 +20,7 @@ constexpr std::array kSubcommands = {
     Subcommand{"perf", "measure collectives, as nccl-tests do, and codecs", PerfCommand},
     Subcommand{"train", "run training steps with the shapes of a model, to compare codecs",
                TrainCommand},
+    Subcommand{"advise", "whether compression pays on this link, tensor by tensor", AdviseCommand},
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
     Subcommand{"codecs", "every codec: bits, how it is summed, what it is safe with",
                CodecsCommand},

@@ -1,0 +1,90 @@
+#include "cli/advise/advise_command.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "cli/advise/advice.h"
+#include "cli/advise/advise_options.h"
+#include "cli/advise/advise_report.h"
+#include "cli/advise/codec_trials.h"
+#include "cli/advise/link_steps.h"
+#include "cli/measure/comm_calls.h"
+#include "cli/measure/rank_job.h"
+#include "cli/subcommand.h"
+#include "cli/text_output.h"
+#include "gradwire/gradwire.h"
+
+namespace gradwire {
+namespace {
+
+StatusOr<JobFacts> JobOn(gwComm_t comm, const AdviseOptions& options) {
+  int ranks = 0;
+  GW_RETURN_IF_ERROR(CheckedResult(comm, gwCommCount(comm, &ranks)));
+  if (ranks < 2) {
+    return Status(
+        gwInvalidArgument, "one rank has no link to measure",
+        "Run it as `gradwire run -n N -- gradwire advise ...`, or with mpirun or torchrun");
+  }
+  const StatusOr<nlohmann::json> stats = ReadStats(comm);
+  if (!stats.ok()) return stats.status();
+  return JobOf(options.model, std::make_shared<const AutoSpec>(options.automatic), ranks,
+               stats->value("slice_elems", int64_t{1}));
+}
+
+StatusOr<Advice> MeasureAndAdvise(gwComm_t comm, const AdviseOptions& options,
+                                  const JobFacts& job) {
+  const StatusOr<std::vector<double>> steps =
+      MeasureLinkSteps(comm, options.model, {"none", "bf16"}, SteadyClock());
+  if (!steps.ok()) return steps.status();
+  auto codecs = TryCodecs(comm, job, options.model, options.automatic, SteadyClock());
+  if (!codecs.ok()) return codecs.status();
+  return MakeAdvice(job, options.model, options.compute_ms,
+                    {.none_ms = (*steps)[0], .bf16_ms = (*steps)[1], .codecs = std::move(*codecs)});
+}
+
+// One rank's part. Rank 0 keeps the advice.
+Status Work(gwComm_t comm, const AdviseOptions& options, bool keep, Advice* kept) {
+  const StatusOr<JobFacts> job = JobOn(comm, options);
+  // Arguments are wrong on all ranks, and each says so itself.
+  if (!job.ok()) return job.status();
+  StatusOr<Advice> advice = MeasureAndAdvise(comm, options, *job);
+  if (!advice.ok()) {
+    (void)gwCommAbort(comm);
+    return advice.status();
+  }
+  if (keep) *kept = std::move(*advice);
+  return Status::Ok();
+}
+
+int Finish(const AdviseOptions& options, const RunFacts& facts, const Advice& advice) {
+  if (options.json_path != "-") {
+    const Status printed = WriteTextTo("-", AdviceText(options, facts, advice));
+    if (!printed.ok()) return ReportError("advise", printed);
+  }
+  if (options.json_path.empty()) return kExitOk;
+  const Status written = WriteTextTo(options.json_path, AdviceJson(options, facts, advice));
+  return written.ok() ? kExitOk : ReportError("advise", written);
+}
+
+}  // namespace
+
+int AdviseCommand(std::span<const std::string> args) {
+  AdviseOptions options;
+  if (const auto code = ParseAdviseOptions(args, &options)) return *code;
+  Advice advice;
+  return RunRanks(
+      {.subcommand = "advise",
+       // Threads have no link: without a launcher this is one rank, which is refused.
+       .default_thread_ranks = 1,
+       .settings = options.settings,
+       .work =
+           [&](gwComm_t comm, const RunFacts* facts) {
+             return Work(comm, options, facts != nullptr, &advice);
+           },
+       .finish = [&](const RunFacts& facts) { return Finish(options, facts, advice); }});
+}
+
+}  // namespace gradwire
