@@ -325,6 +325,8 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
       return Corrupt("a residual has another length than its tensor");
     }
     entry.tensor = it->second.get();
+    // Its controller begins anew; only the residual is of use whatever the codec.
+    if (entry.tensor->automatic != nullptr) entry.replicated = entry.local = {};
     if (!IsOfItsCodec(entry, world_size)) {
       return Status(gwMismatch,
                     fmt::format("the state of tensor '{}' is another codec's than {}", text,

@@ -116,6 +116,10 @@ TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
   EXPECT_EQ(tensor->replicated.live().data[0], std::byte{7});
   tensor->SetCodec(*MakeCodec("efsign"));
   EXPECT_EQ(table.Load(bytes, 0, 2, true).code(), gwMismatch);
+  // Where a controller chooses the codec it begins anew.
+  tensor->automatic = std::make_shared<const AutoSpec>(*MakeAutoSpec("auto"));
+  EXPECT_TRUE(table.Load(bytes, 0, 2, true).ok());
+  EXPECT_FALSE(tensor->replicated.allocated());
 }
 
 TEST(TensorTable, LocalStateIsSavedAndGoesWithItsCodec) {

@@ -217,7 +217,8 @@ GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_
  * The name may be registered again and gets another handle. */
 GW_API gwResult_t gwTensorDeregister(gwTensor_t tensor);
 /* Another codec from the next operation on; same on all ranks. The residual stays: an exact codec
- * or one without feedback sends it along once. gwInvalidUsage inside a step in which the tensor was
+ * or one without feedback sends it along once; what else the codec kept (bases, averages) is lost
+ * where the spec is another. gwInvalidUsage inside a step in which the tensor was
  * submitted. */
 GW_API gwResult_t gwTensorSetSpec(gwTensor_t tensor, const char* spec);
 
@@ -271,8 +272,8 @@ GW_API gwResult_t gwStepEnd(gwComm_t comm, gwStepOutcome_t* outcome);
  * Between steps. */
 GW_API gwResult_t gwStateSave(gwComm_t comm, void* buffer, size_t* bytes);
 /* Reads what gwStateSave wrote at the same rank of a communicator of the same size, after the same
- * tensors were registered. Damaged bytes are gwDataCorrupt and other tensors gwMismatch, both
- * without effect. */
+ * tensors were registered with the specs they had. Damaged bytes are gwDataCorrupt, other tensors
+ * and what a codec kept that the tensor does not have now gwMismatch, all without effect. */
 GW_API gwResult_t gwStateLoad(gwComm_t comm, const void* buffer, size_t bytes);
 
 /* JSON text, zero-terminated. *bytes as above. Stats: counters of the communicator. Ledger: what

@@ -58,9 +58,26 @@ struct Limits {
   std::string exclude;
 };
 
+// What cannot be tried on a piece of one gradient cannot be chosen by it.
+Status CheckChoosable(const Codec& codec) {
+  const CodecTraits& traits = codec.carrier ? codec.carrier->traits() : codec.payload->traits();
+  if (!traits.estimates_sum) {
+    return Status(gwInvalidArgument, codec.spec + " does not estimate the sum of gradients",
+                  "Set it as the tensor's spec; auto chooses between estimates");
+  }
+  const StatusOr<SpecText> text = ParseSpecText(codec.spec);
+  for (const auto& [key, value] : text.ok() ? text->args : decltype(text->args)()) {
+    if (key != "start_step") continue;
+    return Status(gwInvalidArgument, "auto begins with exact steps of its own",
+                  "Leave start_step= out");
+  }
+  return Status();
+}
+
 StatusOr<Rung> MakeRung(std::string_view spec, const Limits& limits) {
   StatusOr<Codec> codec = MakeCodec(spec);
   if (!codec.ok()) return codec.status();
+  GW_RETURN_IF_ERROR(CheckChoosable(*codec));
   codec->min_numel = std::max(codec->min_numel, limits.min_numel);
   if (!limits.exclude.empty()) {
     codec->exclude += codec->exclude.empty() ? limits.exclude : "," + limits.exclude;

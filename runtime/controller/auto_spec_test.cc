@@ -71,7 +71,9 @@ TEST(AutoSpec, WhatIsWrongIsNamed) {
                {"auto(0.1)", "known"},
                {"auto(allow=\"topq(0.1)\")", "topk"},
                {"auto(allow=\"auto\")", "unknown"},
-               {"auto(allow=\"qsgd(bits=99)\")", "bits"}};
+               {"auto(allow=\"qsgd(bits=99)\")", "bits"},
+               {"auto(allow=\"signsgd\")", "estimate"},
+               {"auto(allow=\"powersgd(rank=2,start_step=9)\")", "start_step"}};
   for (const auto& c : cases) {
     const StatusOr<AutoSpec> made = MakeAutoSpec(c.spec);
     ASSERT_FALSE(made.ok()) << c.spec;

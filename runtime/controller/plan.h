@@ -34,8 +34,6 @@ int RungAt(const PlanOrder& order, uint64_t tensor, uint16_t turn);
 // all ranks: who ends a step without waiting submits one turn ahead of the result.
 inline constexpr uint16_t kTurnsToOrder = 2;
 
-// At most kMaxPlanEntries of them, so that a control message holds them.
-inline constexpr int kMaxPlanEntries = 4096;
 std::string EncodeOrder(const PlanOrder& order);
 StatusOr<PlanOrder> DecodeOrder(std::string_view bytes);  // any bytes; gwDataCorrupt
 

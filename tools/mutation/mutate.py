@@ -8,6 +8,7 @@ that occurs in it exactly once, what to put in its place, and the tests that mus
 import argparse
 import json
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,7 @@ def mutate(tree, mutation):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="run the mutation of this name alone")
+    parser.add_argument("--sample", type=int, metavar="N", help="run N mutations, drawn anew for every commit")
     parser.add_argument("--check", action="store_true", help="only see whether all lines are where they are said to be")
     parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
     args = parser.parse_args()
@@ -81,6 +83,10 @@ def main():
     chosen = [m for m in mutations if args.only in (None, m["name"])]
     if not chosen:
         raise SystemExit(f"mutate: no mutation is called {args.only}")
+    if args.sample:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+        print(f"mutate: {args.sample} of {len(chosen)}, drawn for commit {commit}")
+        chosen = random.Random(commit).sample(chosen, min(args.sample, len(chosen)))
     survivors = []
     with tempfile.TemporaryDirectory(prefix="gradwire-mutation-") as folder:
         tree, output_base = pathlib.Path(folder, "tree"), pathlib.Path(folder, "bazel")
