@@ -359,8 +359,13 @@ std::string Controller::Json() const {
         change.step, JsonText(change.text), JsonText(change.why), change.predicted_us / kUsPerMs,
         change.was_us / kUsPerMs));
   }
-  return fmt::format("{{\"commits\": {}, \"probes\": {}, \"decisions\": [{}]}}", commits_,
-                     probe_count_, fmt::join(rows, ",\n "));
+  const bool blind = enabled() && commits_ == 0;
+  const char* note = blind ? "no step has been committed: compute cannot be measured, and outside "
+                             "steps automatic tensors are bf16"
+                           : "";
+  return fmt::format(
+      "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"decisions\": [{}]}}", JsonText(note),
+      commits_, probe_count_, fmt::join(rows, ",\n "));
 }
 
 }  // namespace gradwire

@@ -83,6 +83,7 @@ TEST(Auto, OutsideStepsItIsBf16) {
     Trainer trainer(comm, rank, {{"w", "auto", 10000}, {"v", "auto", 5000}});
     for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(trainer.OutsideSteps(i).code, gwSuccess);
     EXPECT_THAT(Ledger(comm), HasSubstr("\"spec\": \"bf16(feedback=off)\""));
+    EXPECT_THAT(Ledger(comm), HasSubstr("compute cannot be measured"));
   });
 }
 
