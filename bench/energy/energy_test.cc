@@ -32,7 +32,7 @@ TEST(Energy, SpeakersFindMoreThanALeader) {
 }
 
 // Measured over many steps: 2.07, 1.27 and 1.06.
-TEST(Energy, OwnersFindMoreThanSpeakers) {
+TEST(Energy, OwnersFindMoreThanALeader) {
   CheckLaws("topk(density=0.01,agreement=owners)", {{0, 1.8}, {0.3, 1.15}, {0.7, 1.0}});
 }
 

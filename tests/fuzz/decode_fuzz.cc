@@ -17,7 +17,7 @@ namespace gradwire::fuzz {
 namespace {
 
 constexpr size_t kHeadBytes = 4;
-constexpr int64_t kMaxElems = 2100;
+constexpr int64_t kMaxElems = 8400;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
 const std::vector<std::shared_ptr<const PayloadCodec>>& AllCodecs() {
@@ -66,7 +66,7 @@ Verdict DecodeOn(SimdTarget target, const PayloadCodec& codec, ConstBytes payloa
   return verdict;
 }
 
-// Any codec, one whole block and a tail.
+// Any codec.
 Input MakeSeed(size_t codec_index, int64_t elems) {
   const PayloadCodec& codec = *AllCodecs()[codec_index];
   std::vector<float> grad(static_cast<size_t>(elems));
@@ -89,7 +89,10 @@ Input MakeSeed(size_t codec_index, int64_t elems) {
 std::vector<Input> Seeds() {
   std::vector<Input> seeds;
   for (size_t codec = 0; codec < AllCodecs().size(); ++codec) {
-    for (int64_t elems : {1, 256, 300}) seeds.push_back(MakeSeed(codec, elems));
+    // One element, whole blocks, blocks and a tail.
+    const int64_t block = std::max(AllCodecs()[codec]->traits().quantum_elems, kBlockElems);
+    for (const int64_t elems : {int64_t{1}, block, 2 * block, block + 44})
+      seeds.push_back(MakeSeed(codec, elems));
   }
   return seeds;
 }

@@ -95,7 +95,8 @@ class IntsgdCarrier final : public CarrierMethod {
 
   Status Absorb(int round, ConstView reduced, const StepView& view, ExecContext*) const override {
     if (round == 0) {
-      std::memcpy(view.agreed.data, reduced.data, static_cast<size_t>(reduced.bytes()));
+      if (!reduced.empty())
+        std::memcpy(view.agreed.data, reduced.data, static_cast<size_t>(reduced.bytes()));
       return Status();
     }
     const int32_t flag = FlagIn(reduced);
