@@ -34,8 +34,6 @@ class Ballot {
   TurnResult Decide(uint16_t turn, const Status& revoked, NonFinitePolicy policy) const;
   // By rank, of votes in favour.
   const std::vector<std::string>& observations() const { return observations_; }
-  // Orders that rank 0 has had.
-  uint32_t plan_epoch() const { return votes_[0] ? votes_[0]->fields.plan_epoch : 0; }
   // Forgets all but the tables.
   void BeginTurn();
 

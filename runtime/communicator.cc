@@ -173,7 +173,6 @@ TurnEnd Communicator::MakeTurnEnd(bool no_wait) {
           .table_digest = digest,
           .table = table_text_,
           .observation = controller_.TakeObservation(),
-          .plan_epoch = controller_.plan_epoch(),
           .no_wait = no_wait};
 }
 

@@ -65,6 +65,9 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
     if (!made.ok()) return Status(made.status()).WithTensor(tensor->name);
     engine_->WithCore([&](EngineCore&) {
       tensor->automatic = std::make_shared<const AutoSpec>(std::move(*made));
+      tensor->automatic_since = controller_.TurnNumber(user_turn_);
+      tensor->kept_spec.clear();
+      tensor->replicated.Release();
       tensor->SetCodec(none_);
     });
     controller_.Enable();
@@ -106,7 +109,7 @@ Status Communicator::FollowPlan(std::span<const SubmittedTensor> tensors) {
     if (codec.spec == tensor.codec.spec) continue;
     // The engine may be about to commit state of the codec before.
     if (!std::exchange(waited, true)) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
-    engine_->WithCore([&](EngineCore&) { tensor.SetCodec(codec); });
+    engine_->WithCore([&](EngineCore&) { tensor.TakeRung(codec, parts_.world_size); });
   }
   return Status();
 }
@@ -199,7 +202,7 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
     request->operations.push_back(MakeTensorOperation(std::move(group), op));
   }
   for (const SubmittedTensor& submitted : tensors) {
-    if (submitted.tensor->automatic != nullptr)
+    if (step_open_ && submitted.tensor->automatic != nullptr)
       controller_.NoteSubmit(submitted.tensor, submitted.send);
   }
   for (const auto& operation : request->operations) engine_->Submit(operation);

@@ -52,7 +52,6 @@ struct TurnEnd {
   uint64_t table_digest = 0;
   std::shared_ptr<const std::string> table;  // EncodeTensorList; told where the digest is new
   std::string observation;                   // for OnObservations; with the table it fits a message
-  uint32_t plan_epoch = 0;                   // orders that results have brought
   bool no_wait = false;
 };
 
@@ -176,6 +175,7 @@ class EngineCore final : private ControlSink {
   bool nonfinite_ = false;
   uint64_t replicated_digest_ = 0;  // sum over the turn's operations, which complete in any order
   bool voted_ = false;
+  uint32_t plan_epoch_ = 0;  // orders that results have brought
   std::optional<Status> revoked_;
   uint32_t revoked_op_ = kNoOpSeq;
   std::optional<Status> damaged_;  // a frame that may have been of the next turn

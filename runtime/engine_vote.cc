@@ -41,7 +41,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .digest = replicated_digest_,
                            .table_digest = end.table_digest,
                            .submitted = submitted_,
-                           .plan_epoch = end.plan_epoch,
+                           .plan_epoch = plan_epoch_,
                            .ok = static_cast<uint8_t>(ok),
                            .nonfinite = static_cast<uint8_t>(nonfinite_),
                            .no_wait = static_cast<uint8_t>(end.no_wait),
@@ -112,7 +112,7 @@ void EngineCore::DecideIfComplete() {
   ControlMessage message = {
       .turn = turn_,
       .fields = ResultFields{.step = result.step,
-                             .plan_epoch = ballot_.plan_epoch() + (result.order.empty() ? 0 : 1),
+                             .plan_epoch = plan_epoch_,
                              .culprit = peer < 0 ? kAllRanks : static_cast<uint16_t>(peer),
                              .outcome = result.outcome,
                              .new_plan = static_cast<uint8_t>(!result.order.empty())},
@@ -152,6 +152,7 @@ bool EngineCore::MaybeEndTurn() {
   }
   revoked_.reset();
   revoked_op_ = kNoOpSeq;
+  if (!result.order.empty()) ++plan_epoch_;
   voted_ = nonfinite_ = false;
   replicated_digest_ = 0;
   done_.clear();

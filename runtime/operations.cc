@@ -299,10 +299,12 @@ void TensorOperation::OnComplete() {
     tensor.encode_ns += static_cast<int64_t>(share * static_cast<double>(stats.encode_ns));
     tensor.decode_ns += static_cast<int64_t>(share * static_cast<double>(stats.decode_ns));
     tensor.last_relerr = relerr;
-    tensor.tally.codec_ns +=
-        static_cast<int64_t>(share * static_cast<double>(stats.encode_ns + stats.decode_ns));
-    tensor.tally.energy += share * stats.sum_p2;
-    tensor.tally.error += share * stats.sum_err2;
+    if (in_step) {
+      tensor.tally.codec_ns +=
+          static_cast<int64_t>(share * static_cast<double>(stats.encode_ns + stats.decode_ns));
+      tensor.tally.energy += share * stats.sum_p2;
+      tensor.tally.error += share * stats.sum_err2;
+    }
     SettleResidual(&tensor);
     SettleReplicated(&tensor);
     if (!in_step) {  // no vote is asked

@@ -150,6 +150,13 @@ void TensorState::SetCodec(Codec now) {
   codec = std::move(now);
 }
 
+void TensorState::TakeRung(const Codec& now, int world_size) {
+  codec = now;
+  if (gradwire::ReplicatedBytes(*this, world_size) == 0 || now.spec == kept_spec) return;
+  replicated.Release();
+  kept_spec = now.spec;
+}
+
 TensorMeta MetaOf(const TensorState& tensor) {
   return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
 }

@@ -76,6 +76,8 @@ struct TensorState {
   Codec codec;  // in effect: what the spec says, or `none` for a tensor too small or excluded
   std::shared_ptr<const AutoSpec>
       automatic;                       // whose ladder the controller chooses from; may be null
+  int64_t automatic_since = 0;         // the turn in which it got its ladder
+  std::string kept_spec;               // whose replicated state it is
   FloatSlots residual;                 // what compression has kept back, in units of the sum
   StateSlots replicated;               // of the carrier method; always two slots
   FloatSlots local;                    // of the carrier method, this rank's alone
@@ -94,6 +96,9 @@ struct TensorState {
 
   // The method's own state goes with the codec: another one would not understand it.
   void SetCodec(Codec now);
+  // A rung of its ladder. Codecs that keep nothing leave what another has kept: a trial goes back
+  // to it, and an abort may leave one rank on this rung and another on the one before.
+  void TakeRung(const Codec& now, int world_size);
   bool feedback() const { return codec.feedback == Feedback::kOn; }
   bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
 };

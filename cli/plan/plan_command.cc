@@ -36,12 +36,11 @@ std::string Milliseconds(double us) { return us > 0 ? fmt::format("{:.2f}", us /
 std::string Text(const Replay& replay) {
   std::vector<std::vector<std::string>> rows = {
       {"#", "step", "tensors on", "compared with", "predicted_ms", "was_ms", "why"}};
-  const JobFacts& job = replay.jobs.back();
   for (const ReplayedDecision& made : replay.decisions) {
+    const JobFacts& job = replay.jobs[made.job];
     const Decision& d = made.decision;
-    const bool known = d.a.size() == job.tensors.size();
-    rows.push_back({"", std::to_string(made.step), known ? Summary(job, d.a) : "",
-                    known && d.a != d.b ? Summary(job, d.b) : "", Milliseconds(d.predicted_us),
+    rows.push_back({"", std::to_string(made.step), Summary(job, d.a),
+                    d.a != d.b ? Summary(job, d.b) : "", Milliseconds(d.predicted_us),
                     Milliseconds(d.was_us), d.why});
   }
   return fmt::format("# {} steps, {} decisions, all of them as logged\n{}", replay.inputs,

@@ -13,10 +13,14 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A plan names rungs by one byte.
+constexpr size_t kMaxRungs = 256;
+
 // The readers throw what nlohmann throws; ReplayPlanLog turns it into a Status.
 
 JobFacts ReadJob(const Json& json) {
   JobFacts job = {.world_size = json.at("world_size"), .slice_elems = json.at("slice_elems")};
+  if (job.world_size < 1 || job.slice_elems < 1) throw std::out_of_range("a job of no size");
   for (const Json& c : json.at("candidates"))
     job.candidates.push_back({c.at("spec"), c.at("feedback"), c.at("bound")});
   for (const Json& t : json.at("tensors")) {
@@ -27,7 +31,8 @@ JobFacts ReadJob(const Json& json) {
         throw std::out_of_range("a rung of no candidate");
       tensor.ladder.push_back({candidate, rung.at(1)});
     }
-    if (tensor.ladder.empty()) throw std::out_of_range("a tensor without a ladder");
+    if (tensor.ladder.empty() || !tensor.ladder[0].usable() || tensor.ladder.size() > kMaxRungs)
+      throw std::out_of_range("a tensor without a ladder");
     job.tensors.push_back(std::move(tensor));
   }
   return job;
@@ -94,7 +99,8 @@ class Replayer {
     if (!pending_) return Bad("a decision that does not follow from its inputs");
     const std::string made = DecisionLine(*pending_);
     if (made != line) return Bad("another decision follows from its inputs: " + made);
-    replay_.decisions.push_back({step_, *std::exchange(pending_, std::nullopt), line});
+    replay_.decisions.push_back(
+        {step_, replay_.jobs.size() - 1, *std::exchange(pending_, std::nullopt), line});
     return Status();
   }
 

@@ -13,6 +13,7 @@ namespace gradwire {
 
 struct ReplayedDecision {
   uint64_t step = 0;  // that it was made from
+  size_t job = 0;     // of Replay::jobs
   Decision decision;
   std::string line;  // as the log has it
 };

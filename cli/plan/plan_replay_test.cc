@@ -71,7 +71,7 @@ TEST(PlanReplay, AnAlteredLogIsRefusedWithTheLine) {
   const std::string line = "line " + std::to_string(at + 1);
 
   std::vector<std::string> lines = good;
-  lines[at].replace(lines[at].find("bf16 is"), 7, "bf16 was");
+  lines[at].replace(lines[at].find("none is"), 7, "none was");
   EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr(line));
 
   lines = good;
@@ -98,6 +98,9 @@ TEST(PlanReplay, ALogCutOffIsRefused) {
 TEST(PlanReplay, NumbersOutOfRangeAreRefused) {
   std::vector<std::string> lines = Lines();
   lines[0].replace(lines[0].find("[1, 8192"), 8, "[7, 8192");
+  EXPECT_EQ(ReplayOf(lines).status().code(), gwDataCorrupt);
+  lines = Lines();
+  lines[0].replace(lines[0].find("\"slice_elems\": 1024"), 19, "\"slice_elems\": 0");
   EXPECT_EQ(ReplayOf(lines).status().code(), gwDataCorrupt);
   lines = Lines();
   lines[1].replace(lines[1].find("\"probes\": [[1"), 13, "\"probes\": [[5");

@@ -250,7 +250,8 @@ typedef enum GW_ENUM {
   gwStepCommitted = 0,
   gwStepSkipped = 1, /* a non-finite value under the policy `nonfinite=skip`: do not update */
   gwStepAborted =
-      2 /* run the step again with the same gradients: same bits as if it had never failed */
+      2 /* run the step again with the same gradients: same bits as if it had never failed, but for
+         * tensors of spec `auto`, whose plan goes on with every attempt */
 } gwStepOutcome_t;
 
 /* Opens a step. `step` is the caller's number, equal on all ranks; it seeds the random rounding. */

@@ -26,8 +26,6 @@ constexpr int kTurnsBetweenProbes = 20;
 constexpr double kUsPerMs = 1000;
 constexpr size_t kNamedTensors = 3;
 
-int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
-
 double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
   int64_t bytes = 0;
   if (codec.carrier == nullptr) {
@@ -73,7 +71,8 @@ std::vector<TensorState*> Controlled(std::span<TensorState* const> tensors) {
 uint64_t DigestOf(std::span<TensorState* const> controlled) {
   Hasher hasher;
   for (const TensorState* tensor : controlled) {
-    hasher.Add(tensor->id).Add(tensor->elems).Add(HashString(tensor->automatic->spec));
+    hasher.Add(tensor->id).Add(tensor->dtype).Add(HashString(tensor->automatic->spec));
+    for (const int64_t length : tensor->shape) hasher.Add(length);
   }
   return hasher.digest();
 }
@@ -101,7 +100,10 @@ JobTensor JobTensorOf(const TensorState& tensor, int world_size,
 }
 
 Controller::Controller(const Options& options) : options_(options), prober_(options.clock) {
-  if (options.rank == 0 && !options.log_path.empty()) log_.open(options.log_path);
+  if (options.rank != 0 || options.log_path.empty()) return;
+  log_.open(options.log_path);
+  if (!log_.is_open())
+    GW_LOG(kWarn, kPlan, "the plan log '{}' cannot be written; there is none", options.log_path);
 }
 
 // ---- the caller's thread ----
@@ -112,6 +114,7 @@ void Controller::BeginStep(uint64_t step, uint16_t turn) {
   std::lock_guard lock(mu_);
   previous_ = std::exchange(open_, std::nullopt);
   if (previous_) previous_->observation.step_us = Us(now_ns - previous_->begin_ns);
+  submits_before_ = std::exchange(submits_, 0);
   open_ = Measured{.observation = {.step = step, .turn = turn}, .begin_ns = now_ns};
 }
 
@@ -126,6 +129,15 @@ Controller::Blocked::~Blocked() {
   if (controller_->open_) controller_->open_->observation.blocked_us += Us(waited_ns);
 }
 
+int64_t Controller::TurnNumber(uint16_t turn) const {
+  std::lock_guard lock(mu_);
+  return Number(turn);
+}
+
+int64_t Controller::Number(uint16_t turn) const {
+  return turns_ + static_cast<int16_t>(turn - static_cast<uint16_t>(turns_));
+}
+
 int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const {
   const std::vector<Rung>& ladder = tensor.automatic->ladder;
   int rung = kNoneRung;
@@ -134,8 +146,11 @@ int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) 
     rung = kBf16Rung;
   } else {
     std::lock_guard lock(mu_);
-    for (const PlanOrder& order : orders_) {
-      if (Ahead(turn, order.from_turn) >= 0) rung = RungAt(order, tensor.id, turn);
+    for (const Order& order : orders_) {
+      // One made before the tensor had this ladder names a rung of another.
+      const bool knows_ladder = order.from_turn >= tensor.automatic_since + kTurnsToOrder;
+      if (knows_ladder && Number(turn) >= order.from_turn)
+        rung = RungAt(order.plan, tensor.id, turn);
     }
   }
   const bool usable = rung < static_cast<int>(ladder.size()) &&
@@ -150,13 +165,15 @@ bool Controller::MayProbe(int64_t now_ns) const {
   return turns >= kTurnsBetweenProbes && now_ns >= next_probe_ns_;
 }
 
-// Every candidate in turn.
-std::optional<Controller::Trying> Controller::NextProbe(const TensorState& tensor) {
+// Every rung that the tensor can use in turn; none needs no probe.
+std::optional<int> Controller::RungToProbe(const TensorState& tensor) const {
   const std::vector<Rung>& ladder = tensor.automatic->ladder;
-  const int tried = static_cast<int>(ladder.size()) - 1;  // all but none
-  const int rung = 1 + static_cast<int>(probe_count_ % std::max(tried, 1));
-  if (rung > tried || !CanUse(tensor, ladder[rung].codec, options_.world_size)) return std::nullopt;
-  return Trying{&tensor, rung};
+  const auto rungs = static_cast<int64_t>(ladder.size()) - 1;
+  for (int64_t i = 0; i < rungs; ++i) {
+    const auto rung = static_cast<int>(1 + (probe_count_ + i) % rungs);
+    if (CanUse(tensor, ladder[rung].codec, options_.world_size)) return rung;
+  }
+  return std::nullopt;
 }
 
 void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
@@ -164,21 +181,23 @@ void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
   if (!open_) return;
   const int64_t now_ns = options_.clock->NowNs();
   tensor->tally.ready_us = Us(now_ns - open_->begin_ns);
-  if (!MayProbe(now_ns)) return;
-  const std::optional<Trying> trying = NextProbe(*tensor);
-  if (!trying) return;
+  // Another tensor every time.
+  const int64_t submit = submits_++;
+  const bool its_turn = submit >= probe_count_ % std::max<int64_t>(submits_before_, 1);
+  if (!its_turn || !MayProbe(now_ns)) return;
+  const std::optional<int> rung = RungToProbe(*tensor);
+  if (!rung) return;
   probe_turn_ = open_->observation.turn;
   ++probe_count_;
   lock.unlock();
-  Probe(*trying, grad);
+  Probe(*tensor, *rung, grad);
   lock.lock();
   next_probe_ns_ = now_ns + kProbeShare * (options_.clock->NowNs() - now_ns);
 }
 
 // Another piece every time.
-void Controller::Probe(const Trying& trying, const std::byte* grad) {
-  const TensorState& tensor = *trying.tensor;
-  const Codec& codec = tensor.automatic->ladder[trying.rung].codec;
+void Controller::Probe(const TensorState& tensor, int rung, const std::byte* grad) {
+  const Codec& codec = tensor.automatic->ladder[rung].codec;
   const int64_t elem_bytes = SizeOf(tensor.dtype);
   const std::optional<ProbePiece> piece = PieceToProbe(tensor.shape, elem_bytes, probe_count_);
   if (!piece) return;
@@ -189,11 +208,6 @@ void Controller::Probe(const Trying& trying, const std::byte* grad) {
   if (!report.ok()) return;
   std::lock_guard lock(mu_);
   probes_.emplace_back(codec.spec, *report);
-}
-
-uint32_t Controller::plan_epoch() const {
-  std::lock_guard lock(mu_);
-  return plan_epoch_;
 }
 
 std::string Controller::TakeObservation() {
@@ -225,8 +239,9 @@ void Controller::NoteOperation(uint16_t turn, int64_t submit_ns, int64_t complet
 
 void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
                          std::span<TensorState* const> tensors) {
-  if (!enabled()) return;
   std::lock_guard lock(mu_);
+  ++turns_;
+  if (!enabled()) return;
   Measured* measured = MeasuredIn(turn);
   if (commit) ++commits_;
   const bool tell_tensors = measured != nullptr && commit && commits_ % kTensorsEverySteps == 0;
@@ -239,15 +254,15 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
                                              .energy = Finite(tally.energy),
                                              .error = Finite(tally.error)});
   }
-  for (TensorState* tensor : tensors) tensor->tally = {};
+  // Its ready time may be the next step's already.
+  for (TensorState* tensor : tensors) tensor->tally = {.ready_us = tensor->tally.ready_us};
   if (order.empty()) return;
   StatusOr<PlanOrder> decoded = DecodeOrder(order);
   if (!decoded.ok()) {
     GW_LOG(kWarn, kPlan, "{}", decoded.status().ToString());
     return;
   }
-  ++plan_epoch_;
-  orders_.push_back(std::move(*decoded));
+  orders_.push_back({Number(decoded->from_turn), std::move(*decoded)});
   if (orders_.size() > kKeptOrders) orders_.pop_front();
 }
 
@@ -363,9 +378,8 @@ std::string Controller::Json() const {
   const char* note = blind ? "no step has been committed: compute cannot be measured, and outside "
                              "steps automatic tensors are bf16"
                            : "";
-  return fmt::format(
-      "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"decisions\": [{}]}}", JsonText(note),
-      commits_, probe_count_, fmt::join(rows, ",\n "));
+  return fmt::format("{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"decisions\": [{}]}}",
+                     JsonText(note), commits_, probe_count_, fmt::join(rows, ",\n "));
 }
 
 }  // namespace gradwire

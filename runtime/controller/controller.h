@@ -59,12 +59,12 @@ class Controller {
     Controller* const controller_;
     const int64_t begin_ns_;
   };
+  // `turn`, which is near the present one, with what it wrapped.
+  int64_t TurnNumber(uint16_t turn) const;
   // The rung of a tensor of spec `auto` in `turn`.
   int RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const;
   // It is submitted, from `grad`. Rank 0 may try a codec on it.
   void NoteSubmit(TensorState* tensor, const std::byte* grad);
-  // Orders that results have brought.
-  uint32_t plan_epoch() const;
   // For the vote on the step that is ending; empty: nothing is to be told.
   std::string TakeObservation();
 
@@ -91,15 +91,16 @@ class Controller {
     std::string text, why;
     double predicted_us = 0, was_us = 0;
   };
-  struct Trying {  // of what tensor, at what rung
-    const TensorState* tensor = nullptr;
-    int rung = 0;
+  struct Order {
+    int64_t from_turn = 0;
+    PlanOrder plan;
   };
 
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
   bool MayProbe(int64_t now_ns) const;
-  std::optional<Trying> NextProbe(const TensorState& tensor);
-  void Probe(const Trying& trying, const std::byte* grad);
+  int64_t Number(uint16_t turn) const;
+  std::optional<int> RungToProbe(const TensorState& tensor) const;
+  void Probe(const TensorState& tensor, int rung, const std::byte* grad);
   Measured* MeasuredIn(uint16_t turn);
   void UpdateJob(std::span<TensorState* const> controlled);
   std::vector<ProbeResult> TakeProbes();
@@ -114,12 +115,12 @@ class Controller {
   // All below is guarded by mu_.
   std::optional<Measured> open_, previous_;
   int64_t busy_until_ns_ = 0;
-  int64_t commits_ = 0;
-  uint32_t plan_epoch_ = 0;
-  std::deque<PlanOrder> orders_;  // oldest first; of those that a turn may still ask for
+  int64_t turns_ = 0, commits_ = 0;  // that have ended
+  std::deque<Order> orders_;         // oldest first; of those that a turn may still ask for
   // Rank 0.
   uint16_t probe_turn_ = 0;
   int64_t probe_count_ = 0, next_probe_ns_ = 0;
+  int64_t submits_ = 0, submits_before_ = 0;                 // in this step and in the one before
   std::vector<std::pair<std::string, ProbeReport>> probes_;  // by spec, since the last decision
   JobFacts job_;
   uint64_t job_digest_ = 0;

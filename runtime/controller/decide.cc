@@ -59,13 +59,15 @@ class Decider {
 
   std::optional<Decision> Run() {
     if (job_.tensors.empty()) return std::nullopt;
-    if (m_.running.size() != job_.tensors.size()) Begin();
+    if (m_.running.size() != job_.tensors.size()) return Begin();
     TakeProbes();
-    TakeTensors();
     ++m_.steps;
     const StepInput& step = input_.step;
-    if (m_.has_order && static_cast<int16_t>(step.turn - m_.from_turn) < 0) return std::nullopt;
-    if (m_.phase == Memory::Phase::kSettled) m_.time_us += step.step_us;
+    // Once, not for ever: the number of a turn wraps.
+    m_.in_effect = m_.in_effect || static_cast<int16_t>(step.turn - m_.from_turn) >= 0;
+    if (!m_.in_effect) return std::nullopt;
+    TakeTensors();
+    if (m_.phase == Memory::Phase::kSettled) m_.time_us += std::min(step.step_us, StaleUs());
     if (m_.trial) return StepOfTrial();
     if (!TakeStep()) return std::nullopt;
     switch (m_.phase) {
@@ -79,17 +81,21 @@ class Decider {
  private:
   // ---- what comes in ----
 
-  void Begin() {
+  // Also for a job that takes the place of another, whose last plan may be in effect.
+  std::optional<Decision> Begin() {
     m_ = Memory();
     const size_t tensors = job_.tensors.size();
-    m_.running.assign(tensors, kNoneRung);
     m_.tensors.resize(tensors);
     m_.candidates.resize(job_.candidates.size());
     m_.model.ready_us.assign(tensors, 0);
     m_.model.codec_us_per_elem.assign(job_.candidates.size(), -1);
     m_.forbidden.resize(tensors);
     for (size_t t = 0; t < tensors; ++t) m_.forbidden[t].assign(job_.tensors[t].ladder.size(), 0);
+    return Switch(AllOn(job_, kNoneRung), "warm-up: none is measured", 0, 0);
   }
+
+  // A longer step is no measurement.
+  double StaleUs() const { return m_.usual_us > 0 ? kStaleFactor * m_.usual_us : INFINITY; }
 
   void TakeProbes() {
     for (const ProbeResult& probe : input_.probes) {
@@ -115,9 +121,6 @@ class Decider {
 
   void TakeTensors() {
     const std::vector<TensorObservation>& seen = input_.step.tensors;
-    const bool in_effect =
-        !m_.has_order || static_cast<int16_t>(input_.step.turn - m_.from_turn) >= 0;
-    if (!in_effect) return;
     const Plan& plan = PlanOf(input_.step.turn);
     std::vector<double> codec_us(job_.candidates.size()), elems(job_.candidates.size());
     size_t t = 0;
@@ -144,11 +147,11 @@ class Decider {
     // The first one of a plan allocates, and sends what the one before has kept back.
     if (m_.recent_us.empty() && m_.window.empty() && !skipped_first()) return false;
     if (m_.phase == Memory::Phase::kSettled && NoticeChange(step.step_us)) m_.window.clear();
-    const double usual = Median({m_.recent_us.begin(), m_.recent_us.end()});
+    const bool stale = step.step_us > StaleUs() && m_.outside < kStepsOfChange;
     m_.recent_us.push_back(step.step_us);
     if (m_.recent_us.size() > kRecentSteps) m_.recent_us.pop_front();
-    if (usual > 0 && step.step_us > kStaleFactor * usual && m_.outside < kStepsOfChange)
-      return false;
+    m_.usual_us = Median({m_.recent_us.begin(), m_.recent_us.end()});
+    if (stale) return false;
     m_.window.push_back(step);
     const bool warm = m_.phase == Memory::Phase::kSettled;
     return static_cast<int>(m_.window.size()) >= (warm ? kWindowSteps : kWarmUpSteps);
@@ -170,12 +173,13 @@ class Decider {
       m_.bans.clear();
       m_.recent_us.clear();
       m_.changed = true;
+      m_.none = m_.bf16 = {};
     }
     return m_.outside == kStepsOfChange;
   }
 
-  Memory::Sums SumUp() {
-    const Memory::Sums sums = {
+  Memory::Medians SumUp() {
+    const Memory::Medians sums = {
         MedianOf(m_.window, [](const StepInput& s) { return s.step_us; }),
         MedianOf(m_.window, [](const StepInput& s) { return s.busy_us; }),
         MedianOf(m_.window, [](const StepInput& s) { return s.compute_us; })};
@@ -194,8 +198,7 @@ class Decider {
   std::optional<Decision> EndOfBf16() {
     m_.bf16 = SumUp();
     m_.phase = Memory::Phase::kSettled;
-    FitWire(job_, {AllOn(job_, kNoneRung), m_.none.busy_us, m_.none.compute_us},
-            {AllOn(job_, kBf16Rung), m_.bf16.busy_us, m_.bf16.compute_us}, &m_.model);
+    Fit();
     m_.last_baseline_step = m_.steps;
     const bool worth = m_.bf16.step_us < kWorthTrying * m_.none.step_us;
     if (worth) return std::nullopt;
@@ -203,23 +206,40 @@ class Decider {
                   m_.bf16.step_us);
   }
 
+  void Fit() {
+    FitWire(job_, {AllOn(job_, kNoneRung), m_.none.busy_us, m_.none.compute_us},
+            {AllOn(job_, kBf16Rung), m_.bf16.busy_us, m_.bf16.compute_us}, &m_.model);
+  }
+
   // ---- windows ----
 
   std::optional<Decision> EndOfWindow() {
-    const Memory::Sums sums = SumUp();
+    const Memory::Medians sums = SumUp();
     ++m_.windows;
     Learn(sums);
     if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
     if (m_.to_verify) {
       Plan old = *std::exchange(m_.to_verify, std::nullopt);
-      return Compare(std::move(old), Memory::Purpose::kVerify,
-                     {.rule = kMustBeFaster, .budget_us = Budget(sums.step_us)}, 0, sums.step_us);
+      return Compare(std::move(old), "compared with the plan before",
+                     {.budget_us = Budget(sums.step_us)}, 0, sums.step_us);
     }
     if (std::optional<Decision> better = Propose(sums.step_us)) return better;
     return CheckBaseline(sums.step_us);
   }
 
-  void Learn(const Memory::Sums& sums) {
+  // Both plans that differ in bytes alone, measured since the last change: the model is fitted
+  // anew.
+  bool FitAgain(const Memory::Medians& medians) {
+    const bool is_none = m_.running == AllOn(job_, kNoneRung);
+    const bool is_bf16 = m_.running == AllOn(job_, kBf16Rung);
+    if (!is_none && !is_bf16) return false;
+    (is_none ? m_.none : m_.bf16) = medians;
+    const bool both = m_.none.step_us > 0 && m_.bf16.step_us > 0;
+    if (both) Fit();
+    return both;
+  }
+
+  void Learn(const Memory::Medians& sums) {
     ModelState& model = m_.model;
     double codec_us = 0;
     for (size_t t = 0; t < m_.running.size(); ++t)
@@ -231,12 +251,13 @@ class Decider {
       model.slowdown = Mix(model.slowdown, std::min(added_us / codec_us, kMaxSlowdown));
     }
     const double predicted_busy = BusyUs(job_, model, m_.running);
-    if (predicted_busy > 0 && sums.busy_us > 0) {
+    if (!FitAgain(sums) && predicted_busy > 0 && sums.busy_us > 0) {
       double factor = std::clamp(sums.busy_us / predicted_busy, 1 / kMaxWireChange, kMaxWireChange);
-      if (!std::exchange(m_.changed, false)) factor = std::pow(factor, 1 - kForget);
+      if (!m_.changed) factor = std::pow(factor, 1 - kForget);
       model.latency_us *= factor;
       model.us_per_byte *= factor;
     }
+    m_.changed = false;
     const double predicted_us = StepUs(job_, model, m_.running);
     m_.scale = predicted_us > 0 ? sums.step_us / predicted_us : 1;
     m_.model_off = std::abs(m_.scale - 1) > kModelOff;
@@ -291,6 +312,10 @@ class Decider {
   }
 
   void BanPlan(const Plan& plan) {
+    // Long expired: what is proposed again begins anew.
+    std::erase_if(m_.bans, [&](const Memory::Ban& ban) {
+      return ban.until_window + kForbidWindows < m_.windows;
+    });
     auto it = std::find_if(m_.bans.begin(), m_.bans.end(),
                            [&](const Memory::Ban& ban) { return ban.plan == plan; });
     if (it == m_.bans.end()) it = m_.bans.insert(m_.bans.end(), {.plan = plan});
@@ -319,7 +344,8 @@ class Decider {
       m_.to_verify = m_.running;
       return Switch(std::move(best), "much faster by prediction", predicted_us, step_us);
     }
-    return Compare(std::move(best), Memory::Purpose::kImprove,
+    if (Budget(step_us) <= 0) return std::nullopt;
+    return Compare(std::move(best), "compared: it may be better",
                    {.rule = lighter ? kMayBeEqual : kMustBeFaster, .budget_us = Budget(step_us)},
                    predicted_us, step_us);
   }
@@ -330,10 +356,13 @@ class Decider {
     if (since < (m_.model_off ? kBaselineAgainSteps : kBaselineEverySteps)) return std::nullopt;
     m_.last_baseline_step = m_.steps;
     Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
-    Plan base = Predict(bf16) < Predict(none) ? std::move(bf16) : std::move(none);
-    if (base == m_.running) return std::nullopt;
+    // Where one of them runs the other is measured: the model cannot tell what it has not seen.
+    const bool take_bf16 =
+        m_.running != bf16 && (m_.running == none || Predict(bf16) < Predict(none));
+    Plan base = take_bf16 ? std::move(bf16) : std::move(none);
+    if (base == m_.running || IsBanned(base) || Budget(step_us) <= 0) return std::nullopt;
     const double predicted_us = Predict(base);
-    return Compare(std::move(base), Memory::Purpose::kBaseline,
+    return Compare(std::move(base), "compared with the baseline",
                    {.min_blocks = kBaselineBlocks, .budget_us = Budget(step_us)}, predicted_us,
                    step_us);
   }
@@ -342,7 +371,14 @@ class Decider {
 
   std::optional<Decision> StepOfTrial() {
     const auto index = static_cast<uint16_t>(input_.step.turn - m_.from_turn);
-    const Verdict verdict = m_.trial->Add(index, input_.step.step_us);
+    const double step_us = input_.step.step_us;
+    Verdict verdict = Verdict::kOpen;
+    if (step_us <= StaleUs()) {
+      verdict = m_.trial->Add(index, step_us);
+    } else if (++m_.stale_in_trial >= kStepsOfChange) {
+      verdict = Verdict::kReject;  // of either plan: there is nothing to compare
+      m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
+    }
     if (verdict == Verdict::kOpen) return std::nullopt;
     m_.spent_us += std::max(0.0, m_.trial->excess_us());
     const double ratio = std::exp(m_.trial->mean());
@@ -364,7 +400,7 @@ class Decider {
   // ---- what goes out ----
 
   void Reset(uint16_t from_turn) {
-    m_.has_order = true;
+    m_.in_effect = false;
     m_.from_turn = from_turn;
     m_.window.clear();
     m_.recent_us.clear();
@@ -376,21 +412,19 @@ class Decider {
   std::optional<Decision> Switch(Plan plan, std::string why, double predicted_us, double was_us) {
     const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
     m_.running = plan;
+    m_.usual_us = 0;
     Reset(from_turn);
     return Decision{from_turn, plan, plan, std::move(why), predicted_us, was_us};
   }
 
-  std::optional<Decision> Compare(Plan other, Memory::Purpose purpose, const Trial::Options& trial,
+  std::optional<Decision> Compare(Plan other, std::string why, const Trial::Options& trial,
                                   double predicted_us, double was_us) {
     const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
-    m_.purpose = purpose;
+    m_.stale_in_trial = 0;
     m_.trial.emplace(trial);
     m_.other = std::move(other);
     Reset(from_turn);
-    const char* why = purpose == Memory::Purpose::kImprove  ? "compared: it may be better"
-                      : purpose == Memory::Purpose::kVerify ? "compared with the plan before"
-                                                            : "compared with the baseline";
-    return Decision{from_turn, m_.running, *m_.other, why, predicted_us, was_us};
+    return Decision{from_turn, m_.running, *m_.other, std::move(why), predicted_us, was_us};
   }
 
   const JobFacts& job_;

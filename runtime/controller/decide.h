@@ -43,9 +43,8 @@ struct Decision {
 // What Decide remembers from step to step. Nobody else writes it.
 struct Memory {
   enum class Phase : uint8_t { kNone, kBf16, kSettled };  // what the warm-up measures; then no more
-  enum class Purpose : uint8_t { kImprove, kVerify, kBaseline };
 
-  struct Sums {  // medians of a window
+  struct Medians {  // of a window; 0: not measured
     double step_us = 0, busy_us = 0, compute_us = 0;
   };
   struct Tested {  // of a candidate
@@ -65,18 +64,19 @@ struct Memory {
   Phase phase = Phase::kNone;
   int64_t steps = 0, windows = 0;
   uint16_t from_turn = 0;  // of the decision in effect or under way
-  bool has_order = false;
+  bool in_effect = false;
   Plan running;
-  std::optional<Plan> other;  // compared with it
-  Purpose purpose = Purpose::kImprove;
+  std::optional<Plan> other;      // compared with it
   std::optional<Plan> to_verify;  // left for `running` without a trial; not yet compared
   std::optional<Trial> trial;
+  int stale_in_trial = 0;         // steps too long to be measurements
   std::vector<StepInput> window;  // steps of the running plan since the last decision
   bool skipped_first = false;     // step of the running plan
   bool changed = false;           // the network or the compute, since the last window
   std::deque<double> recent_us;   // step times of the running plan
+  double usual_us = 0;            // their median; 0: none is known
   int outside = 0;                // the last ones that lay far from the others
-  Sums none, bf16;                // as the warm-up found them
+  Medians none, bf16;             // as found last, since the last change
   ModelState model;
   double scale = 1;  // measured over predicted
   bool model_off = false;

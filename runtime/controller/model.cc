@@ -10,6 +10,8 @@ namespace {
 
 // A heavier rung that promises less is not worth its error.
 constexpr double kLeastGain = 0.01;
+// Of the time under way, the part that bytes take at least.
+constexpr double kLeastByteShare = 0.1;
 // What lighter codecs may cost in all: less than anybody can measure.
 constexpr double kFreeShare = 0.005;
 
@@ -167,7 +169,8 @@ void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan&
   const double saved_us = heavy.busy_us - light.busy_us;
   const double per_byte = heavy_bytes > light_bytes ? saved_us / (heavy_bytes - light_bytes) : 0;
   const double most = heavy.busy_us / std::max(heavy_bytes, 1.0);
-  model->us_per_byte = std::clamp(per_byte, 0.0, most);
+  // Never nothing: windows only scale what is here.
+  model->us_per_byte = std::clamp(per_byte, kLeastByteShare * most, most);
   const double rest_us = heavy.busy_us - model->us_per_byte * heavy_bytes;
   model->latency_us = rest_us / static_cast<double>(job.tensors.size());
 }

@@ -26,7 +26,10 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   block_number_ = number;
   block_[index % block_.size()] = step_us;
   const auto [a1, b1, b2, a2] = block_;
-  if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) return Verdict::kReject;
+  if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) {
+    excess_us_ += b1 + b2 - 2 * a1;
+    return Verdict::kReject;
+  }
   if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
     return Verdict::kOpen;
   ratios_.push_back((std::log(b1) + std::log(b2) - std::log(a1) - std::log(a2)) / 2);

@@ -59,6 +59,7 @@ TEST(Trial, StopsAtOnceWhereBIsFarSlower) {
   EXPECT_EQ(trial.Add(0, 1000), Verdict::kOpen);
   EXPECT_EQ(trial.Add(1, 1600), Verdict::kOpen);
   EXPECT_EQ(trial.Add(2, 1600), Verdict::kReject);
+  EXPECT_EQ(trial.excess_us(), 1200) << "its price counts";
 }
 
 TEST(Trial, StopsWhenItsBudgetIsSpent) {
