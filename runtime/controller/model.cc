@@ -76,6 +76,17 @@ class Pipeline {
     return End(std::max(finish + rest_[position + 1], floor_[position + 1]), codec);
   }
 
+  // The operation at `position` goes to `rung` of the plan that is to have it. Those behind it see
+  // that; those before it, and StepUs, after the next Rebuild only.
+  void Settle(size_t position, const Plan& before, int rung) {
+    const int tensor = order_[position];
+    codec_us_ +=
+        CodecUs(job_, state_, tensor, rung) - CodecUs(job_, state_, tensor, before[tensor]);
+    before_[position + 1] =
+        std::max(before_[position], state_.ready_us[tensor] * Stretch(codec_us_)) +
+        ServeUs(job_, state_, tensor, rung);
+  }
+
   size_t size() const { return order_.size(); }
   int TensorAt(size_t position) const { return order_[position]; }
 
@@ -116,14 +127,15 @@ void Lighten(const Allowed& allowed, Pipeline* pipeline, Plan* plan) {
   const double limit_us = pipeline->StepUs() * (1 + kFreeShare);
   for (size_t position = 0; position < pipeline->size(); ++position) {
     const int tensor = pipeline->TensorAt(position);
-    for (int rung = 0; rung < (*plan)[tensor]; ++rung) {
-      if (!allowed[tensor][rung] || pipeline->StepUsWith(position, *plan, rung) > limit_us)
-        continue;
-      (*plan)[tensor] = static_cast<uint8_t>(rung);
-      pipeline->Rebuild(*plan);
-      break;
+    int rung = 0;
+    while (rung < (*plan)[tensor] &&
+           (!allowed[tensor][rung] || pipeline->StepUsWith(position, *plan, rung) > limit_us)) {
+      ++rung;
     }
+    pipeline->Settle(position, *plan, rung);
+    (*plan)[tensor] = static_cast<uint8_t>(rung);
   }
+  pipeline->Rebuild(*plan);
 }
 
 }  // namespace
