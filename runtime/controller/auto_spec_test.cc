@@ -46,7 +46,8 @@ TEST(AutoSpec, BoundsGoWithFeedback) {
 }
 
 TEST(AutoSpec, SmallAndExcludedTensorsAreLeftAloneOnEveryRung) {
-  for (const Rung& rung : MakeAutoSpec("auto(min_numel=100,exclude=\"*.bias\")")->ladder) {
+  const AutoSpec made = *MakeAutoSpec("auto(min_numel=100,exclude=\"*.bias\")");
+  for (const Rung& rung : made.ladder) {
     EXPECT_EQ(rung.codec.min_numel, 100);
     EXPECT_EQ(rung.codec.exclude, "*.bias");
   }
