@@ -39,7 +39,9 @@ TEST(PlanOrder, DamagedBytesAreRefused) {
   for (size_t length = 0; length < good.size(); ++length) {
     const StatusOr<PlanOrder> read = DecodeOrder(std::string_view(good).substr(0, length));
     // A shorter list of whole entries is a list too.
-    if (read.ok()) EXPECT_LT(read->entries.size(), 2u);
+    if (read.ok()) {
+      EXPECT_LT(read->entries.size(), 2u);
+    }
   }
   EXPECT_EQ(DecodeOrder("").status().code(), gwDataCorrupt);
   EXPECT_EQ(DecodeOrder(good + "x").status().code(), gwDataCorrupt);
