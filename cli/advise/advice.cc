@@ -15,8 +15,6 @@
 namespace gradwire {
 namespace {
 
-constexpr double kUsPerMs = 1000;
-
 ModelState StateOf(const JobFacts& job, const ModelShapes& model, double compute_ms,
                    const Measurements& measured) {
   ModelState state;

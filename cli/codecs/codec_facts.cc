@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "compress/contribution.h"
+
 namespace gradwire {
 namespace {
 
@@ -10,30 +12,15 @@ constexpr int64_t kElems = kShape[0] * kShape[1];
 
 TensorMeta Sample() { return {.shape = kShape, .elems = kElems, .dtype = DType::kFloat32}; }
 
-std::vector<RoundSpec> RoundsOf(const CarrierMethod& method, int ranks) {
-  std::vector<RoundSpec> rounds;
-  for (int round = 0; round < method.rounds(); ++round) {
-    rounds.push_back(method.Round(round, Sample(), ranks, {}, {}));
-  }
-  return rounds;
-}
-
 double BitsPerElem(const Codec& codec, int ranks) {
-  int64_t bytes = 0;
-  if (codec.carrier == nullptr) {
-    bytes = codec.payload->MaxBytes(kElems);
-  } else {
-    for (const RoundSpec& round : RoundsOf(*codec.carrier, ranks)) {
-      bytes += round.elems * SizeOf(round.dtype);
-    }
-  }
-  return 8.0 * static_cast<double>(bytes) / kElems;
+  return 8.0 * static_cast<double>(ContributionBytes(codec, Sample(), ranks)) / kElems;
 }
 
 std::string ReducesAs(const Codec& codec, int ranks) {
   if (codec.carrier == nullptr) return "payload";
   const CarrierMethod& method = *codec.carrier;
-  if (!IsFloat(RoundsOf(method, ranks).back().dtype)) return "sum of integers";
+  const RoundSpec last = method.Round(method.rounds() - 1, Sample(), ranks, {}, {});
+  if (!IsFloat(last.dtype)) return "sum of integers";
   // Of values at agreed indices, or in an agreed basis.
   return method.unit() == CarrierUnit::kTensor ? "sum where agreed" : "sum";
 }

@@ -19,7 +19,6 @@ constexpr char kDescription[] =
     "where the log tells of others.\n\n"
     "example: GRADWIRE_COMPRESS=auto GRADWIRE_PLAN_LOG=plan.log gradwire run -n 4 -- ./train\n"
     "         gradwire plan --replay plan.log";
-constexpr double kUsPerMs = 1000;
 
 // "3 none, 2 qsgd(bits=4,feedback=on)".
 std::string Summary(const JobFacts& job, const Plan& plan) {

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "compress/contribution.h"
 #include "runtime/controller/plan_log.h"
 #include "runtime/json_text.h"
 
@@ -23,20 +24,11 @@ constexpr size_t kKeptChanges = 256;
 constexpr int64_t kWarmUpProbes = 60;
 constexpr int64_t kProbeShare = 500;
 constexpr int kTurnsBetweenProbes = 20;
-constexpr double kUsPerMs = 1000;
 constexpr size_t kNamedTensors = 3;
 
 double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
-  int64_t bytes = 0;
-  if (codec.carrier == nullptr) {
-    bytes = codec.payload->MaxBytes(meta.elems);
-  } else {
-    for (int round = 0; round < codec.carrier->rounds(); ++round) {
-      const RoundSpec spec = codec.carrier->Round(round, meta, world_size, {}, {});
-      bytes += spec.elems * SizeOf(spec.dtype);
-    }
-  }
-  return 2.0 * (world_size - 1) / world_size * static_cast<double>(bytes);
+  const auto bytes = static_cast<double>(ContributionBytes(codec, meta, world_size));
+  return 2.0 * (world_size - 1) / world_size * bytes;
 }
 
 bool CanUse(const TensorState& tensor, const Codec& codec, int world_size) {

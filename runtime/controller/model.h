@@ -8,6 +8,9 @@
 
 namespace gradwire {
 
+// The controller counts in microseconds; people read milliseconds.
+inline constexpr double kUsPerMs = 1000;
+
 // A codec with its bound, that some tensor may use.
 struct Candidate {
   std::string spec;

@@ -1,0 +1,18 @@
+// How much of a tensor a rank brings to the network.
+#ifndef GRADWIRE_COMPRESS_CONTRIBUTION_H_
+#define GRADWIRE_COMPRESS_CONTRIBUTION_H_
+
+#include <cstdint>
+
+#include "compress/carrier_method.h"
+#include "compress/registry.h"
+
+namespace gradwire {
+
+// Bytes of its payload, or of its carriers in all rounds. An all-reduce moves 2(n-1)/n times that
+// over each rank's link.
+int64_t ContributionBytes(const Codec& codec, const TensorMeta& meta, int world_size);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMPRESS_CONTRIBUTION_H_
