@@ -18,6 +18,7 @@
 #include "collectives/schedule.h"
 #include "runtime/controller/auto_spec.h"
 #include "runtime/operation.h"
+#include "runtime/transport_choice.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/control/control_plane.h"
 
@@ -51,12 +52,16 @@ std::string BootId() {
   return boot;
 }
 
-// Ranks with equal ids share memory and a network stack.
+// Which namespace of a kind this process is in; 0: unknown.
+uint64_t Namespace(const char* kind) {
+  struct stat file = {};
+  return stat(fmt::format("/proc/self/ns/{}", kind).c_str(), &file) == 0 ? file.st_ino : 0;
+}
+
+// Ranks with equal ids see each other's processes, share memory and a network stack.
 std::string HostId(const Settings& settings) {
   if (settings.is_set("host_id")) return settings.Text("host_id");
-  struct stat net = {};
-  const bool known = stat("/proc/self/ns/net", &net) == 0;
-  return fmt::format("{}/{}", BootId(), known ? net.st_ino : 0);
+  return fmt::format("{}/{}/{}", BootId(), Namespace("net"), Namespace("pid"));
 }
 
 std::string HostName() {
@@ -67,31 +72,6 @@ std::string HostName() {
 int64_t WallNs() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
-}
-
-std::string Hex(const std::string& bytes) {
-  std::string out;
-  for (unsigned char c : bytes) out += fmt::format("{:02x}", c);
-  return out;
-}
-
-StatusOr<std::string> FromHex(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i + 1 < text.size(); i += 2) {
-    const std::string digits = text.substr(i, 2);
-    char* end = nullptr;
-    out += static_cast<char>(std::strtol(digits.c_str(), &end, 16));
-    if (*end != '\0') return Status(gwDataCorrupt, "a rank's address is not hexadecimal");
-  }
-  return out;
-}
-
-const std::string& Find(const OpText& text, const std::string& name) {
-  static const std::string kNone;
-  for (const auto& [key, value] : text) {
-    if (key == name) return value;
-  }
-  return kNone;
 }
 
 // What all ranks must have set alike.
@@ -109,97 +89,67 @@ OpText AgreedText(const Settings& settings) {
 // Rank 0: refuses where the ranks' settings differ, and chooses what depends on all of them.
 StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const OpText& mine) {
   std::vector<std::string> texts;
+  std::vector<OpText> offers;
   bool one_host = true;
   const OpText first = DecodeOpText(blobs[0]);
   for (const std::string& blob : blobs) {
-    const OpText theirs = DecodeOpText(blob);
-    one_host &= Find(theirs, "host") == Find(first, "host");
+    const OpText& theirs = offers.emplace_back(DecodeOpText(blob));
+    one_host &= FindInOpText(theirs, "host") == FindInOpText(first, "host");
     OpText agreed;
-    for (const auto& [name, value] : mine) agreed.emplace_back(name, Find(theirs, name));
+    for (const auto& [name, value] : mine) agreed.emplace_back(name, FindInOpText(theirs, name));
     texts.push_back(EncodeOpText(agreed));
   }
   Status same = WithDifference(Status(gwMismatch, "the ranks have different settings",
                                       "Set the same value on all ranks: see `gradwire info -c`"),
                                texts);
   if (!same.detail().field.empty()) return same;
+  StatusOr<std::string> transport = ChooseTransport(offers, one_host);
+  if (!transport.ok()) return transport.status();
   OpText chosen = mine;
   chosen.emplace_back("one_host", one_host ? "1" : "0");
+  chosen.emplace_back("end", *transport);
   return EncodeOpText(chosen);
 }
 
-AgreedSettings ParseAgreed(const OpText& text, const std::string& transport) {
-  const std::string& policy = Find(text, "nonfinite");
-  const int64_t slice_elems = std::stoll(Find(text, "slice_elems"));
+AgreedSettings ParseAgreed(const OpText& text) {
+  const std::string& policy = FindInOpText(text, "nonfinite");
+  const int64_t slice_elems = std::stoll(FindInOpText(text, "slice_elems"));
   return {
       .slice = slice_elems == 0
-                   ? DefaultSliceSize(Find(text, "one_host") == "1")
+                   ? DefaultSliceSize(FindInOpText(text, "one_host") == "1")
                    : SliceSize{.elems = std::max(slice_elems / kCutElems, int64_t{1}) * kCutElems},
-      .window = std::stoi(Find(text, "window")),
-      .seed = static_cast<uint32_t>(std::stoull(Find(text, "seed"))),
-      .spec = Find(text, "compress"),
-      .algorithm = Find(text, "algorithm"),
-      .transport = transport,
-      .transaction = Find(text, "transaction") == "on",
+      .window = std::stoi(FindInOpText(text, "window")),
+      .seed = static_cast<uint32_t>(std::stoull(FindInOpText(text, "seed"))),
+      .spec = FindInOpText(text, "compress"),
+      .algorithm = FindInOpText(text, "algorithm"),
+      .transport = TransportName(FindInOpText(text, "end")),
+      .transaction = FindInOpText(text, "transaction") == "on",
       .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
                    : policy == "error" ? NonFinitePolicy::kError
                                        : NonFinitePolicy::kPropagate};
 }
 
-// A rank's transport before the roster tells whether all ranks share a host: one end for either
-// case.
-struct TransportEnds {
-  std::string spec;
-  std::unique_ptr<Transport> shared, wire;  // one of them where the transport does not care
-  Status shared_error, wire_error;          // why one is missing
-};
-
-StatusOr<TransportEnds> MakeEnds(const Identity& me, const Settings& settings) {
-  TransportEnds ends;
-  ends.spec = settings.Text("transport");
-  if (ends.spec == "auto") ends.spec = me.world_size == 1 ? "loopback" : "ucx";
-  StatusOr<bool> both = HostMatters(ends.spec);
-  if (!both.ok()) return both.status();
-  TransportOptions options = {
+StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings) {
+  const TransportOptions options = {
       .rank = me.rank,
       .world_size = me.world_size,
       .job = me.job,
       .interface = settings.Text("interface"),
       .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
       .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};
-  auto make = [&](bool one_host, std::unique_ptr<Transport>* end, Status* error) {
-    options.all_ranks_on_host = one_host;
-    StatusOr<std::unique_ptr<Transport>> made = MakeTransport(ends.spec, options);
-    if (made.ok()) {
-      *end = std::move(*made);
-    } else {
-      *error = made.status();
-    }
-  };
-  make(true, &ends.shared, &ends.shared_error);
-  if (*both) make(false, &ends.wire, &ends.wire_error);
-  if (!ends.shared && !ends.wire) return ends.shared_error;
-  return ends;
+  return TransportOffer::Make(settings.Text("transport"), options);
 }
 
-StatusOr<std::unique_ptr<Transport>> Connect(TransportEnds ends, const Roster& roster,
-                                             bool one_host) {
-  const bool shared = one_host || (!ends.wire && ends.wire_error.ok());
-  std::unique_ptr<Transport>& end = shared ? ends.shared : ends.wire;
-  if (!end) return shared ? ends.shared_error : ends.wire_error;
-  std::vector<std::string> addresses;
-  for (const std::string& blob : roster.blobs) {
-    StatusOr<std::string> address = FromHex(Find(DecodeOpText(blob), shared ? "shared" : "wire"));
-    if (!address.ok()) return address.status();
-    addresses.push_back(std::move(*address));
-  }
-  GW_RETURN_IF_ERROR(end->Connect(addresses));
-  return std::move(end);
+std::vector<OpText> OffersOf(const Roster& roster) {
+  std::vector<OpText> offers;
+  for (const std::string& blob : roster.blobs) offers.push_back(DecodeOpText(blob));
+  return offers;
 }
 
 IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster) {
   const int64_t here = std::count_if(
       roster.blobs.begin(), roster.blobs.end(),
-      [](const std::string& blob) { return Find(DecodeOpText(blob), "boot") == BootId(); });
+      [](const std::string& blob) { return FindInOpText(DecodeOpText(blob), "boot") == BootId(); });
   // A rank that waits occupies one core: its engine's thread rests meanwhile.
   if (here > static_cast<int64_t>(std::thread::hardware_concurrency())) {
     return {.spins = kCrowdedSpins, .yields = kCrowdedYields};
@@ -207,12 +157,11 @@ IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster) {
   return {.spins = static_cast<int>(settings.DurationNs("spin_us") / kPollNs), .yields = kYields};
 }
 
-std::string BlobOf(const Settings& settings, const TransportEnds& ends, const OpText& agreed) {
+std::string BlobOf(const Settings& settings, const TransportOffer& offer, const OpText& agreed) {
   OpText blob = agreed;
   blob.emplace_back("host", HostId(settings));
   blob.emplace_back("boot", BootId());
-  if (ends.shared) blob.emplace_back("shared", Hex(ends.shared->address()));
-  if (ends.wire) blob.emplace_back("wire", Hex(ends.wire->address()));
+  for (auto& line : offer.Text()) blob.push_back(std::move(line));
   return EncodeOpText(blob);
 }
 
@@ -234,8 +183,8 @@ StatusOr<std::unique_ptr<Recorder>> OpenRecorder(const Identity& me, const std::
 
 StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& settings) {
   const OpText agreed = AgreedText(settings);
-  StatusOr<TransportEnds> ends = MakeEnds(me, settings);
-  if (!ends.ok()) return ends.status();
+  StatusOr<TransportOffer> offer = MakeOffer(me, settings);
+  if (!offer.ok()) return offer.status();
   BootstrapOptions bootstrap = {.rank = me.rank,
                                 .world_size = me.world_size,
                                 .root = me.root,
@@ -243,7 +192,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                                 .secret = me.secret,
                                 .insecure = me.insecure,
                                 .job = me.job,
-                                .blob = BlobOf(settings, *ends, agreed),
+                                .blob = BlobOf(settings, *offer, agreed),
                                 .timeout_ns = settings.DurationNs("init_timeout_ms")};
   bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
     return ChooseForAll(blobs, agreed);
@@ -255,7 +204,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   CommParts parts = {.rank = me.rank,
                      .world_size = me.world_size,
                      .job = me.job,
-                     .agreed = ParseAgreed(chosen, ends->spec),
+                     .agreed = ParseAgreed(chosen),
                      .idle = ChooseIdle(settings, joined->roster),
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
@@ -266,7 +215,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   if (!recorder.ok()) return recorder.status();
   parts.recorder = std::move(*recorder);
   StatusOr<std::unique_ptr<Transport>> transport =
-      Connect(std::move(*ends), joined->roster, Find(chosen, "one_host") == "1");
+      std::move(*offer).Take(FindInOpText(chosen, "end"), OffersOf(joined->roster));
   if (!transport.ok()) return transport.status();
   parts.transport = std::move(*transport);
   StatusOr<std::unique_ptr<ControlPlane>> control = ControlPlane::Start(

@@ -25,4 +25,11 @@ OpText DecodeOpText(std::string_view text) {
 
 uint64_t HashOpText(const OpText& text) { return HashString(EncodeOpText(text)); }
 
+std::string FindInOpText(const OpText& text, std::string_view name) {
+  for (const auto& [key, value] : text) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
 }  // namespace gradwire

@@ -24,6 +24,8 @@ using OpText = std::vector<std::pair<std::string, std::string>>;
 std::string EncodeOpText(const OpText& text);
 OpText DecodeOpText(std::string_view text);  // any bytes; unreadable lines are left out
 uint64_t HashOpText(const OpText& text);
+// Empty: nothing is called that.
+std::string FindInOpText(const OpText& text, std::string_view name);
 
 class Operation {
  public:

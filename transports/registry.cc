@@ -12,6 +12,7 @@
 #include "transports/faulty/fault_plan.h"
 #include "transports/faulty/faulty_transport.h"
 #include "transports/loopback/loopback_transport.h"
+#include "transports/shm/shm_transport.h"
 #include "transports/transport.h"
 
 #ifdef GRADWIRE_HAVE_UCX
@@ -22,16 +23,32 @@ namespace gradwire {
 
 std::span<const TransportRow> Transports() {
   static const std::array kRows = {
+      TransportRow{.name = "shm",
+                   .doc = "memory that the processes of one host share; needs nothing",
+                   .make = &MakeShmTransport,
+                   .within_host = true},
 #ifdef GRADWIRE_HAVE_UCX
       TransportRow{.name = "ucx",
                    .doc = "shared memory on a host, TCP between hosts; needs libucp.so.0",
                    .make = &MakeUcxTransport,
-                   .host_matters = true},
+                   .within_host = true,
+                   .between_hosts = true},
 #endif
-      TransportRow{
-          .name = "loopback", .doc = "threads of one process", .make = &MakeLoopbackTransport},
+      TransportRow{.name = "loopback",
+                   .doc = "threads of one process",
+                   .make = &MakeLoopbackTransport,
+                   .within_host = true,
+                   .between_processes = false},
   };
   return kRows;
+}
+
+std::vector<std::string> ProcessTransports() {
+  std::vector<std::string> names;
+  for (const TransportRow& row : Transports()) {
+    if (row.between_processes) names.push_back(row.name);
+  }
+  return names;
 }
 
 StatusOr<const TransportRow*> FindTransport(const std::string& name) {
@@ -61,15 +78,11 @@ StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& spec,
   return MakeFaulty(std::move(*inner), plan);
 }
 
-StatusOr<bool> HostMatters(const std::string& spec) {
-  if (IsFaultySpec(spec)) {
-    StatusOr<FaultySpec> faulty = ParseFaultySpec(spec);
-    if (!faulty.ok()) return faulty.status();
-    return HostMatters(faulty->inner);
-  }
-  StatusOr<const TransportRow*> row = FindTransport(spec);
-  if (!row.ok()) return row.status();
-  return (*row)->host_matters;
+StatusOr<const TransportRow*> RowOfSpec(const std::string& spec) {
+  if (!IsFaultySpec(spec)) return FindTransport(spec);
+  StatusOr<FaultySpec> faulty = ParseFaultySpec(spec);
+  if (!faulty.ok()) return faulty.status();
+  return RowOfSpec(faulty->inner);
 }
 
 }  // namespace gradwire

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,9 +16,16 @@ TEST(TransportRegistryTest, RowsAreComplete) {
     EXPECT_FALSE(row.name.empty());
     EXPECT_FALSE(row.doc.empty()) << row.name;
     EXPECT_NE(row.make, nullptr) << row.name;
+    EXPECT_TRUE(row.within_host || row.between_hosts) << row.name;
     EXPECT_TRUE(names.insert(row.name).second) << "two rows are called " << row.name;
   }
   EXPECT_TRUE(names.count("loopback"));
+}
+
+TEST(TransportRegistryTest, LoopbackIsNotForProcesses) {
+  const std::vector<std::string> names = ProcessTransports();
+  EXPECT_EQ(names.size(), Transports().size() - 1);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "loopback"), 0);
 }
 
 TEST(TransportRegistryTest, FindsByName) {
@@ -50,16 +58,16 @@ TEST(TransportRegistryTest, MakesBySpec) {
   }
 }
 
-TEST(TransportRegistryTest, HostMattersLooksThroughFaulty) {
+TEST(TransportRegistryTest, RowOfASpecLooksThroughFaulty) {
   for (const TransportRow& row : Transports()) {
     for (const std::string& spec : {row.name, "faulty(" + row.name + ",delay=0.1)"}) {
-      auto matters = HostMatters(spec);
-      ASSERT_TRUE(matters.ok()) << matters.status().ToString();
-      EXPECT_EQ(*matters, row.host_matters) << spec;
+      auto found = RowOfSpec(spec);
+      ASSERT_TRUE(found.ok()) << found.status().ToString();
+      EXPECT_EQ(*found, &row) << spec;
     }
   }
-  EXPECT_EQ(HostMatters("nothing").status().code(), gwInvalidArgument);
-  EXPECT_EQ(HostMatters("faulty(loopback,delay=2)").status().code(), gwInvalidArgument);
+  EXPECT_EQ(RowOfSpec("nothing").status().code(), gwInvalidArgument);
+  EXPECT_EQ(RowOfSpec("faulty(loopback,delay=2)").status().code(), gwInvalidArgument);
 }
 
 }  // namespace

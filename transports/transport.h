@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/view.h"
@@ -108,14 +109,17 @@ struct TransportRow {
   std::string doc;
   // An unusable transport is an error that names it and says why; there is no fall-back.
   StatusOr<std::unique_ptr<Transport>> (*make)(const TransportOptions&);
-  // Its address depends on TransportOptions::all_ranks_on_host, which is known only after the
-  // roster: a communicator then makes both ends, publishes both addresses and keeps one.
-  bool host_matters = false;
+  // The ends it makes: for ranks of one host, for ranks of any hosts, or a kind for either. Which
+  // is needed is known only after the roster (TransportOptions::all_ranks_on_host).
+  bool within_host = false, between_hosts = false;
+  bool between_processes = true;  // else ranks are threads, and `auto` leaves it out
 };
 
 // All transports of this build, in order of preference for `auto`. transports/registry.cc.
 std::span<const TransportRow> Transports();
 StatusOr<const TransportRow*> FindTransport(const std::string& name);
+// The names of those whose ranks may be processes, in the same order.
+std::vector<std::string> ProcessTransports();
 
 // A transport by its spec: a row's name, or "faulty(SPEC,seed=1,delay=0.2,...)" around one
 // (transports/faulty/fault_plan.h; each rank draws faults of its own). Errors as of the factory;
@@ -123,8 +127,8 @@ StatusOr<const TransportRow*> FindTransport(const std::string& name);
 StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& spec,
                                                    const TransportOptions& options);
 
-// TransportRow::host_matters of the transport that a spec names.
-StatusOr<bool> HostMatters(const std::string& spec);
+// The row that a spec names, also within "faulty(...)". Errors as of MakeTransport.
+StatusOr<const TransportRow*> RowOfSpec(const std::string& spec);
 
 }  // namespace gradwire
 

@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/fault/rank_program.h"
+#include "transports/transport.h"
 
 namespace gradwire {
 namespace {
@@ -201,11 +202,11 @@ const char* Name(Fault fault) {
 
 std::string Trial::Describe() const {
   if (!failpoint.empty()) {
-    return fmt::format("{} rank {} of {} in {} at failpoint {}", Name(fault), victim, world_size,
-                       Name(phase), failpoint);
+    return fmt::format("{} rank {} of {} over {} in {} at failpoint {}", Name(fault), victim,
+                       world_size, transport, Name(phase), failpoint);
   }
-  return fmt::format("{} rank {} of {} in {} after {} us", Name(fault), victim, world_size,
-                     Name(phase), delay_ns / 1000);
+  return fmt::format("{} rank {} of {} over {} in {} after {} us", Name(fault), victim, world_size,
+                     transport, Name(phase), delay_ns / 1000);
 }
 
 Trial RandomTrial(uint64_t seed, Fault fault, Phase phase) {
@@ -216,6 +217,8 @@ Trial RandomTrial(uint64_t seed, Fault fault, Phase phase) {
   // As long as the phase takes, or some operations.
   const bool short_phase = phase == Phase::kFinalize;
   trial.delay_ns = static_cast<int64_t>(random.Below(short_phase ? 4'000'000 : 40'000'000));
+  const std::vector<std::string> transports = ProcessTransports();
+  trial.transport = transports[random.Below(transports.size())];
   return trial;
 }
 
@@ -239,6 +242,7 @@ std::vector<Trial> FailpointTrials() {
       {Phase::kSteps, Failpoint::kCommit, 3, kRanks},
       {Phase::kFinalize, Failpoint::kBye, 0, kRanks},
   };
+  const std::vector<std::string> transports = ProcessTransports();
   std::vector<Trial> trials;
   for (const Place& place : kPlaces) {
     const std::string_view name = kFailpointNames[static_cast<size_t>(place.failpoint)];
@@ -246,6 +250,7 @@ std::vector<Trial> FailpointTrials() {
       trials.push_back({.phase = place.phase,
                         .world_size = kRanks,
                         .victim = victim,
+                        .transport = transports[trials.size() % transports.size()],
                         .failpoint = fmt::format("{}:{}", name, place.passes + 1)});
     }
   }

@@ -24,13 +24,14 @@ struct Trial {
   Phase phase = Phase::kCollectives;
   int world_size = 2;
   int victim = 0;
+  std::string transport;
   int64_t delay_ns = 0;  // from the moment all ranks are in the phase
   // The victim kills itself there (base/failpoint.h), and `delay_ns` does not count. Empty: no.
   std::string failpoint;
   std::string Describe() const;
 };
 
-// A trial that is a function of the seed.
+// A trial that is a function of the seed and of the transports of this build.
 Trial RandomTrial(uint64_t seed, Fault fault, Phase phase);
 
 struct TrialResult {

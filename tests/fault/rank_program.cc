@@ -10,7 +10,8 @@ constexpr int64_t kRoundsBeforeFinalize = 3;
 
 std::string SettingsOf(const Trial& trial, int rank) {
   std::string settings =
-      "transport=ucx; debug=none; init_timeout_ms=1000; abort_timeout_ms=1500; slice_elems=8192";
+      "debug=none; init_timeout_ms=1000; abort_timeout_ms=1500; slice_elems=8192; transport=" +
+      trial.transport;
   if (trial.fault == Fault::kStop) settings += "; heartbeat_ms=100; heartbeat_timeout_ms=500";
   // Small fragments, so that messages have several.
   if (!trial.failpoint.empty()) settings += "; fragment_bytes=4096";

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
+#include "transports/transport.h"
 
 namespace gradwire {
 namespace {
@@ -26,14 +27,18 @@ class RandomJob {
  public:
   explicit RandomJob(uint64_t seed) : seed_(seed), random_(seed) {
     constexpr const char* kAlgorithms[] = {"auto", "ring", "direct", "tree"};
-    constexpr const char* kTransports[] = {"ucx", "faulty(ucx,delay=0.2,late_sent=0.2,full=0.2)"};
+    const std::vector<std::string> transports = ProcessTransports();
+    std::string transport = transports[random_.Below(transports.size())];
+    if (random_.Below(2) == 0) {
+      transport = fmt::format("faulty({},delay=0.2,late_sent=0.2,full=0.2)", transport);
+    }
     constexpr int64_t kSlices[] = {256, 1024, 65536};
     world_size_ = 1 + static_cast<int>(random_.Below(5));
     settings_ = fmt::format(
         "debug=none; op_timeout_ms=20000; transport={}; algorithm={}; slice_elems={}; window={}; "
         "transaction={}",
-        Pick(&random_, kTransports), Pick(&random_, kAlgorithms), Pick(&random_, kSlices),
-        1 + random_.Below(8), random_.Below(2) == 0 ? "on" : "off");
+        transport, Pick(&random_, kAlgorithms), Pick(&random_, kSlices), 1 + random_.Below(8),
+        random_.Below(2) == 0 ? "on" : "off");
   }
   int world_size() const { return world_size_; }
   std::string Describe() const {

@@ -1,0 +1,161 @@
+#include "runtime/transport_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// Keys of an offer; values are an end's kind, a bar, and its address or why there is none.
+const std::string kAddress = "end", kMissing = "no-end";
+// A kind is the transport's spec and how far the end reaches.
+const std::string kHost = " host", kAnywhere = " anywhere";
+
+// The two sides of the bar.
+std::pair<std::string, std::string> Split(const std::string& value) {
+  const size_t bar = value.find('|');
+  return {value.substr(0, bar), bar == std::string::npos ? "" : value.substr(bar + 1)};
+}
+
+// What `offer` says of `kind` under `key`.
+std::optional<std::string> Find(const OpText& offer, const std::string& key,
+                                const std::string& kind) {
+  for (const auto& [name, value] : offer) {
+    const auto [its_kind, rest] = Split(value);
+    if (name == key && its_kind == kind) return rest;
+  }
+  return std::nullopt;
+}
+
+bool AllOffer(std::span<const OpText> offers, const std::string& kind) {
+  return std::all_of(offers.begin(), offers.end(),
+                     [&](const OpText& offer) { return Find(offer, kAddress, kind).has_value(); });
+}
+
+bool AnyLacks(std::span<const OpText> offers, const std::string& kind) {
+  return std::any_of(offers.begin(), offers.end(),
+                     [&](const OpText& offer) { return Find(offer, kMissing, kind).has_value(); });
+}
+
+std::string Hex(const std::string& bytes) {
+  std::string out;
+  for (unsigned char c : bytes) out += fmt::format("{:02x}", c);
+  return out;
+}
+
+StatusOr<std::string> FromHex(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i + 1 < text.size(); i += 2) {
+    const std::string digits = text.substr(i, 2);
+    char* end = nullptr;
+    out += static_cast<char>(std::strtol(digits.c_str(), &end, 16));
+    if (*end != '\0') return Status(gwDataCorrupt, "a rank's address is not hexadecimal");
+  }
+  return out;
+}
+
+// Why rank 0's choice falls on none of its kinds: the first rank that lacks one.
+Status NoCommonTransport(std::span<const OpText> offers) {
+  for (int rank = 0; rank < static_cast<int>(offers.size()); ++rank) {
+    const std::string missing = FindInOpText(offers[rank], kMissing);
+    if (missing.empty()) continue;
+    const auto [kind, why] = Split(missing);
+    return Status(gwTransportUnavailable,
+                  fmt::format("no transport reaches all ranks: rank {} lacks {}: {}", rank,
+                              TransportName(kind), why),
+                  "Run `gradwire doctor` on that machine");
+  }
+  return Status(gwTransportUnavailable,
+                "the transport stays within a host, and the ranks are on several",
+                "Set transport=auto, or one that reaches other hosts: see `gradwire info`");
+}
+
+std::string OneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+StatusOr<TransportOffer> TransportOffer::Make(const std::string& spec, TransportOptions options) {
+  TransportOffer offer;
+  const bool automatic = spec == "auto";
+  std::vector<std::string> specs = {spec};
+  if (automatic && options.world_size == 1) specs = {"loopback"};
+  if (automatic && options.world_size > 1) specs = ProcessTransports();
+  bool within_host = false;  // an end for that is there
+  for (const std::string& one : specs) {
+    StatusOr<const TransportRow*> row = RowOfSpec(one);
+    if (!row.ok()) return row.status();
+    if ((*row)->within_host && !(automatic && within_host)) {
+      options.all_ranks_on_host = true;
+      within_host = offer.AddEnd(one, options);
+    }
+    if ((*row)->between_hosts) {
+      options.all_ranks_on_host = false;
+      offer.AddEnd(one, options);
+    }
+  }
+  return offer;
+}
+
+bool TransportOffer::AddEnd(const std::string& spec, const TransportOptions& options) {
+  StatusOr<std::unique_ptr<Transport>> made = MakeTransport(spec, options);
+  End& end = ends_.emplace_back();
+  end.kind = spec + (options.all_ranks_on_host ? kHost : kAnywhere);
+  end.error = made.status();
+  if (made.ok()) end.transport = std::move(*made);
+  return made.ok();
+}
+
+OpText TransportOffer::Text() const {
+  OpText text;
+  for (const End& end : ends_) {
+    if (end.transport) {
+      text.emplace_back(kAddress, end.kind + "|" + Hex(end.transport->address()));
+    } else {
+      text.emplace_back(kMissing, end.kind + "|" + OneLine(end.error.ToString()));
+    }
+  }
+  return text;
+}
+
+StatusOr<std::unique_ptr<Transport>> TransportOffer::Take(const std::string& chosen,
+                                                          std::span<const OpText> offers) && {
+  const auto end = std::find_if(ends_.begin(), ends_.end(),
+                                [&](const End& each) { return each.kind == chosen; });
+  if (end == ends_.end() || !end->transport) {
+    return Status(gwInternalError, fmt::format("rank 0 chose the transport '{}'", chosen));
+  }
+  std::vector<std::string> addresses;
+  for (const OpText& offer : offers) {
+    StatusOr<std::string> address = FromHex(Find(offer, kAddress, chosen).value_or(""));
+    if (!address.ok()) return address.status();
+    addresses.push_back(std::move(*address));
+  }
+  std::unique_ptr<Transport> transport = std::move(end->transport);
+  ends_.clear();
+  GW_RETURN_IF_ERROR(transport->Connect(addresses));
+  return transport;
+}
+
+StatusOr<std::string> ChooseTransport(std::span<const OpText> offers, bool one_host) {
+  for (const auto& [key, value] : offers[0]) {
+    if (key != kAddress) continue;
+    const std::string kind = Split(value).first;
+    const bool within_host = kind.ends_with(kHost);
+    if (within_host && !one_host) continue;
+    // A transport that has an end for one host is not replaced by its other one in silence.
+    if (!within_host && one_host && AnyLacks(offers, TransportName(kind) + kHost)) continue;
+    if (AllOffer(offers, kind)) return kind;
+  }
+  return NoCommonTransport(offers);
+}
+
+std::string TransportName(const std::string& kind) { return kind.substr(0, kind.rfind(' ')); }
+
+}  // namespace gradwire

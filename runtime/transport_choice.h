@@ -1,0 +1,55 @@
+// Which transport a communicator uses. Only the roster tells where the other ranks are and what
+// they can use; so each rank makes an end of every kind it could need and publishes their
+// addresses, rank 0 chooses one kind for all, and the other ends are dropped.
+#ifndef GRADWIRE_RUNTIME_TRANSPORT_CHOICE_H_
+#define GRADWIRE_RUNTIME_TRANSPORT_CHOICE_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/operation.h"
+#include "transports/transport.h"
+
+namespace gradwire {
+
+// What one rank could use.
+class TransportOffer {
+ public:
+  // `spec`: the setting `transport`. With "auto" there is an end of every transport that reaches
+  // other hosts, and of the first that works here of those within a host; else those of that
+  // transport. An end that cannot be made is offered with its error. gwInvalidArgument: no such
+  // transport.
+  static StatusOr<TransportOffer> Make(const std::string& spec, TransportOptions options);
+
+  // One line an end: its address, or why there is none.
+  OpText Text() const;
+
+  // Connects the end of the kind that rank 0 chose; `offers` are all ranks' texts.
+  StatusOr<std::unique_ptr<Transport>> Take(const std::string& chosen,
+                                            std::span<const OpText> offers) &&;
+
+ private:
+  struct End {
+    std::string kind;
+    std::unique_ptr<Transport> transport;  // null: `error` has the reason
+    Status error;
+  };
+  // False: it is offered with its error.
+  bool AddEnd(const std::string& spec, const TransportOptions& options);
+
+  std::vector<End> ends_;
+};
+
+// Rank 0: the first kind of its own that all ranks have offered, and that reaches them all.
+// gwTransportUnavailable: there is none; the text names a rank and its reason.
+StatusOr<std::string> ChooseTransport(std::span<const OpText> offers, bool one_host);
+
+// "ucx" of the kind "ucx host".
+std::string TransportName(const std::string& kind);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_TRANSPORT_CHOICE_H_

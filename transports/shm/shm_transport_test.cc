@@ -1,0 +1,173 @@
+#include "transports/shm/shm_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "transports/shm/shm_memory.h"
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kLongNs = 20 * kNsPerSecond;
+constexpr int kSlots = 4;
+
+struct Counting final : Sink {
+  void OnFragment(int /*peer*/, const FrameHeader& header, ConstBytes fragment) override {
+    messages.push_back(header.message);
+    bytes += fragment.size;
+  }
+  void OnSent(SendToken token) override { sent.push_back(token); }
+  void OnPeerLost(int peer, const Status& cause) override {
+    lost.push_back(peer);
+    why = cause.ToString();
+  }
+  std::vector<uint32_t> messages;
+  std::vector<SendToken> sent;
+  std::vector<int> lost;
+  int64_t bytes = 0;
+  std::string why;
+};
+
+struct Pair {
+  explicit Pair(int32_t fragment_bytes = 4096) {
+    for (int rank = 0; rank < 2; ++rank) {
+      auto made = MakeShmTransport(
+          {.rank = rank, .world_size = 2, .job = 1, .fragment_bytes = fragment_bytes});
+      EXPECT_TRUE(made.ok()) << made.status().ToString();
+      ends.push_back(std::move(*made));
+    }
+    const std::vector<std::string> addresses = {ends[0]->address(), ends[1]->address()};
+    for (auto& end : ends) EXPECT_TRUE(end->Connect(addresses).ok());
+  }
+  SendOutcome Send(uint32_t message, int64_t bytes = 64) {
+    data.resize(bytes);
+    return ends[0]->TrySend(1, {.message = message}, {data.data(), bytes}, message);
+  }
+  std::vector<std::byte> data;
+  std::vector<std::unique_ptr<Transport>> ends;
+};
+
+// The end was woken, and has not slept until the time was over.
+void ExpectWoken(Transport* end) {
+  const int64_t begin_ns = SteadyClock().NowNs();
+  EXPECT_TRUE(end->Wait(kLongNs).ok());
+  EXPECT_LT(SteadyClock().NowNs() - begin_ns, kLongNs);
+}
+
+TEST(ShmTransportTest, AFullQueueTakesMoreOnceTheReceiverHasLooked) {
+  Pair pair;
+  for (uint32_t i = 0; i < kSlots; ++i) ASSERT_EQ(pair.Send(i), SendOutcome::kAccepted);
+  EXPECT_EQ(pair.Send(kSlots), SendOutcome::kFull);
+  Counting sink;
+  pair.ends[1]->Progress(&sink);
+  EXPECT_EQ(sink.messages, (std::vector<uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(pair.Send(kSlots), SendOutcome::kAccepted);
+}
+
+TEST(ShmTransportTest, ASenderWithoutRoomSleepsUntilThereIsSome) {
+  Pair pair;
+  for (uint32_t i = 0; i < kSlots; ++i) ASSERT_EQ(pair.Send(i), SendOutcome::kAccepted);
+  Counting sender, receiver;
+  pair.ends[0]->Progress(&sender);
+  ASSERT_EQ(pair.Send(kSlots), SendOutcome::kFull);
+  std::thread other([&] { pair.ends[1]->Progress(&receiver); });
+  ExpectWoken(pair.ends[0].get());
+  other.join();
+  EXPECT_EQ(pair.Send(kSlots), SendOutcome::kAccepted);
+}
+
+TEST(ShmTransportTest, AReceiverSleepsUntilSomethingComes) {
+  Pair pair;
+  std::thread other([&] { EXPECT_EQ(pair.Send(7), SendOutcome::kAccepted); });
+  ExpectWoken(pair.ends[1].get());
+  other.join();
+  Counting sink;
+  pair.ends[1]->Progress(&sink);
+  EXPECT_EQ(sink.messages, std::vector<uint32_t>{7});
+}
+
+TEST(ShmTransportTest, WhatWasSentArrivesBeforeTheLoss) {
+  Pair pair;
+  ASSERT_EQ(pair.Send(1), SendOutcome::kAccepted);
+  pair.ends[0].reset();
+  Counting sink;
+  for (int i = 0; i < 3; ++i) pair.ends[1]->Progress(&sink);
+  EXPECT_EQ(sink.messages, std::vector<uint32_t>{1});
+  EXPECT_EQ(sink.lost, std::vector<int>{0});
+  EXPECT_EQ(pair.ends[1]->TrySend(0, {}, {}, 1), SendOutcome::kLost);
+}
+
+TEST(ShmTransportTest, ACommittedReservationArrives) {
+  Pair pair;
+  std::optional<Bytes> slot = pair.ends[0]->Reserve(1, 128);
+  ASSERT_TRUE(slot.has_value());
+  std::memset(slot->data, 1, slot->size);
+  pair.ends[0]->Commit(1, {.message = 3}, 128);
+  EXPECT_FALSE(pair.ends[0]->Reserve(1, 4097).has_value());
+  Counting sink;
+  pair.ends[1]->Progress(&sink);
+  EXPECT_EQ(sink.bytes, 128);
+}
+
+TEST(ShmTransportTest, DamagedMemoryIsNotReadBeyondItsEnd) {
+  Pair pair;
+  ASSERT_EQ(pair.Send(1), SendOutcome::kAccepted);
+  StatusOr<ShmAddress> address = DecodeShmAddress(pair.ends[1]->address());
+  ASSERT_TRUE(address.ok());
+  StatusOr<ShmInbox> inbox = ShmInbox::Open(*address);
+  ASSERT_TRUE(inbox.ok());
+  inbox->slot(0, 0).bytes = int64_t{1} << 40;
+  Counting sink;
+  pair.ends[1]->Progress(&sink);
+  EXPECT_TRUE(sink.messages.empty());
+  EXPECT_EQ(sink.lost, std::vector<int>{0});
+  EXPECT_THAT(sink.why, HasSubstr("damaged"));
+}
+
+TEST(ShmTransportTest, RefusesWhatItCannotShare) {
+  EXPECT_EQ(MakeShmTransport({.world_size = 2, .all_ranks_on_host = false}).status().code(),
+            gwTransportUnavailable);
+  EXPECT_EQ(MakeShmTransport({.rank = 2, .world_size = 2}).status().code(), gwInvalidArgument);
+  auto small = MakeShmTransport({.rank = 0, .world_size = 2, .fragment_bytes = 64});
+  auto large = MakeShmTransport({.rank = 1, .world_size = 2, .fragment_bytes = 128});
+  ASSERT_TRUE(small.ok() && large.ok());
+  const std::vector<std::string> addresses = {(*small)->address(), (*large)->address()};
+  EXPECT_EQ((*small)->Connect(addresses).code(), gwTransportUnavailable);
+}
+
+TEST(ShmMemoryTest, OpensNothingButTheInboxMeant) {
+  const ShmShape shape = {.world_size = 2, .slots = kSlots, .fragment_bytes = 64};
+  StatusOr<ShmInbox> inbox = ShmInbox::Create(shape);
+  ASSERT_TRUE(inbox.ok()) << inbox.status().ToString();
+  ShmAddress address = inbox->address();
+  EXPECT_TRUE(ShmInbox::Open(address).ok());
+  address.token.words[0] ^= 1;
+  EXPECT_THAT(ShmInbox::Open(address).status().ToString(), HasSubstr("another process"));
+  address = inbox->address();
+  address.shape.fragment_bytes = 256;  // it would lie beyond the end
+  EXPECT_THAT(ShmInbox::Open(address).status().ToString(), HasSubstr("not a rank's memory"));
+  address.fd = 1 << 20;
+  EXPECT_EQ(ShmInbox::Open(address).status().code(), gwTransportUnavailable);
+}
+
+TEST(ShmMemoryTest, DecodesAddressesOnly) {
+  const ShmAddress address = {
+      .pid = 1, .fd = 2, .shape = {.world_size = 2, .slots = 4, .fragment_bytes = 64}};
+  const std::string bytes = EncodeShmAddress(address);
+  ASSERT_TRUE(DecodeShmAddress(bytes).ok());
+  EXPECT_EQ(DecodeShmAddress(bytes)->shape, address.shape);
+  EXPECT_EQ(DecodeShmAddress(bytes.substr(1)).status().code(), gwInvalidArgument);
+  EXPECT_EQ(DecodeShmAddress(std::string(bytes.size(), '\0')).status().code(), gwInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gradwire
