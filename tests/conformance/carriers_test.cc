@@ -131,11 +131,12 @@ TEST_P(CarriersTest, IntegersAddInAnyOrder) {
 // the whole tensor, as those of a product of factors.
 void CheckConservation(const std::vector<EncodeCase>& cases,
                        const std::vector<CarrierRank>& results, double rounding) {
+  const std::vector<std::vector<float>> inputs = InputsOf(cases);
   for (size_t i = 0; i < results[0].e_out.size(); ++i) {
     double in = 0, held = GradAt(results[0].out, DType::kFloat32, static_cast<int64_t>(i));
     double size = 0;
     for (size_t r = 0; r < cases.size(); ++r) {
-      const double p = cases[r].Input()[i];
+      const double p = inputs[r][i];
       in += p;
       size += std::fabs(p) + std::fabs(results[r].e_out[i]);
       held += results[r].e_out[i];
@@ -237,8 +238,8 @@ TEST_P(CarriersTest, IsUnbiasedIfItSaysSo) {
   constexpr int64_t kElems = 600;
   auto cases = Cases(Kind::kGaussian, kRanks, kElems, DType::kFloat32, ResidualMode::kNone);
   std::vector<double> sum(kElems), sum2(kElems), truth(kElems);
-  for (const EncodeCase& c : cases) {
-    for (size_t i = 0; i < truth.size(); ++i) truth[i] += c.Input()[i];
+  for (const std::vector<float>& p : InputsOf(cases)) {
+    for (size_t i = 0; i < truth.size(); ++i) truth[i] += p[i];
   }
   for (int draw = 0; draw < kDraws; ++draw) {
     for (EncodeCase& c : cases) c.dither.step = static_cast<uint32_t>(draw);

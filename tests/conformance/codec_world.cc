@@ -129,6 +129,12 @@ std::vector<float> EncodeCase::Input() const {
   return p;
 }
 
+std::vector<std::vector<float>> InputsOf(const std::vector<EncodeCase>& cases) {
+  std::vector<std::vector<float>> inputs;
+  for (const EncodeCase& c : cases) inputs.push_back(c.Input());
+  return inputs;
+}
+
 Encoded RunEncode(const PayloadCodec& codec, const EncodeCase& c) {
   const int64_t elems = c.elems();
   const int64_t residual_bytes = c.mode == ResidualMode::kNone ? 0 : 4 * elems;

@@ -74,6 +74,9 @@ struct EncodeCase {
   std::vector<float> Input() const;
 };
 
+// Input() of each.
+std::vector<std::vector<float>> InputsOf(const std::vector<EncodeCase>& cases);
+
 struct Encoded {
   std::vector<std::byte> payload;
   std::vector<float> e_out;  // empty where mode is kNone

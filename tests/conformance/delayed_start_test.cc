@@ -42,9 +42,10 @@ class DelayedStart : public ::testing::TestWithParam<std::string> {
   }
   // The plain sum, in the order of the ranks.
   static void ExpectExact(const std::vector<EncodeCase>& cases, const CarrierRank& result) {
+    const std::vector<std::vector<float>> inputs = InputsOf(cases);
     for (int64_t i = 0; i < kElems; ++i) {
-      float sum = cases[0].Input()[i];
-      for (int r = 1; r < kRanks; ++r) sum += cases[r].Input()[i];
+      float sum = inputs[0][i];
+      for (int r = 1; r < kRanks; ++r) sum += inputs[r][i];
       ASSERT_EQ(GradAt(result.out, DType::kFloat32, i), sum) << "element " << i;
       ASSERT_EQ(result.e_out[i], 0) << "element " << i;
     }

@@ -137,10 +137,11 @@ TEST_P(SparseCarriers, KeepBackWhatTheyDoNotSend) {
       auto cases = Cases(Kind::kGaussian, n, 5000, DType::kFloat32, ResidualMode::kSeparate);
       const auto results = RunCarriers(*MethodOf(spec), cases, InOrder(n));
       const std::vector<float> out = FloatsOf(results[0].out);
+      const std::vector<std::vector<float>> inputs = InputsOf(cases);
       for (size_t i = 0; i < out.size(); ++i) {
         double in = 0, held = out[i], size = std::fabs(out[i]);
         for (int r = 0; r < n; ++r) {
-          const float p = cases[r].Input()[i];
+          const float p = inputs[r][i];
           ASSERT_TRUE(out[i] != 0 || results[r].e_out[i] == p) << "element " << i;
           in += p;
           held += results[r].e_out[i];
@@ -229,10 +230,11 @@ TEST_P(SparseCarriers, RandkOfManyIsRandkOfTheMean) {
   for (const char* spec : {kSpecs[0], kSpecs[1]}) {
     const auto cases =
         Cases(Kind::kGaussian, kRanks, 2000, DType::kFloat32, ResidualMode::kSeparate);
+    const std::vector<std::vector<float>> inputs = InputsOf(cases);
     std::vector<float> mean(2000);
     for (size_t i = 0; i < mean.size(); ++i) {
       double sum = 0;
-      for (const EncodeCase& c : cases) sum += c.Input()[i];
+      for (const std::vector<float>& p : inputs) sum += p[i];
       mean[i] = static_cast<float>(sum / kRanks);
     }
     EncodeCase one = cases[0];
