@@ -14,6 +14,9 @@ GW_COPTS = [
     "-fno-fast-math",
 ]
 
+# Tags of a test that makes no thread: nothing could race.
+ONE_THREAD = ["no-tsan"]
+
 def _layer_visibility(visibility):
     """A package is visible to the layers above its own; see the root BUILD."""
     if visibility != None:
