@@ -13,6 +13,7 @@
 #include "transports/faulty/faulty_transport.h"
 #include "transports/loopback/loopback_transport.h"
 #include "transports/shm/shm_transport.h"
+#include "transports/tcp/tcp_transport.h"
 #include "transports/transport.h"
 
 #ifdef GRADWIRE_HAVE_UCX
@@ -34,6 +35,10 @@ std::span<const TransportRow> Transports() {
                    .within_host = true,
                    .between_hosts = true},
 #endif
+      TransportRow{.name = "tcp",
+                   .doc = "TCP, also between hosts; needs nothing but the system",
+                   .make = &MakeTcpTransport,
+                   .between_hosts = true},
       TransportRow{.name = "loopback",
                    .doc = "threads of one process",
                    .make = &MakeLoopbackTransport,

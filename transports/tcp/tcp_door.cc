@@ -1,0 +1,100 @@
+#include "transports/tcp/tcp_door.h"
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace gradwire {
+
+TcpDoor::TcpDoor(const Clock& clock, int world_size)
+    : clock_(clock), world_size_(world_size), turned_away_(clock, 5, kNsPerSecond) {}
+
+Status TcpDoor::Open(const SocketAddress& address) {
+  if (getrandom(token_.data(), token_.size(), 0) != static_cast<ssize_t>(token_.size())) {
+    return ErrnoStatus("random bytes", errno);
+  }
+  StatusOr<UniqueFd> listener = Listen(address);
+  if (!listener.ok()) return listener.status();
+  StatusOr<SocketAddress> bound = BoundAddress(listener->get());
+  if (!bound.ok()) return bound.status();
+  listener_ = std::move(*listener);
+  address_ = *bound;
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return ErrnoStatus("epoll_create1", errno);
+  return Watch(listener_.get());
+}
+
+Status TcpDoor::Watch(int fd) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return Status::Ok();
+  return ErrnoStatus("epoll_ctl", errno);
+}
+
+bool TcpDoor::overdue() const {
+  return !strangers_.empty() && clock_.NowNs() - strangers_.front().since_ns > kPatienceNs;
+}
+
+void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
+  epoll_event events[kMostStrangers + 1];
+  const int count = epoll_wait(epoll_.get(), events, std::size(events), 0);
+  bool somebody_knocks = false;
+  for (int i = 0; i < count; ++i) {
+    const int fd = events[i].data.fd;
+    somebody_knocks |= fd == listener_.get();
+    for (Stranger& stranger : strangers_) {
+      if (stranger.fd.get() == fd) Hear(&stranger, guests);
+    }
+  }
+  if (overdue()) TurnAway(&strangers_.front());
+  std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.fd.valid(); });
+  if (somebody_knocks) AcceptAll(guests);
+}
+
+void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
+  // A bound, so that a flood does not hold up what is inside.
+  for (size_t i = 0; i < kMostStrangers; ++i) {
+    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) return;
+    if (!Watch(fd.get()).ok()) continue;
+    Stranger stranger{.fd = std::move(fd), .since_ns = clock_.NowNs()};
+    // A member's hello comes with its connection: under a flood it is heard before it could be
+    // pushed out.
+    Hear(&stranger, guests);
+    if (!stranger.fd.valid()) continue;
+    strangers_.push_back(std::move(stranger));
+    if (strangers_.size() <= kMostStrangers) continue;
+    TurnAway(&strangers_.front());
+    strangers_.erase(strangers_.begin());
+  }
+}
+
+void TcpDoor::Hear(Stranger* stranger, std::vector<TcpGuest>* guests) {
+  // No byte more than the hello: the frames behind it belong to whoever gets the connection.
+  const Bytes rest = {.data = stranger->hello.data() + stranger->heard_bytes,
+                      .size = static_cast<int64_t>(sizeof(TcpHello)) - stranger->heard_bytes};
+  const ReadOutcome got = ReadSome(stranger->fd.get(), rest);
+  if (got.kind == ReadOutcome::Kind::kNothingYet) return;
+  if (got.kind != ReadOutcome::Kind::kData) return TurnAway(stranger);
+  stranger->heard_bytes += got.data.size;
+  if (got.data.size < rest.size) return;
+  const std::optional<int> src =
+      ParseTcpHello({stranger->hello.data(), sizeof(TcpHello)}, token_, world_size_);
+  if (!src) return TurnAway(stranger);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, stranger->fd.get(), nullptr);
+  guests->push_back({.src = *src, .fd = std::move(stranger->fd)});
+}
+
+void TcpDoor::TurnAway(Stranger* stranger) {
+  stranger->fd.reset();
+  int64_t left_out = 0;
+  if (!turned_away_.Allow(&left_out)) return;
+  GW_LOG(kInfo, kNet, "tcp: closed a connection that is none of this job's ({} more like it)",
+         left_out);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,72 @@
+// TcpDoor: where peers come in. Listens on one address and lets in who knows its token.
+#ifndef GRADWIRE_TRANSPORTS_TCP_TCP_DOOR_H_
+#define GRADWIRE_TRANSPORTS_TCP_TCP_DOOR_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "transports/bootstrap/address.h"
+#include "transports/control/socket.h"
+#include "transports/tcp/tcp_wire.h"
+
+namespace gradwire {
+
+// A connection whose hello was right; what follows the hello has not been read.
+struct TcpGuest {
+  int src = -1;
+  UniqueFd fd;
+};
+
+// Strangers, connections that have not said hello, cost a descriptor and a few bytes each. There
+// are at most kMostStrangers, one more pushes the oldest out; none stays longer than kPatienceNs.
+class TcpDoor {
+ public:
+  static constexpr size_t kMostStrangers = 64;
+  static constexpr int64_t kPatienceNs = 5 * kNsPerSecond;
+
+  // `clock` outlives this.
+  TcpDoor(const Clock& clock, int world_size);
+
+  // Listens there, with a fresh token.
+  Status Open(const SocketAddress& address);
+
+  const TcpToken& token() const { return token_; }
+  const SocketAddress& address() const { return address_; }
+  // Readable when Visit has something to do.
+  int fd() const { return epoll_.get(); }
+  // Somebody's time is up: Visit has something to do although fd() is not readable.
+  bool overdue() const;
+
+  // Hears who has come and appends those that are let in; never blocks.
+  void Visit(std::vector<TcpGuest>* guests);
+
+ private:
+  struct Stranger {
+    UniqueFd fd;
+    int64_t since_ns = 0;
+    std::array<std::byte, sizeof(TcpHello)> hello;
+    int64_t heard_bytes = 0;
+  };
+
+  // Afterwards a stranger whose descriptor is gone is none any more.
+  void Hear(Stranger* stranger, std::vector<TcpGuest>* guests);
+  void TurnAway(Stranger* stranger);
+  void AcceptAll(std::vector<TcpGuest>* guests);
+  Status Watch(int fd);
+
+  const Clock& clock_;
+  const int world_size_;
+  UniqueFd epoll_, listener_;
+  SocketAddress address_;
+  TcpToken token_ = {};
+  std::vector<Stranger> strangers_;  // oldest first
+  LogRateLimit turned_away_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TRANSPORTS_TCP_TCP_DOOR_H_

@@ -1,0 +1,399 @@
+#include "transports/tcp/tcp_transport.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "transports/bootstrap/address.h"
+#include "transports/control/socket.h"
+#include "transports/tcp/tcp_door.h"
+#include "transports/tcp/tcp_inbox.h"
+#include "transports/tcp/tcp_outbox.h"
+#include "transports/tcp/tcp_wire.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int32_t kFragmentBytes = 64 << 10;
+constexpr int32_t kLargestFragmentBytes = 1 << 20;
+constexpr int kEventsPerProgress = 64;
+
+// Whose event it is: a rank and one of its connections.
+enum class Way : uint32_t { kIn, kOut, kDoor };
+constexpr uint64_t Mark(Way way, int rank = 0) {
+  return uint64_t{static_cast<uint32_t>(way)} << 32 | static_cast<uint32_t>(rank);
+}
+
+// A connection's options. One that is not granted costs time, not correctness.
+void Prepare(int fd, int64_t death_timeout_ns) {
+  const auto set = [fd](int level, int name, int value) {
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  if (death_timeout_ns <= 0) return;
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(death_timeout_ns / kNsPerMs));
+  // A connection on which nothing is under way is asked, by whole seconds.
+  const int idle_s = std::max(static_cast<int>(death_timeout_ns / kNsPerSecond), 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, idle_s);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 1);
+}
+
+// Why a connection has ended. `error` is errno; 0: the peer closed it.
+std::string Why(int error) {
+  return error == 0 ? "closed by the peer" : std::generic_category().message(error);
+}
+
+Status CheckPeer(const TcpAddress& theirs, int rank, int32_t fragment_bytes) {
+  if (theirs.rank != rank) {
+    return Status(gwInvalidArgument,
+                  fmt::format("tcp: the address of rank {} stands where rank {}'s should",
+                              theirs.rank, rank));
+  }
+  if (theirs.fragment_bytes == fragment_bytes) return Status::Ok();
+  return Status(gwTransportUnavailable,
+                ErrorDetail{.message = fmt::format("tcp: rank {} is set up differently", rank),
+                            .hint = "give all ranks the same fragment size",
+                            .peer = rank,
+                            .field = "fragment bytes",
+                            .expected = std::to_string(fragment_bytes),
+                            .actual = std::to_string(theirs.fragment_bytes)});
+}
+
+// What is between this rank and another.
+struct TcpPeer {
+  int rank = -1;
+  SocketAddress address;
+  TcpToken token = {};  // of its listener
+  UniqueFd in, out;
+  TcpInbox inbox;
+  TcpOutbox outbox;
+  bool writable = false;     // `out` may take more: neither in the making nor full
+  bool unreachable = false;  // `out` has failed; what comes in is still delivered
+  bool lost = false;
+  Status cause;  // once one of these is set
+};
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(const TransportOptions& options, int32_t fragment_bytes)
+      : rank_(options.rank),
+        death_timeout_ns_(options.death_timeout_ns),
+        door_(SteadyClock(), options.world_size),
+        peers_(options.world_size) {
+    caps_ = {.max_fragment_bytes = fragment_bytes,
+             .fragments_in_flight = TcpOutbox::kMostFrames,
+             .detects_peer_death = true,
+             .accepted_is_visible = true};
+    for (int rank = 0; rank < options.world_size; ++rank) peers_[rank].rank = rank;
+  }
+
+  // What has been sent goes out before anybody can hear that this end is gone.
+  ~TcpTransport() override {
+    for (TcpPeer& peer : peers_) peer.out.reset();
+  }
+
+  Status Start(const SocketAddress& address) {
+    GW_RETURN_IF_ERROR(door_.Open(address));
+    epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+    wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!epoll_.valid() || !wake_.valid()) return ErrnoStatus("an event descriptor", errno);
+    return Watch(door_.fd(), EPOLLIN, Mark(Way::kDoor));
+  }
+
+  const TransportCaps& caps() const override { return caps_; }
+
+  std::string address() const override {
+    return EncodeTcpAddress({.rank = rank_,
+                             .fragment_bytes = caps_.max_fragment_bytes,
+                             .token = door_.token(),
+                             .host_port = door_.address().ToString()});
+  }
+
+  Status Connect(std::span<const std::string> addresses) override;
+  SendOutcome TrySend(int peer, const FrameHeader& header, ConstBytes fragment,
+                      SendToken token) override;
+  int Progress(Sink* sink) override;
+  Status Wait(int64_t timeout_ns) override;
+  void Wake() override;
+  int64_t framing_bytes() const override { return framing_bytes_; }
+  void Cancel(uint32_t op_seq) override {
+    for (TcpPeer& peer : peers_) peer.outbox.Cancel(op_seq, &sent_);
+  }
+
+ private:
+  Status Watch(int fd, uint32_t events, uint64_t mark);
+  void Open(TcpPeer* peer);
+  void Flush(TcpPeer* peer);
+  void Fail(TcpPeer* peer, int error);
+  void Lose(TcpPeer* peer, const std::string& why);
+  void Admit();
+  void OnOut(TcpPeer* peer, uint32_t events);
+  int OnIn(TcpPeer* peer, Sink* sink);
+  int Deliver(TcpPeer* peer, Sink* sink);
+  void Settle();
+  int Report(Sink* sink);
+
+  const int rank_;
+  const int64_t death_timeout_ns_;
+  TransportCaps caps_;
+  UniqueFd epoll_, wake_;
+  TcpDoor door_;
+  std::vector<TcpPeer> peers_;
+  std::vector<TcpGuest> guests_;  // empty between calls
+  int64_t framing_bytes_ = 0;
+  // For the next Report.
+  std::vector<SendToken> sent_;
+  std::vector<TcpPeer*> unreachable_, lost_;
+};
+
+Status TcpTransport::Watch(int fd, uint32_t events, uint64_t mark) {
+  epoll_event event{.events = events, .data = {.u64 = mark}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return Status::Ok();
+  return ErrnoStatus("epoll_ctl", errno);
+}
+
+Status TcpTransport::Connect(std::span<const std::string> addresses) {
+  if (addresses.size() != peers_.size()) {
+    return Status(gwInvalidArgument,
+                  fmt::format("tcp: {} addresses for {} ranks", addresses.size(), peers_.size()));
+  }
+  for (TcpPeer& peer : peers_) {
+    StatusOr<TcpAddress> theirs = DecodeTcpAddress(addresses[peer.rank]);
+    if (!theirs.ok()) return Status(theirs.status()).WithPeer(peer.rank);
+    GW_RETURN_IF_ERROR(CheckPeer(*theirs, peer.rank, caps_.max_fragment_bytes));
+    StatusOr<HostPort> host_port = ParseHostPort(theirs->host_port);
+    if (!host_port.ok()) return Status(host_port.status()).WithPeer(peer.rank);
+    StatusOr<SocketAddress> address = ResolveHost(*host_port);
+    if (!address.ok()) return Status(address.status()).WithPeer(peer.rank);
+    peer.address = *address;
+    peer.token = theirs->token;
+  }
+  return Status::Ok();
+}
+
+SendOutcome TcpTransport::TrySend(int rank, const FrameHeader& header, ConstBytes fragment,
+                                  SendToken token) {
+  TcpPeer& peer = peers_[rank];
+  assert(rank != rank_ && fragment.size <= caps_.max_fragment_bytes);
+  if (!peer.out.valid() && !peer.unreachable) Open(&peer);
+  if (peer.unreachable) return SendOutcome::kLost;
+  if (peer.outbox.full()) return SendOutcome::kFull;
+  framing_bytes_ += peer.outbox.Push(header, fragment, token);
+  Flush(&peer);
+  return SendOutcome::kAccepted;
+}
+
+void TcpTransport::Open(TcpPeer* peer) {
+  peer->out.reset(socket(peer->address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!peer->out.valid()) return Fail(peer, errno);
+  Prepare(peer->out.get(), death_timeout_ns_);
+  const int result = connect(peer->out.get(), peer->address.get(), peer->address.bytes());
+  if (result != 0 && errno != EINPROGRESS) return Fail(peer, errno);
+  // By edges: a queue that fills and empties needs no calls besides.
+  const uint32_t events = EPOLLOUT | EPOLLIN | EPOLLRDHUP | EPOLLET;
+  if (!Watch(peer->out.get(), events, Mark(Way::kOut, peer->rank)).ok()) return Fail(peer, errno);
+  peer->outbox.Greet({.src = static_cast<uint16_t>(rank_), .token = peer->token});
+  framing_bytes_ += sizeof(TcpHello);
+}
+
+void TcpTransport::Flush(TcpPeer* peer) {
+  std::array<iovec, TcpOutbox::kMostPieces> pieces;
+  while (peer->writable && !peer->outbox.empty()) {
+    const std::span<iovec> next = peer->outbox.Gather(&pieces);
+    const msghdr message = {.msg_iov = next.data(), .msg_iovlen = next.size()};
+    const ssize_t written = sendmsg(peer->out.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (written >= 0) {
+      peer->outbox.Advance(written, &sent_);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      peer->writable = false;  // until the next edge
+    } else if (errno != EINTR) {
+      return Fail(peer, errno);
+    }
+  }
+}
+
+// Nothing goes to the peer any more. What it has sent before may still be on its way.
+void TcpTransport::Fail(TcpPeer* peer, int error) {
+  if (std::exchange(peer->unreachable, true)) return;
+  peer->cause = Status(gwPeerLost, fmt::format("tcp: the connection to rank {} at {}: {}",
+                                               peer->rank, peer->address.ToString(), Why(error)))
+                    .WithPeer(peer->rank);
+  peer->out.reset();
+  peer->outbox.Clear(&sent_);
+  unreachable_.push_back(peer);
+}
+
+void TcpTransport::Lose(TcpPeer* peer, const std::string& why) {
+  if (!std::exchange(peer->unreachable, true)) {
+    peer->cause =
+        Status(gwPeerLost, fmt::format("tcp: the connection from rank {}: {}", peer->rank, why))
+            .WithPeer(peer->rank);
+  }
+  peer->lost = true;
+  peer->in.reset();
+  peer->out.reset();
+  peer->outbox.Clear(&sent_);
+  lost_.push_back(peer);
+}
+
+int TcpTransport::Progress(Sink* sink) {
+  epoll_event events[kEventsPerProgress];
+  const int count = epoll_wait(epoll_.get(), events, kEventsPerProgress, 0);
+  int fragments = 0;
+  for (int i = 0; i < count; ++i) {
+    TcpPeer& peer = peers_[static_cast<uint32_t>(events[i].data.u64)];
+    switch (static_cast<Way>(events[i].data.u64 >> 32)) {
+      case Way::kDoor: Admit(); break;
+      case Way::kIn: fragments += OnIn(&peer, sink); break;
+      case Way::kOut: OnOut(&peer, events[i].events); break;
+    }
+  }
+  if (door_.overdue()) Admit();
+  Settle();
+  return fragments + Report(sink);
+}
+
+void TcpTransport::Admit() {
+  door_.Visit(&guests_);
+  for (TcpGuest& guest : guests_) {
+    TcpPeer& peer = peers_[guest.src];
+    const bool expected = guest.src != rank_ && !peer.in.valid() && !peer.lost;
+    if (!expected) continue;
+    peer.in = std::move(guest.fd);
+    Prepare(peer.in.get(), death_timeout_ns_);
+    Status opened = peer.inbox.Open(caps_.max_fragment_bytes);
+    if (opened.ok()) opened = Watch(peer.in.get(), EPOLLIN, Mark(Way::kIn, peer.rank));
+    if (!opened.ok()) Lose(&peer, opened.detail().message);
+  }
+  guests_.clear();
+}
+
+void TcpTransport::OnOut(TcpPeer* peer, uint32_t events) {
+  if (!peer->out.valid()) return;  // since the events were taken
+  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) {
+    // Nobody speaks on this connection but us: it has ended.
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    (void)getsockopt(peer->out.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    return Fail(peer, error);
+  }
+  peer->writable = true;
+  Flush(peer);
+}
+
+int TcpTransport::OnIn(TcpPeer* peer, Sink* sink) {
+  if (!peer->in.valid()) return 0;  // since the events were taken
+  const ReadOutcome got = ReadSome(peer->in.get(), peer->inbox.Space());
+  switch (got.kind) {
+    case ReadOutcome::Kind::kNothingYet: break;
+    case ReadOutcome::Kind::kData: peer->inbox.Added(got.data.size); return Deliver(peer, sink);
+    case ReadOutcome::Kind::kFailed: Lose(peer, Why(got.error)); break;
+    case ReadOutcome::Kind::kClosed:
+      Lose(peer, Why(0) + (peer->inbox.partial() ? " in the middle of a frame" : ""));
+      break;
+  }
+  return 0;
+}
+
+int TcpTransport::Deliver(TcpPeer* peer, Sink* sink) {
+  for (int fragments = 0;; ++fragments) {
+    FrameHeader header;
+    ConstBytes payload;
+    switch (peer->inbox.Take(&header, &payload)) {
+      case TcpInbox::Next::kFrame: sink->OnFragment(peer->rank, header, payload); break;
+      case TcpInbox::Next::kNothing: return fragments;
+      case TcpInbox::Next::kDamaged:
+        Lose(peer, "what came is no frame of this version, or was damaged on the way");
+        return fragments;
+    }
+  }
+}
+
+// A peer that cannot be reached is lost once all that it sent is here: where it has connected, its
+// connection ends too. It may just have done so.
+void TcpTransport::Settle() {
+  if (unreachable_.empty()) return;
+  Admit();
+  for (TcpPeer* peer : unreachable_) {
+    if (!peer->in.valid() && !peer->lost) Lose(peer, {});
+  }
+  unreachable_.clear();
+}
+
+int TcpTransport::Report(Sink* sink) {
+  const int reports = static_cast<int>(sent_.size() + lost_.size());
+  for (const SendToken token : sent_) sink->OnSent(token);
+  sent_.clear();
+  for (const TcpPeer* peer : lost_) sink->OnPeerLost(peer->rank, peer->cause);
+  lost_.clear();
+  return reports;
+}
+
+Status TcpTransport::Wait(int64_t timeout_ns) {
+  if (!sent_.empty() || !unreachable_.empty() || !lost_.empty()) return Status::Ok();
+  const int64_t ns = std::max<int64_t>(timeout_ns, 0);
+  const timespec timeout = {.tv_sec = ns / kNsPerSecond, .tv_nsec = ns % kNsPerSecond};
+  pollfd fds[] = {{epoll_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+  if (ppoll(fds, std::size(fds), &timeout, nullptr) < 0 && errno != EINTR) {
+    return ErrnoStatus("tcp: poll", errno);
+  }
+  uint64_t wakes = 0;
+  if (fds[1].revents != 0 && read(wake_.get(), &wakes, sizeof wakes) < 0 && errno != EAGAIN) {
+    return ErrnoStatus("tcp: its wake-up descriptor", errno);
+  }
+  return Status::Ok();
+}
+
+void TcpTransport::Wake() {
+  const uint64_t one = 1;
+  // It fails only where 2^64 - 1 wakes are pending, which is awake enough.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
+}
+
+Status CheckOptions(const TransportOptions& options) {
+  const bool in_range = options.world_size >= 1 && options.world_size <= 65535 &&
+                        options.rank >= 0 && options.rank < options.world_size;
+  if (!in_range) {
+    return Status(gwInvalidArgument,
+                  fmt::format("tcp: rank {} of {}", options.rank, options.world_size));
+  }
+  const int32_t bytes = options.fragment_bytes;
+  if (bytes >= 0 && bytes <= kLargestFragmentBytes && bytes % 64 == 0) return Status::Ok();
+  return Status(gwInvalidArgument, fmt::format("tcp: fragments of {} bytes", bytes),
+                fmt::format("a multiple of 64, at most {}", kLargestFragmentBytes));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& options) {
+  GW_RETURN_IF_ERROR(CheckOptions(options));
+  StatusOr<SocketAddress> address = options.interface.empty()
+                                        ? StatusOr<SocketAddress>(DefaultAddress(0))
+                                        : InterfaceAddress(options.interface, 0);
+  const int32_t bytes = options.fragment_bytes > 0 ? options.fragment_bytes : kFragmentBytes;
+  auto transport = std::make_unique<TcpTransport>(options, bytes);
+  const Status started = address.ok() ? transport->Start(*address) : address.status();
+  if (!started.ok()) {
+    return Status(gwTransportUnavailable, "tcp: " + started.detail().message,
+                  started.detail().hint);
+  }
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace gradwire

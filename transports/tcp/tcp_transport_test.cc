@@ -1,0 +1,414 @@
+// What is particular to TCP: strangers, loss, what is left in the kernel. What every transport must
+// do is in tests/conformance.
+#include "transports/tcp/tcp_transport.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/crc.h"
+#include "transports/bootstrap/address.h"
+#include "transports/control/socket.h"
+#include "transports/tcp/tcp_door.h"
+#include "transports/tcp/tcp_wire.h"
+#include "transports/ucx/forked_ranks.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kPatienceNs = 20 * kNsPerSecond;
+
+using Ends = std::vector<std::unique_ptr<Transport>>;
+
+struct Recorder : Sink {
+  void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) override {
+    EXPECT_TRUE(lost.empty()) << "rank " << peer << " speaks after its loss";
+    EXPECT_EQ(Crc32c(fragment.data, fragment.size), header.fragment_crc);
+    messages.push_back(header.message);
+    operations.push_back(header.op_seq);
+  }
+  void OnSent(SendToken token) override { sent.insert(token); }
+  void OnPeerLost(int peer, const Status& cause) override {
+    EXPECT_EQ(cause.code(), gwPeerLost);
+    EXPECT_EQ(cause.detail().peer, peer);
+    lost.push_back(peer);
+    why = cause.detail().message;
+  }
+  std::vector<uint32_t> messages, operations;
+  std::set<SendToken> sent;
+  std::vector<int> lost;
+  std::string why;
+};
+
+std::unique_ptr<Transport> MakeEnd(int rank, int world_size = 2) {
+  auto end = MakeTcpTransport({.rank = rank, .world_size = world_size, .interface = "lo"});
+  EXPECT_TRUE(end.ok()) << end.status().ToString();
+  return end.ok() ? std::move(*end) : nullptr;
+}
+
+Ends Connected(int world_size) {
+  Ends ends;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < world_size; ++rank) {
+    ends.push_back(MakeEnd(rank, world_size));
+    addresses.push_back(ends.back()->address());
+  }
+  for (auto& end : ends) EXPECT_TRUE(end->Connect(addresses).ok());
+  return ends;
+}
+
+// Progress by turns until `done`.
+bool Until(const std::vector<std::pair<Transport*, Sink*>>& ends,
+           const std::function<bool()>& done) {
+  const Deadline deadline = Deadline::After(SteadyClock(), kPatienceNs);
+  while (!done()) {
+    for (const auto& [end, sink] : ends) end->Progress(sink);
+    if (deadline.Expired(SteadyClock())) return false;
+  }
+  return true;
+}
+
+SendOutcome Send(Transport* end, int peer, FrameHeader header, ConstBytes fragment,
+                 SendToken token = 0) {
+  SealFrame(&header, fragment);
+  return end->TrySend(peer, header, fragment, token);
+}
+
+// --- a stranger's side
+
+UniqueFd Call(const SocketAddress& address) {
+  UniqueFd fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(fd.get(), address.get(), address.bytes()), 0);
+  return fd;
+}
+
+UniqueFd Call(const Transport& end) {
+  const auto decoded = DecodeTcpAddress(end.address());
+  EXPECT_TRUE(decoded.ok());
+  return Call(*ResolveHost(*ParseHostPort(decoded->host_port)));
+}
+
+TcpHello HelloFor(const Transport& end, int src) {
+  return {.src = static_cast<uint16_t>(src), .token = DecodeTcpAddress(end.address())->token};
+}
+
+template <typename T>
+void Say(const UniqueFd& fd, const T& value, size_t bytes = sizeof(T)) {
+  EXPECT_EQ(send(fd.get(), &value, bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+}
+
+bool IsClosed(const UniqueFd& fd) {
+  std::byte byte;
+  const ReadOutcome::Kind kind = ReadSome(fd.get(), {.data = &byte, .size = 1}).kind;
+  return kind == ReadOutcome::Kind::kClosed || kind == ReadOutcome::Kind::kFailed;
+}
+
+// Waits for it.
+bool EndsClosed(const UniqueFd& fd) {
+  pollfd end = {fd.get(), POLLIN, 0};
+  return poll(&end, 1, kPatienceNs / kNsPerMs) == 1 && IsClosed(fd);
+}
+
+TEST(TcpTransportTest, StrangersAreTurnedAwayAndChangeNothing) {
+  Ends ends = Connected(2);
+  Recorder heard0, heard1;
+  std::vector<UniqueFd> turned_away, waiting;
+  TcpHello wrong_token = HelloFor(*ends[1], 0);
+  wrong_token.token[15] ^= std::byte{1};
+  TcpHello wrong_version = HelloFor(*ends[1], 0);
+  ++wrong_version.version;
+  for (const TcpHello& hello :
+       {wrong_token, wrong_version, HelloFor(*ends[1], 1), HelloFor(*ends[1], 2)}) {
+    turned_away.push_back(Call(*ends[1]));
+    Say(turned_away.back(), hello);
+  }
+  turned_away.push_back(Call(*ends[1]));
+  Say(turned_away.back(), "GET / HTTP/1.1\r\nHost: example\r\n\r\n");
+  waiting.push_back(Call(*ends[1]));
+  waiting.push_back(Call(*ends[1]));
+  Say(waiting.back(), HelloFor(*ends[1], 0), sizeof(TcpHello) - 1);
+  Call(*ends[1]);  // and has gone at once
+
+  EXPECT_EQ(Send(ends[0].get(), 1, {.message = 5}, {}), SendOutcome::kAccepted);
+  EXPECT_TRUE(Until({{ends[0].get(), &heard0}, {ends[1].get(), &heard1}}, [&] {
+    const bool closed = std::all_of(turned_away.begin(), turned_away.end(), IsClosed);
+    return closed && !heard1.messages.empty();
+  }));
+  EXPECT_EQ(heard1.messages, (std::vector<uint32_t>{5}));
+  EXPECT_TRUE(heard0.lost.empty() && heard1.lost.empty());
+  for (const UniqueFd& fd : waiting) EXPECT_FALSE(IsClosed(fd)) << "there is time yet";
+}
+
+TEST(TcpTransportTest, RankConnectsOnce) {
+  Ends ends = Connected(2);
+  Recorder heard0, heard1;
+  EXPECT_EQ(Send(ends[0].get(), 1, {.message = 1}, {}), SendOutcome::kAccepted);
+  const std::vector<std::pair<Transport*, Sink*>> both = {{ends[0].get(), &heard0},
+                                                          {ends[1].get(), &heard1}};
+  ASSERT_TRUE(Until(both, [&] { return heard1.messages.size() == 1; }));
+  const UniqueFd second = Call(*ends[1]);
+  Say(second, HelloFor(*ends[1], 0));
+  EXPECT_TRUE(Until(both, [&] { return IsClosed(second); }));
+  EXPECT_EQ(Send(ends[0].get(), 1, {.message = 2}, {}), SendOutcome::kAccepted);
+  EXPECT_TRUE(Until(both, [&] { return heard1.messages.size() == 2; }));
+  EXPECT_TRUE(heard1.lost.empty());
+}
+
+TEST(TcpTransportTest, DamagedStreamLosesItsPeerOnly) {
+  TcpPrefix too_long = {.payload_bytes = (64 << 10) + 1};
+  TcpPrefix wrong_magic = {};
+  wrong_magic.magic ^= 1u << 31;
+  for (const TcpPrefix& prefix : {too_long, wrong_magic}) {
+    Ends ends = Connected(3);
+    Recorder heard1, heard2;
+    const UniqueFd rank0 = Call(*ends[1]);
+    Say(rank0, HelloFor(*ends[1], 0));
+    Say(rank0, prefix);
+    EXPECT_TRUE(Until({{ends[1].get(), &heard1}}, [&] { return !heard1.lost.empty(); }));
+    EXPECT_EQ(heard1.lost, (std::vector<int>{0}));
+    EXPECT_NE(heard1.why.find("from rank 0: what came is no frame"), heard1.why.npos);
+    EXPECT_EQ(Send(ends[1].get(), 0, {}, {}), SendOutcome::kLost);
+    EXPECT_EQ(Send(ends[1].get(), 2, {.message = 3}, {}), SendOutcome::kAccepted);
+    EXPECT_TRUE(Until({{ends[1].get(), &heard1}, {ends[2].get(), &heard2}},
+                      [&] { return !heard2.messages.empty(); }));
+  }
+}
+
+TEST(TcpTransportTest, EndInTheMiddleOfAFrameIsALoss) {
+  Ends ends = Connected(2);
+  Recorder heard;
+  UniqueFd rank0 = Call(*ends[1]);
+  Say(rank0, HelloFor(*ends[1], 0));
+  Say(rank0, TcpPrefix{.payload_bytes = 8});
+  rank0.reset();
+  EXPECT_TRUE(Until({{ends[1].get(), &heard}}, [&] { return !heard.lost.empty(); }));
+  EXPECT_NE(heard.why.find("in the middle of a frame"), heard.why.npos) << heard.why;
+  EXPECT_TRUE(heard.messages.empty());
+}
+
+// --- the end of a peer
+
+// Rank 0 has sent eight fragments and is gone before rank 1 looks.
+void ExpectLastWords(bool rank1_speaks_first) {
+  Ends ends = Connected(2);
+  Recorder heard0, heard1;
+  const std::vector<std::byte> data(4096, std::byte{3});
+  for (uint32_t i = 0; i < 8; ++i) {
+    const auto outcome = [&] {
+      return Send(ends[0].get(), 1, {.message = i}, {data.data(), 4096}, i);
+    };
+    ASSERT_TRUE(
+        Until({{ends[0].get(), &heard0}}, [&] { return outcome() == SendOutcome::kAccepted; }));
+  }
+  ASSERT_TRUE(Until({{ends[0].get(), &heard0}}, [&] { return heard0.sent.size() == 8; }));
+  ends[0].reset();
+  if (rank1_speaks_first) {
+    EXPECT_NE(Send(ends[1].get(), 0, {}, {}, 9), SendOutcome::kFull);
+  }
+  EXPECT_TRUE(Until({{ends[1].get(), &heard1}}, [&] { return !heard1.lost.empty(); }));
+  EXPECT_EQ(heard1.messages, (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(Send(ends[1].get(), 0, {}, {}), SendOutcome::kLost);
+}
+
+TEST(TcpTransportTest, LastWordsArriveBeforeTheLoss) { ExpectLastWords(false); }
+
+TEST(TcpTransportTest, RefusedConnectionDoesNotHideThem) { ExpectLastWords(true); }
+
+TEST(TcpTransportTest, RankThatNeverSpokeIsLostToWhomWritesToIt) {
+  Ends ends = Connected(2);
+  Recorder heard;
+  ends[1].reset();
+  EXPECT_NE(Send(ends[0].get(), 1, {}, {}, 7), SendOutcome::kFull);
+  EXPECT_TRUE(Until({{ends[0].get(), &heard}}, [&] { return !heard.lost.empty(); }));
+  EXPECT_NE(heard.why.find("to rank 1 at 127.0.0.1:"), heard.why.npos) << heard.why;
+  EXPECT_NE(heard.why.find("refused"), heard.why.npos) << heard.why;
+  EXPECT_EQ(ends[0]->Progress(&heard), 0);
+}
+
+TEST(TcpTransportTest, KilledProcessIsNoticedAndItsTokensComeBack) {
+  const auto body = [](ForkedRank& rank) -> std::string {
+    auto end = MakeTcpTransport({.rank = rank.rank(), .world_size = 2, .interface = "lo"});
+    if (!end.ok()) return end.status().ToString();
+    if (!(*end)->Connect(rank.Gather((*end)->address())).ok()) return "no connect";
+    Recorder heard;
+    const std::vector<std::byte> data((*end)->caps().max_fragment_bytes);
+    SendToken tokens = 0;
+    const auto flood = [&] {
+      const ConstBytes all = {data.data(), static_cast<int64_t>(data.size())};
+      if (Send(end->get(), 1, {}, all, tokens) == SendOutcome::kAccepted) ++tokens;
+    };
+    if (rank.rank() == 1) {
+      Until({{end->get(), &heard}}, [&] { return heard.messages.size() >= 20; });
+      raise(SIGKILL);
+    }
+    const bool lost = Until({{end->get(), &heard}}, [&] {
+      flood();
+      return !heard.lost.empty();
+    });
+    if (!lost) return "the loss was not noticed";
+    return heard.sent.size() == tokens ? "" : "tokens are out";
+  };
+  EXPECT_EQ(Failures(RunForked(2, body), 1), "");
+}
+
+// --- what is in the kernel
+
+TEST(TcpTransportTest, QueueIsBoundedAndCancelFreesEverySource) {
+  Ends ends = Connected(2);
+  Recorder heard0, heard1;
+  std::vector<std::byte> data(ends[0]->caps().max_fragment_bytes, std::byte{1});
+  const ConstBytes all = {data.data(), static_cast<int64_t>(data.size())};
+  // Rank 1 lets rank 0 in, and listens no more.
+  EXPECT_EQ(Send(ends[0].get(), 1, {.op_seq = 1}, {}, 1000), SendOutcome::kAccepted);
+  ASSERT_TRUE(Until({{ends[0].get(), &heard0}, {ends[1].get(), &heard1}},
+                    [&] { return !heard1.messages.empty(); }));
+  SendToken accepted = 0;
+  int64_t refused_in_a_row = 0;
+  ASSERT_TRUE(Until({{ends[0].get(), &heard0}}, [&] {
+    const bool taken = Send(ends[0].get(), 1, {.op_seq = 1}, all, accepted) != SendOutcome::kFull;
+    accepted += taken;
+    refused_in_a_row = taken ? 0 : refused_in_a_row + 1;
+    return refused_in_a_row > 1000;
+  }));
+  EXPECT_LT(heard0.sent.size(), accepted + 1);
+  ends[0]->Cancel(1);
+  ends[0]->Progress(&heard0);
+  EXPECT_EQ(heard0.sent.size(), accepted + 1);
+  std::fill(data.begin(), data.end(), std::byte{2});  // which no frame of operation 1 may show
+  EXPECT_EQ(Send(ends[0].get(), 1, {.op_seq = 2}, all, 2000), SendOutcome::kAccepted);
+  EXPECT_TRUE(Until({{ends[0].get(), &heard0}, {ends[1].get(), &heard1}},
+                    [&] { return heard1.operations.back() == 2; }));
+  EXPECT_LT(heard1.messages.size(), accepted + 2) << "nothing was dropped";
+}
+
+TEST(TcpTransportTest, FramingIsWhatTravelsBesideFrames) {
+  auto end = MakeEnd(0);
+  auto listener = Listen(*InterfaceAddress("lo", 0));
+  ASSERT_TRUE(listener.ok());
+  const TcpAddress peer = {.rank = 1,
+                           .fragment_bytes = end->caps().max_fragment_bytes,
+                           .host_port = BoundAddress(listener->get())->ToString()};
+  ASSERT_TRUE(end->Connect(std::vector<std::string>{end->address(), EncodeTcpAddress(peer)}).ok());
+  Recorder heard;
+  const std::byte data[100] = {};
+  int64_t frames = 0, payload = 0;
+  for (const int64_t bytes : {0, 1, 64, 100}) {
+    EXPECT_EQ(Send(end.get(), 1, {}, {data, bytes}, bytes), SendOutcome::kAccepted);
+    ++frames, payload += bytes;
+  }
+  ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return heard.sent.size() == 4; }));
+  const int64_t framing = end->framing_bytes();
+  end.reset();
+  const UniqueFd connection(accept(listener->get(), nullptr, nullptr));
+  std::vector<std::byte> all(4096);
+  const ssize_t travelled = recv(connection.get(), all.data(), all.size(), MSG_WAITALL);
+  EXPECT_EQ(travelled, payload + frames * int64_t{sizeof(FrameHeader)} + framing);
+}
+
+// --- set-up
+
+TEST(TcpTransportTest, DifferentEndsAreRefused) {
+  auto end = MakeEnd(0);
+  const TcpAddress good = {
+      .rank = 1, .fragment_bytes = end->caps().max_fragment_bytes, .host_port = "127.0.0.1:1"};
+  TcpAddress other_size = good, other_rank = good, no_port = good;
+  other_size.fragment_bytes = 64;
+  other_rank.rank = 0;
+  no_port.host_port = "nowhere";
+  const auto connect = [&](const TcpAddress& peer) {
+    return end->Connect(std::vector<std::string>{end->address(), EncodeTcpAddress(peer)}).code();
+  };
+  EXPECT_EQ(connect(other_size), gwTransportUnavailable);
+  EXPECT_EQ(connect(other_rank), gwInvalidArgument);
+  EXPECT_EQ(connect(no_port), gwInvalidArgument);
+  EXPECT_EQ(connect(good), gwSuccess);
+}
+
+TEST(TcpTransportTest, OptionsAreChecked) {
+  for (const TransportOptions& options :
+       {TransportOptions{.rank = 2, .world_size = 2}, TransportOptions{.rank = -1},
+        TransportOptions{.world_size = 0}, TransportOptions{.fragment_bytes = 100},
+        TransportOptions{.fragment_bytes = 2 << 20}}) {
+    EXPECT_EQ(MakeTcpTransport(options).status().code(), gwInvalidArgument);
+  }
+  const Status unknown = MakeTcpTransport({.interface = "gwnone0"}).status();
+  EXPECT_EQ(unknown.code(), gwTransportUnavailable);
+  EXPECT_NE(unknown.ToString().find("gwnone0"), std::string::npos) << unknown.ToString();
+}
+
+// --- the door, whose clock stands still until it is told
+
+class TcpDoorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Status opened = door_.Open(*InterfaceAddress("lo", 0));
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+
+  // Once something has come.
+  void Visit() {
+    pollfd fd = {door_.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&fd, 1, kPatienceNs / kNsPerMs), 1);
+    door_.Visit(&guests_);
+  }
+
+  ManualClock clock_;
+  TcpDoor door_{clock_, 2};
+  std::vector<TcpGuest> guests_;
+};
+
+TEST_F(TcpDoorTest, SilentStrangerIsTurnedAwayInTheEnd) {
+  const UniqueFd silent = Call(door_.address());
+  Visit();
+  clock_.Advance(TcpDoor::kPatienceNs);
+  EXPECT_FALSE(door_.overdue());
+  clock_.Advance(1);
+  EXPECT_TRUE(door_.overdue());
+  door_.Visit(&guests_);
+  EXPECT_TRUE(EndsClosed(silent));
+  EXPECT_FALSE(door_.overdue());
+  EXPECT_TRUE(guests_.empty());
+}
+
+TEST_F(TcpDoorTest, OneStrangerTooManyPushesTheOldestOut) {
+  std::vector<UniqueFd> strangers;
+  for (size_t i = 0; i < TcpDoor::kMostStrangers; ++i) {
+    strangers.push_back(Call(door_.address()));
+    Visit();
+  }
+  EXPECT_FALSE(IsClosed(strangers.front()));
+  strangers.push_back(Call(door_.address()));
+  Visit();
+  EXPECT_TRUE(EndsClosed(strangers[0]));
+  EXPECT_FALSE(IsClosed(strangers[1]));
+  // A member is let in all the same.
+  const UniqueFd member = Call(door_.address());
+  Say(member, TcpHello{.src = 1, .token = door_.token()});
+  while (guests_.empty() && !HasFatalFailure()) Visit();
+  ASSERT_EQ(guests_.size(), 1u);
+  EXPECT_EQ(guests_[0].src, 1);
+}
+
+TEST_F(TcpDoorTest, HelloMayComeByteByByte) {
+  const UniqueFd slow = Call(door_.address());
+  const TcpHello hello = {.src = 1, .token = door_.token()};
+  for (size_t i = 0; i < sizeof hello; ++i) {
+    EXPECT_TRUE(guests_.empty());
+    Say(slow, reinterpret_cast<const std::byte*>(&hello)[i], 1);
+    Visit();
+  }
+  while (guests_.empty() && !HasFatalFailure()) Visit();
+  ASSERT_EQ(guests_.size(), 1u);
+  EXPECT_FALSE(door_.overdue());
+}
+
+}  // namespace
+}  // namespace gradwire
