@@ -28,7 +28,10 @@
 namespace gradwire {
 namespace {
 
-constexpr int32_t kFragmentBytes = 64 << 10;
+// A frame fits one packet as the kernel hands it to a network card that cuts it up (45 segments of
+// 1448 bytes). With 64 KiB each frame left a small packet behind, and a 10 Gbit/s link was slower
+// by a quarter.
+constexpr int32_t kFragmentBytes = 63 << 10;
 constexpr int32_t kLargestFragmentBytes = 1 << 20;
 constexpr int kEventsPerProgress = 64;
 

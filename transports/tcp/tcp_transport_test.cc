@@ -163,7 +163,8 @@ TEST(TcpTransportTest, RankConnectsOnce) {
 }
 
 TEST(TcpTransportTest, DamagedStreamLosesItsPeerOnly) {
-  TcpPrefix too_long = {.payload_bytes = (64 << 10) + 1};
+  const auto most = static_cast<uint32_t>(MakeEnd(0)->caps().max_fragment_bytes);
+  TcpPrefix too_long = {.payload_bytes = most + 1};
   TcpPrefix wrong_magic = {};
   wrong_magic.magic ^= 1u << 31;
   for (const TcpPrefix& prefix : {too_long, wrong_magic}) {
