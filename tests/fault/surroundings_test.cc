@@ -182,12 +182,13 @@ std::vector<sockaddr_in> ListeningAt(pid_t pid) {
   return listening;
 }
 
-void WorkOverTcp(RankSide& side) {
+void WorkOverTcp(RankSide& side, const std::string& transport) {
   setenv("UCX_TLS", "tcp", 1);
   gwUniqueId id;
   if (!side.ExchangeId(&id)) return side.Tell(ReportKind::kVoid, 0, "");
   gwConfig_t config = GW_CONFIG_INITIALIZER;
-  config.settings = "transport=ucx; debug=none; init_timeout_ms=20000";
+  const std::string settings = "debug=none; init_timeout_ms=20000; transport=" + transport;
+  config.settings = settings.c_str();
   gwComm_t comm = nullptr;
   const gwResult_t result = gwCommInitRankConfig(&comm, kRanks, id, side.rank, &config);
   if (result != gwSuccess) return side.Tell(ReportKind::kError, result, gwGetLastError(nullptr));
@@ -195,10 +196,12 @@ void WorkOverTcp(RankSide& side) {
   WorkUntilGo(side, comm);
 }
 
-// Nobody of gradwire listens any more, but UCX does, for peers it has no connection to yet.
-TEST(Surroundings, StrangersAtTheDataPortsOfARunningJobChangeNothing) {
+// The control plane listens no more, but the transport does, for peers without a connection yet.
+class StrangersAtTheDataPorts : public testing::TestWithParam<const char*> {};
+
+TEST_P(StrangersAtTheDataPorts, ChangeNothingOfARunningJob) {
   SCOPED_TRACE(TestSeedText());
-  RankProcesses ranks(kRanks, WorkOverTcp);
+  RankProcesses ranks(kRanks, [](RankSide& side) { WorkOverTcp(side, GetParam()); });
   const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
   int done = 0, ready = 0;
   const auto take = [&](int64_t until_ns) {
@@ -231,6 +234,9 @@ TEST(Surroundings, StrangersAtTheDataPortsOfARunningJobChangeNothing) {
   while (!ranks.all_gone() && NowNs() < deadline_ns) take(deadline_ns);
   EXPECT_EQ(done, kRanks);
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, StrangersAtTheDataPorts, testing::Values("ucx", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
 
 // A UCX that cannot reach the other process says so, and which variable to change.
 TEST(Surroundings, UcxWithoutAWayToTheOthersFailsClearly) {

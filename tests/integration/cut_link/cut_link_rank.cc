@@ -1,5 +1,5 @@
-// A rank of a job in a test network. One of them, named as the argument, takes its own interface
-// down in mid-operation; all say when and how their operation ended, as "EVENT NANOSECONDS TEXT".
+// A rank of a job in a test network: TRANSPORT VICTIM. The victim takes its own interface down in
+// mid-operation; all say when and how their operation ended, as "EVENT NANOSECONDS TEXT".
 #include <time.h>
 
 #include <chrono>
@@ -36,11 +36,14 @@ void CutLink() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 3) return 2;
   gwConfig_t config = GW_CONFIG_INITIALIZER;
-  config.settings =
-      "transport=ucx; debug=none; heartbeat_ms=200; heartbeat_timeout_ms=1000; "
-      "abort_timeout_ms=1000";
+  const std::string settings =
+      std::string(
+          "debug=none; heartbeat_ms=200; heartbeat_timeout_ms=1000; abort_timeout_ms=1000; "
+          "transport=") +
+      argv[1];
+  config.settings = settings.c_str();
   gwComm_t comm = nullptr;
   if (gwCommInitEnv(&comm, &config) != gwSuccess) {
     Say("broken", gwGetLastError(nullptr));
@@ -52,7 +55,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::thread cutter;
-  if (rank == std::atoi(argv[1])) cutter = std::thread(CutLink);
+  if (rank == std::atoi(argv[2])) cutter = std::thread(CutLink);
   std::vector<float> data(kElems, 1.0f);
   const gwResult_t result =
       gwAllReduce(data.data(), data.data(), kElems, gwFloat32, gwSum, comm, nullptr);

@@ -25,10 +25,10 @@ def _can_make_networks():
 
 @unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
 class CutLinkTest(unittest.TestCase):
-    def _events(self, victim):
+    def _events(self, transport, victim):
         """What each rank said: {event: (seconds, text)} by rank."""
         command = [_GRADWIRE, "run", "-n", str(_RANKS), "--netlab", "1gbit", "--", _RANK,
-                   str(victim)]
+                   transport, str(victim)]
         job = subprocess.run(command, capture_output=True, text=True, check=False,
                              timeout=_LIMIT_S)
         self.assertEqual(job.returncode, 0, job.stdout + job.stderr)
@@ -40,14 +40,19 @@ class CutLinkTest(unittest.TestCase):
         return events
 
     def _expect_told(self, victim):
-        events = self._events(victim)
+        for transport in ("ucx", "tcp"):
+            with self.subTest(transport=transport):
+                self._expect_told_over(transport, victim)
+
+    def _expect_told_over(self, transport, victim):
+        events = self._events(transport, victim)
         cut_s = events[victim]["cut"][0]
         for rank, mine in enumerate(events):
             with self.subTest(victim=victim, rank=rank):
                 self.assertNotIn("broken", mine)
                 self.assertIn("failed", mine, "the operation was through before the cut")
                 failed_s, text = mine["failed"]
-                print(f"victim {victim}, rank {rank}: after {failed_s - cut_s:.3f} s: {text}")
+                print(f"{transport}: victim {victim}, rank {rank}: after {failed_s - cut_s:.3f} s: {text}")
                 self.assertLess(failed_s - cut_s, _BOUND_S)
                 self.assertLess(mine["left"][0] - failed_s, _LEAVE_BOUND_S)
                 if rank != victim:
