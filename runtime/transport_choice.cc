@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
+
 namespace gradwire {
 namespace {
 
@@ -108,6 +110,7 @@ bool TransportOffer::AddEnd(const std::string& spec, const TransportOptions& opt
   End& end = ends_.emplace_back();
   end.kind = spec + (options.all_ranks_on_host ? kHost : kAnywhere);
   end.error = made.status();
+  if (!made.ok()) GW_LOG(kInfo, kInit, "no {} here: {}", end.kind, end.error.ToString());
   if (made.ok()) end.transport = std::move(*made);
   return made.ok();
 }

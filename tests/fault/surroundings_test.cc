@@ -268,5 +268,42 @@ TEST(Surroundings, UcxWithoutAWayToTheOthersFailsClearly) {
   EXPECT_EQ(clear, 2);
 }
 
+// The same surroundings, and the choice is gradwire's.
+void ExpectAutoTakes(const std::string& transport, bool two_hosts) {
+  RankProcesses ranks(2, [&](RankSide& side) {
+    setenv("UCX_TLS", "self", 1);
+    gwUniqueId id;
+    if (!side.ExchangeId(&id)) return side.Tell(ReportKind::kVoid, 0, "");
+    std::string settings = "transport=auto; debug=none; init_timeout_ms=20000";
+    if (two_hosts) settings += "; host_id=host" + std::to_string(side.rank);
+    gwConfig_t config = GW_CONFIG_INITIALIZER;
+    config.settings = settings.c_str();
+    gwComm_t comm = nullptr;
+    gwResult_t result = gwCommInitRankConfig(&comm, 2, id, side.rank, &config);
+    if (result == gwSuccess) result = gwBarrier(comm, nullptr);
+    std::string stats(4096, '\0');
+    size_t bytes = stats.size();
+    if (result == gwSuccess) result = gwCommGetStats(comm, stats.data(), &bytes);
+    const bool taken = stats.find("\"transport\": \"" + transport + "\"") != stats.npos;
+    const char* text = result == gwSuccess ? stats.c_str() : gwGetLastError(comm);
+    side.Tell(taken ? ReportKind::kDone : ReportKind::kError, result, text);
+    (void)gwCommDestroy(comm);
+  });
+  int done = 0;
+  const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
+  while (!ranks.all_gone() && NowNs() < deadline_ns) {
+    const std::optional<Report> report = ranks.Next(deadline_ns);
+    if (!report) continue;
+    EXPECT_EQ(report->kind, ReportKind::kDone) << report->text;
+    done += report->kind == ReportKind::kDone ? 1 : 0;
+  }
+  EXPECT_EQ(done, 2);
+}
+
+TEST(Surroundings, AutoSharesMemoryOnAHostWhereUcxDoesNotWork) { ExpectAutoTakes("shm", false); }
+TEST(Surroundings, AutoGoesOverTcpBetweenHostsWhereUcxDoesNotWork) {
+  ExpectAutoTakes("tcp", true);
+}
+
 }  // namespace
 }  // namespace gradwire
