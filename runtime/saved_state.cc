@@ -1,0 +1,253 @@
+// Tensors' state as bytes, and back.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/crc.h"
+#include "runtime/tensor_state.h"
+
+namespace gradwire {
+namespace {
+
+constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
+constexpr uint32_t kStateVersion = 3;
+constexpr int64_t kCrcBytes = sizeof(uint32_t);
+
+// Writes numbers and arrays one behind the other.
+class Writer {
+ public:
+  template <typename T>
+  void Put(T value) {
+    text_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  // With their number before them.
+  void PutBytes(ConstBytes bytes) {
+    Put(static_cast<uint64_t>(bytes.size));
+    text_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
+  }
+  void PutText(const std::string& text) {
+    PutBytes({reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())});
+  }
+  std::string Finish() && {
+    Put(Crc32c(text_.data(), static_cast<int64_t>(text_.size())));
+    return std::move(text_);
+  }
+
+ private:
+  std::string text_;
+};
+
+// Reads them back; after the end everything reads as zero and ok() is false.
+class Reader {
+ public:
+  explicit Reader(ConstBytes bytes) : bytes_(bytes) {}
+  template <typename T>
+  T Get() {
+    T value{};
+    const ConstBytes part = Take(sizeof(T));
+    if (ok_) std::memcpy(&value, part.data, sizeof(T));
+    return value;
+  }
+  ConstBytes GetBytes() { return Take(Get<uint64_t>()); }
+  std::string GetText() {
+    const ConstBytes bytes = GetBytes();
+    return std::string(reinterpret_cast<const char*>(bytes.data), bytes.size);
+  }
+  bool ok() const { return ok_; }
+  bool at_end() const { return at_ == bytes_.size; }
+
+ private:
+  ConstBytes Take(uint64_t bytes) {
+    if (!ok_ || bytes > static_cast<uint64_t>(bytes_.size - at_)) {
+      ok_ = false;
+      return {};
+    }
+    at_ += static_cast<int64_t>(bytes);
+    return bytes_.Sub(at_ - static_cast<int64_t>(bytes), static_cast<int64_t>(bytes));
+  }
+
+  ConstBytes bytes_;
+  int64_t at_ = 0;
+  bool ok_ = true;
+};
+
+// One tensor as it lies in a saved state.
+struct SavedTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  int64_t elems = 0;
+  uint64_t committed_step = 0;
+  uint32_t free_ops = 0;
+  ConstBytes residual, replicated, local;
+  TensorState* tensor = nullptr;  // the registered one of its name
+};
+
+void Write(const TensorState& tensor, Writer* out) {
+  out->PutText(tensor.name);
+  out->Put(static_cast<int32_t>(tensor.dtype));
+  out->Put(tensor.elems);
+  out->Put(tensor.committed_step);
+  out->Put(tensor.free_ops);
+  out->PutBytes(tensor.residual.live().AsBytes());
+  out->PutBytes(tensor.replicated.live());
+  out->PutBytes(tensor.local.live().AsBytes());
+}
+
+SavedTensor Read(Reader* in) {
+  SavedTensor saved;
+  saved.name = in->GetText();
+  saved.dtype = static_cast<DType>(in->Get<int32_t>());
+  saved.elems = in->Get<int64_t>();
+  saved.committed_step = in->Get<uint64_t>();
+  saved.free_ops = in->Get<uint32_t>();
+  saved.residual = in->GetBytes();
+  saved.replicated = in->GetBytes();
+  saved.local = in->GetBytes();
+  return saved;
+}
+
+Status Corrupt(const char* what) {
+  return Status(gwDataCorrupt, fmt::format("the saved state is damaged: {}", what),
+                "Load the bytes exactly as gwStateSave wrote them");
+}
+
+// The bytes that the checksum is of.
+StatusOr<ConstBytes> Checked(ConstBytes bytes) {
+  if (bytes.size < kCrcBytes) return Corrupt("too short");
+  const ConstBytes content = bytes.Sub(0, bytes.size - kCrcBytes);
+  uint32_t crc = 0;
+  std::memcpy(&crc, content.data + content.size, kCrcBytes);
+  if (Crc32c(content.data, content.size) != crc) return Corrupt("wrong checksum");
+  return content;
+}
+
+Status ReadHead(int rank, int world_size, Reader* in) {
+  if (in->Get<uint32_t>() != kStateMagic) return Corrupt("not a gradwire state");
+  const auto version = in->Get<uint32_t>();
+  if (version != kStateVersion) {
+    return Status(gwMismatch,
+                  fmt::format("the state has format {}, not {}", version, kStateVersion),
+                  "Load it with the version of gradwire that saved it");
+  }
+  const auto saved_rank = in->Get<int32_t>();
+  const auto saved_size = in->Get<int32_t>();
+  if (saved_rank == rank && saved_size == world_size) return Status();
+  return Status(gwMismatch, {.message = "the state was saved by another rank",
+                             .hint = "Load at the rank that saved it, in a job of the same size",
+                             .field = "rank of world size",
+                             .expected = fmt::format("{} of {}", rank, world_size),
+                             .actual = fmt::format("{} of {}", saved_rank, saved_size)});
+}
+
+int64_t FloatBytes(int64_t elems) { return elems * static_cast<int64_t>(sizeof(float)); }
+
+// What methods keep is understood by the codec that the tensor has now.
+bool IsOfItsCodec(const SavedTensor& saved, int world_size) {
+  const TensorState& tensor = *saved.tensor;
+  const int64_t local_bytes = tensor.keeps_local() ? FloatBytes(tensor.elems) : 0;
+  return (saved.replicated.empty() ||
+          saved.replicated.size == ReplicatedBytes(tensor, world_size)) &&
+         (saved.local.empty() || saved.local.size == local_bytes);
+}
+
+Status Check(const SavedTensor& saved, int world_size) {
+  if (saved.tensor == nullptr || saved.tensor->elems != saved.elems ||
+      saved.tensor->dtype != saved.dtype) {
+    return Status(gwMismatch,
+                  fmt::format("tensor '{}' of the state is not registered so", saved.name),
+                  "Register the same tensors, with the same shapes and types, before loading");
+  }
+  if (!saved.residual.empty() && saved.residual.size != FloatBytes(saved.elems)) {
+    return Corrupt("a residual has another length than its tensor");
+  }
+  if (!IsOfItsCodec(saved, world_size)) {
+    return Status(gwMismatch,
+                  fmt::format("the state of tensor '{}' is another codec's than {}", saved.name,
+                              saved.tensor->codec.spec),
+                  "Register the tensors with the specs they had when the state was saved");
+  }
+  return Status();
+}
+
+// Memory for what is to be restored.
+Status Allocate(const SavedTensor& saved, bool transaction) {
+  TensorState& tensor = *saved.tensor;
+  if (!saved.residual.empty() && !tensor.residual.allocated()) {
+    GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, transaction));
+  }
+  if (!saved.replicated.empty() && !tensor.replicated.allocated()) {
+    GW_RETURN_IF_ERROR(tensor.replicated.Allocate(saved.replicated.size, kReplicatedSlots));
+  }
+  if (!saved.local.empty() && !tensor.local.allocated()) {
+    GW_RETURN_IF_ERROR(tensor.local.Allocate(tensor.elems, transaction));
+  }
+  return Status();
+}
+
+template <typename Slots>
+void RestoreOrRelease(ConstBytes saved, Slots* slots) {
+  if (saved.empty()) {
+    slots->Release();
+  } else {
+    slots->Restore(saved);
+  }
+}
+
+void Restore(const SavedTensor& saved) {
+  TensorState& tensor = *saved.tensor;
+  tensor.committed_step = saved.committed_step;
+  tensor.free_ops = saved.free_ops;
+  tensor.fresh = false;
+  RestoreOrRelease(saved.residual, &tensor.residual);
+  RestoreOrRelease(saved.replicated, &tensor.replicated);
+  RestoreOrRelease(saved.local, &tensor.local);
+}
+
+}  // namespace
+
+std::string TensorTable::Save(int rank, int world_size) const {
+  Writer out;
+  out.Put(kStateMagic);
+  out.Put(kStateVersion);
+  out.Put(static_cast<int32_t>(rank));
+  out.Put(static_cast<int32_t>(world_size));
+  out.Put(static_cast<uint64_t>(tensors_.size()));
+  for (const auto& entry : tensors_) Write(*entry.second, &out);
+  return std::move(out).Finish();
+}
+
+Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transaction) {
+  const StatusOr<ConstBytes> content = Checked(bytes);
+  if (!content.ok()) return content.status();
+  Reader in(*content);
+  GW_RETURN_IF_ERROR(ReadHead(rank, world_size, &in));
+  if (in.Get<uint64_t>() != tensors_.size()) {
+    return Status(gwMismatch, "the state holds another number of tensors than are registered",
+                  "Register the same tensors before loading");
+  }
+  std::vector<SavedTensor> all;
+  while (all.size() < tensors_.size()) {
+    SavedTensor saved = Read(&in);
+    if (!in.ok()) return Corrupt("it ends early");
+    // A name twice would leave another tensor out.
+    if (!all.empty() && saved.name <= all.back().name) {
+      return Corrupt("its tensors are out of order");
+    }
+    const auto it = tensors_.find(saved.name);
+    if (it != tensors_.end()) saved.tensor = it->second.get();
+    // A controller begins anew; only the residual is of use whatever the codec.
+    if (saved.tensor != nullptr && saved.tensor->automatic != nullptr) {
+      saved.replicated = saved.local = {};
+    }
+    GW_RETURN_IF_ERROR(Check(saved, world_size));
+    all.push_back(std::move(saved));
+  }
+  if (!in.at_end()) return Corrupt("bytes follow its end");
+  // Memory first, so that a failure changes nothing that counts.
+  for (const SavedTensor& saved : all) GW_RETURN_IF_ERROR(Allocate(saved, transaction));
+  for (const SavedTensor& saved : all) Restore(saved);
+  return Status();
+}
+
+}  // namespace gradwire
