@@ -66,7 +66,6 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
     engine_->WithCore([&](EngineCore&) {
       tensor->automatic = std::make_shared<const AutoSpec>(std::move(*made));
       tensor->automatic_since = controller_.TurnNumber(user_turn_);
-      tensor->kept_spec.clear();
       tensor->replicated.Release();
       tensor->SetCodec(none_);
     });

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/crc.h"
@@ -11,7 +12,7 @@ namespace gradwire {
 namespace {
 
 constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
-constexpr uint32_t kStateVersion = 3;
+constexpr uint32_t kStateVersion = 4;
 constexpr int64_t kCrcBytes = sizeof(uint32_t);
 
 // Writes numbers and arrays one behind the other.
@@ -75,8 +76,9 @@ class Reader {
 // One tensor as it lies in a saved state.
 struct SavedTensor {
   std::string name;
-  DType dtype = DType::kFloat32;
-  int64_t elems = 0;
+  int32_t dtype = 0;
+  std::vector<int64_t> shape;
+  std::string spec;  // of the codec that kept `replicated` and `local`; empty: there is neither
   uint64_t committed_step = 0;
   uint32_t free_ops = 0;
   ConstBytes residual, replicated, local;
@@ -86,7 +88,10 @@ struct SavedTensor {
 void Write(const TensorState& tensor, Writer* out) {
   out->PutText(tensor.name);
   out->Put(static_cast<int32_t>(tensor.dtype));
-  out->Put(tensor.elems);
+  out->Put(static_cast<uint32_t>(tensor.shape.size()));
+  for (int64_t length : tensor.shape) out->Put(length);
+  const bool codec_keeps = tensor.replicated.allocated() || tensor.local.allocated();
+  out->PutText(codec_keeps ? tensor.kept_spec : "");
   out->Put(tensor.committed_step);
   out->Put(tensor.free_ops);
   out->PutBytes(tensor.residual.live().AsBytes());
@@ -97,8 +102,11 @@ void Write(const TensorState& tensor, Writer* out) {
 SavedTensor Read(Reader* in) {
   SavedTensor saved;
   saved.name = in->GetText();
-  saved.dtype = static_cast<DType>(in->Get<int32_t>());
-  saved.elems = in->Get<int64_t>();
+  saved.dtype = in->Get<int32_t>();
+  for (auto dims = in->Get<uint32_t>(); dims > 0 && in->ok(); --dims) {
+    saved.shape.push_back(in->Get<int64_t>());
+  }
+  saved.spec = in->GetText();
   saved.committed_step = in->Get<uint64_t>();
   saved.free_ops = in->Get<uint32_t>();
   saved.residual = in->GetBytes();
@@ -140,34 +148,50 @@ Status ReadHead(int rank, int world_size, Reader* in) {
                              .actual = fmt::format("{} of {}", saved_rank, saved_size)});
 }
 
-int64_t FloatBytes(int64_t elems) { return elems * static_cast<int64_t>(sizeof(float)); }
-
-// What methods keep is understood by the codec that the tensor has now.
-bool IsOfItsCodec(const SavedTensor& saved, int world_size) {
+// No lengths but those that the tensor and its codec ask for.
+bool HasRightLengths(const SavedTensor& saved, int world_size) {
   const TensorState& tensor = *saved.tensor;
-  const int64_t local_bytes = tensor.keeps_local() ? FloatBytes(tensor.elems) : 0;
-  return (saved.replicated.empty() ||
+  const int64_t float_bytes = tensor.elems * static_cast<int64_t>(sizeof(float));
+  const bool codec_keeps = !saved.replicated.empty() || !saved.local.empty();
+  return codec_keeps == !saved.spec.empty() &&
+         (saved.residual.empty() || saved.residual.size == float_bytes) &&
+         (saved.replicated.empty() ||
           saved.replicated.size == ReplicatedBytes(tensor, world_size)) &&
-         (saved.local.empty() || saved.local.size == local_bytes);
+         (saved.local.empty() || (tensor.keeps_local() && saved.local.size == float_bytes));
+}
+
+std::string ShapeTextOf(const SavedTensor& saved) {
+  const std::optional<DType> dtype = DTypeFromInt(saved.dtype);
+  return dtype ? ShapeText(saved.shape, *dtype) : "of an unknown type";
 }
 
 Status Check(const SavedTensor& saved, int world_size) {
-  if (saved.tensor == nullptr || saved.tensor->elems != saved.elems ||
-      saved.tensor->dtype != saved.dtype) {
-    return Status(gwMismatch,
-                  fmt::format("tensor '{}' of the state is not registered so", saved.name),
-                  "Register the same tensors, with the same shapes and types, before loading");
+  if (saved.tensor == nullptr) {
+    return Status(gwMismatch, {.message = "a tensor of the state is not registered",
+                               .tensor = saved.name,
+                               .hint = "Register the same tensors before loading"});
   }
-  if (!saved.residual.empty() && saved.residual.size != FloatBytes(saved.elems)) {
-    return Corrupt("a residual has another length than its tensor");
+  const TensorState& tensor = *saved.tensor;
+  const std::string mine = ShapeText(tensor.shape, tensor.dtype), theirs = ShapeTextOf(saved);
+  if (mine != theirs) {
+    return Status(gwMismatch, {.message = "the saved state is of another tensor",
+                               .tensor = saved.name,
+                               .hint = "Register the shapes and types that were saved",
+                               .field = "shape",
+                               .expected = mine,
+                               .actual = theirs});
   }
-  if (!IsOfItsCodec(saved, world_size)) {
-    return Status(gwMismatch,
-                  fmt::format("the state of tensor '{}' is another codec's than {}", saved.name,
-                              saved.tensor->codec.spec),
-                  "Register the tensors with the specs they had when the state was saved");
+  // Another spec may lay out as many bytes in another way.
+  if (!saved.spec.empty() && saved.spec != tensor.codec.spec) {
+    return Status(gwMismatch, {.message = "the saved state is of another codec",
+                               .tensor = saved.name,
+                               .hint = "Register the tensor with the spec it had when it was saved",
+                               .field = "spec",
+                               .expected = tensor.codec.spec,
+                               .actual = saved.spec});
   }
-  return Status();
+  if (HasRightLengths(saved, world_size)) return Status();
+  return Corrupt("an array has another length than its tensor asks for");
 }
 
 // Memory for what is to be restored.
@@ -239,6 +263,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     // A controller begins anew; only the residual is of use whatever the codec.
     if (saved.tensor != nullptr && saved.tensor->automatic != nullptr) {
       saved.replicated = saved.local = {};
+      saved.spec.clear();
     }
     GW_RETURN_IF_ERROR(Check(saved, world_size));
     all.push_back(std::move(saved));

@@ -60,6 +60,7 @@ void TensorState::SetCodec(Codec now) {
     replicated.Release();
     local.Release();
   }
+  kept_spec = now.spec;
   codec = std::move(now);
 }
 
@@ -72,6 +73,10 @@ void TensorState::TakeRung(const Codec& now, int world_size) {
 
 TensorMeta MetaOf(const TensorState& tensor) {
   return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
+}
+
+std::string ShapeText(std::span<const int64_t> shape, DType dtype) {
+  return fmt::format("[{}] {}", fmt::join(shape, ","), Name(dtype));
 }
 
 bool IsExempt(const TensorState& tensor, const Codec& codec) {
@@ -136,8 +141,7 @@ uint64_t TensorTable::Digest() const {
 TensorList TensorTable::List() const {
   TensorList list;
   for (const auto& [name, tensor] : tensors_) {
-    list.emplace_back(name,
-                      fmt::format("[{}] {}", fmt::join(tensor->shape, ","), Name(tensor->dtype)));
+    list.emplace_back(name, ShapeText(tensor->shape, tensor->dtype));
   }
   return list;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,7 +78,7 @@ struct TensorState {
   std::shared_ptr<const AutoSpec>
       automatic;                       // whose ladder the controller chooses from; may be null
   int64_t automatic_since = 0;         // the turn in which it got its ladder
-  std::string kept_spec;               // whose replicated state it is
+  std::string kept_spec;               // of the codec that keeps `replicated` and `local`
   FloatSlots residual;                 // what compression has kept back, in units of the sum
   StateSlots replicated;               // of the carrier method; always two slots
   FloatSlots local;                    // of the carrier method, this rank's alone
@@ -104,6 +105,8 @@ struct TensorState {
 };
 
 TensorMeta MetaOf(const TensorState& tensor);
+// "[128,64] float"
+std::string ShapeText(std::span<const int64_t> shape, DType dtype);
 // Too small, of too few dimensions or named in `exclude`: it travels as `none`.
 bool IsExempt(const TensorState& tensor, const Codec& codec);
 // Of its codec, for this many ranks; 0: it keeps none, or has no elements.

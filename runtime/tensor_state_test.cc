@@ -1,5 +1,6 @@
 #include "runtime/tensor_state.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,6 +13,9 @@
 
 namespace gradwire {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 std::vector<float> Values(ConstView view) {
   return {view.as<float>(), view.as<float>() + view.elems};
@@ -120,6 +124,35 @@ TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
   tensor->automatic = std::make_shared<const AutoSpec>(*MakeAutoSpec("auto"));
   EXPECT_TRUE(table.Load(bytes, 0, 2, true).ok());
   EXPECT_FALSE(tensor->replicated.allocated());
+}
+
+TEST(TensorTable, RefusesAsManyBytesOfAnotherSpecOrShape) {
+  TensorTable table;
+  auto made = std::make_unique<TensorState>();
+  made->name = "w";
+  made->elems = 4096;
+  made->shape = {64, 64};
+  made->SetCodec(*MakeCodec("topk(0.1)"));
+  TensorState* tensor = *table.Add(std::move(made));
+  ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
+  const std::string saved = table.Save(0, 2);
+  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
+                         static_cast<int64_t>(saved.size()));
+  tensor->SetCodec(*MakeCodec("topk(0.2)"));
+  Status status = table.Load(bytes, 0, 2, true);
+  EXPECT_EQ(status.code(), gwMismatch);
+  EXPECT_THAT(status.ToString(),
+              AllOf(HasSubstr("tensor 'w'"), HasSubstr("spec: mine topk(density=0.2"),
+                    HasSubstr("theirs topk(density=0.1")));
+  tensor->SetCodec(*MakeCodec("topk(0.1)"));
+  tensor->shape = {4096};
+  status = table.Load(bytes, 0, 2, true);
+  EXPECT_EQ(status.code(), gwMismatch);
+  EXPECT_THAT(status.ToString(),
+              AllOf(HasSubstr("tensor 'w'"), HasSubstr("shape: mine [4096] float"),
+                    HasSubstr("theirs [64,64] float")));
+  tensor->shape = {64, 64};
+  EXPECT_TRUE(table.Load(bytes, 0, 2, true).ok());
 }
 
 TEST(TensorTable, LocalStateIsSavedAndGoesWithItsCodec) {
@@ -233,6 +266,18 @@ TEST_F(TableTest, KeepsResidualsOfCommittedStepsOnly) {
     table_.EndStep(3, /*commit=*/false);
     EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
   }
+}
+
+// It is in units of the sum, not of a codec.
+TEST_F(TableTest, ResidualsAreLoadedUnderAnySpec) {
+  a_->SetCodec(*MakeCodec("efsign"));
+  ASSERT_TRUE(a_->residual.Allocate(6, true).ok());
+  Fill(a_->residual.LiveInPlace(), 2.5f);
+  const std::string saved = table_.Save(1, 3);
+  a_->SetCodec(*MakeCodec("qsgd(bits=4,feedback=on)"));
+  a_->residual.Release();
+  ASSERT_TRUE(Load(saved).ok());
+  EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
 }
 
 TEST_F(TableTest, RefusesAnotherRanksState) {

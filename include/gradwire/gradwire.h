@@ -273,8 +273,9 @@ GW_API gwResult_t gwStepEnd(gwComm_t comm, gwStepOutcome_t* outcome);
  * Between steps. */
 GW_API gwResult_t gwStateSave(gwComm_t comm, void* buffer, size_t* bytes);
 /* Reads what gwStateSave wrote at the same rank of a communicator of the same size, after the same
- * tensors were registered with the specs they had. Damaged bytes are gwDataCorrupt, other tensors
- * and what a codec kept that the tensor does not have now gwMismatch, all without effect. */
+ * tensors were registered. Residuals are of use under any spec; where a codec kept more (bases,
+ * quotas, momenta) the tensor must have the spec it had. Damaged bytes are gwDataCorrupt, other
+ * tensors, shapes and such specs gwMismatch that names the tensor and both, all without effect. */
 GW_API gwResult_t gwStateLoad(gwComm_t comm, const void* buffer, size_t bytes);
 
 /* JSON text, zero-terminated. *bytes as above. Stats: counters of the communicator. Ledger: what

@@ -23,19 +23,24 @@ void Add(TensorTable* table, const char* name, int64_t elems, const char* spec) 
   tensor->elems = elems;
   const StatusOr<Codec> codec = MakeCodec(spec);
   FUZZ_CHECK(codec.ok());
-  tensor->codec = *codec;
+  tensor->SetCodec(*codec);
   FUZZ_CHECK(table->Add(std::move(tensor)).ok());
 }
 
-// Three tensors, two of them alike and one of these with a residual.
+// Two tensors alike, one of these with a residual, and one with what its method keeps.
 void Fill(TensorTable* table) {
   Add(table, "bias", 0, "none");
   Add(table, "keep", 5, "qsgd(bits=4,feedback=on)");
   Add(table, "kept", 5, "qsgd(bits=4,feedback=on)");
+  Add(table, "turns", 5, "topk(0.5,min_numel=0)");
   for (TensorState* tensor : table->All()) {
-    if (tensor->name != "kept") continue;
-    FUZZ_CHECK(tensor->residual.Allocate(tensor->elems, true).ok());
-    tensor->committed_step = 7;
+    if (tensor->name == "kept") {
+      FUZZ_CHECK(tensor->residual.Allocate(tensor->elems, true).ok());
+      tensor->committed_step = 7;
+    }
+    if (const int64_t bytes = ReplicatedBytes(*tensor, kWorldSize); bytes > 0) {
+      FUZZ_CHECK(tensor->replicated.Allocate(bytes, kReplicatedSlots).ok());
+    }
   }
 }
 
