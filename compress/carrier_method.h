@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/dtype.h"
 #include "base/rng.h"
@@ -71,16 +72,19 @@ class CarrierMethod {
   // zeros before the first, cut as the tensor is. Unlike a residual it is no part of the sum, so
   // that nobody sends it: it goes with the codec.
   virtual bool KeepsLocal() const { return false; }
+  // What this tensor gets that is not what the spec says, in words for the ledger: "rank 4 of 8,
+  // for the matrix is 4 x 100". Empty: nothing. `meta` is one that Check accepts.
+  virtual std::string Note(const TensorMeta&) const { return {}; }
   // With `agreed` as the rounds before left it, and `replicated` as StepView::replicated_in; before
   // there is a step both are empty, and `elems` is what to expect. A round of no elements is not
-  // run, but for the last. Type and operation depend on
-  // neither: tensors that are equal in them share their collectives.
+  // run, but for the last. Type and operation depend on neither: tensors that are equal in them
+  // share their collectives.
   virtual RoundSpec Round(int round, const TensorMeta&, int world_size, ConstBytes agreed,
                           ConstBytes replicated) const = 0;
   // Local data -> carrier (RoundSpec::elems elements of its dtype).
   virtual Status Fill(int round, const StepView&, View carrier, ExecContext*) const = 0;
-  // The reduced carrier -> agreed scratch; in the last round out, e_out and replicated_out, as far
-  // as Fill has not written e_out.
+  // The reduced carrier -> agreed scratch; in the last round out, e_out and
+  // replicated_out, as far as Fill has not written e_out.
   virtual Status Absorb(int round, ConstView reduced, const StepView&, ExecContext*) const = 0;
 };
 

@@ -66,21 +66,32 @@ std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedule
       aborts_);
 }
 
+namespace {
+
+std::string NoteOf(const TensorState& tensor) {
+  const CarrierMethod* method = tensor.codec.carrier.get();
+  if (!tensor.exemption.empty() || method == nullptr) return tensor.exemption;
+  return method->Note(MetaOf(tensor));
+}
+
+}  // namespace
+
 std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors,
                        const std::string& controller) {
   std::string rows;
   for (const TensorState* tensor : tensors) {
     rows += fmt::format(
         "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"auto\": {}, "
-        "\"scheme\": {}, "
+        "\"scheme\": {}, \"note\": {}, "
         "\"ops\": {}, "
         "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
         "\"committed_step\": {}}}",
         rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
         JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
         JsonText(tensor->automatic ? tensor->automatic->spec : ""),
-        JsonText(Name(SchemeOf(*tensor))), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
-        tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
+        JsonText(Name(SchemeOf(*tensor))), JsonText(NoteOf(*tensor)), tensor->ops,
+        tensor->payload_bytes, tensor->encode_ns, tensor->decode_ns, tensor->last_relerr,
+        tensor->committed_step);
   }
   return fmt::format("{{\"rank\": {}, \"tensors\": [{}],\n \"controller\": {}}}", rank, rows,
                      controller);

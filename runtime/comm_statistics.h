@@ -48,7 +48,8 @@ class CommStatistics {
   bool last_is_filled_ = false;
 };
 
-// `controller`: its own JSON.
+// `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its spec
+// asks for.
 std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors,
                        const std::string& controller);
 

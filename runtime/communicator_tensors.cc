@@ -68,21 +68,24 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
       tensor->automatic_since = controller_.TurnNumber(user_turn_);
       tensor->replicated.Release();
       tensor->SetCodec(none_);
+      tensor->exemption.clear();
     });
     controller_.Enable();
     return Status();
   }
   StatusOr<Codec> codec = MakeCodec(spec);
   if (!codec.ok()) return codec.status();
-  const bool exempt = IsExempt(*tensor, *codec);
-  if (!exempt && codec->carrier != nullptr) {
+  std::string exemption = ExemptionFrom(*codec, *tensor);
+  if (!exemption.empty()) exemption = fmt::format("exempt from {}: {}", codec->spec, exemption);
+  if (exemption.empty() && codec->carrier != nullptr) {
     GW_RETURN_IF_ERROR(
         codec->carrier->Check(MetaOf(*tensor), parts_.world_size).WithTensor(tensor->name));
   }
   // The engine may be about to commit state of the codec before.
   engine_->WithCore([&](EngineCore&) {
     tensor->automatic.reset();
-    tensor->SetCodec(exempt ? none_ : *codec);
+    tensor->SetCodec(exemption.empty() ? *codec : none_);
+    tensor->exemption = std::move(exemption);
   });
   return Status();
 }

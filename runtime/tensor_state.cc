@@ -79,9 +79,14 @@ std::string ShapeText(std::span<const int64_t> shape, DType dtype) {
   return fmt::format("[{}] {}", fmt::join(shape, ","), Name(dtype));
 }
 
-bool IsExempt(const TensorState& tensor, const Codec& codec) {
-  return tensor.elems < codec.min_numel || static_cast<int>(tensor.shape.size()) < codec.min_dims ||
-         MatchesAny(codec.exclude, tensor.name);
+std::string ExemptionFrom(const Codec& codec, const TensorState& tensor) {
+  if (tensor.elems < codec.min_numel)
+    return fmt::format("{} elements < min_numel {}", tensor.elems, codec.min_numel);
+  if (std::ssize(tensor.shape) < codec.min_dims)
+    return fmt::format("dimensions {} < {}", tensor.shape.size(), codec.min_dims);
+  if (MatchesAny(codec.exclude, tensor.name))
+    return fmt::format("its name matches exclude \"{}\"", codec.exclude);
+  return {};
 }
 
 int64_t ReplicatedBytes(const TensorState& tensor, int world_size) {

@@ -75,6 +75,7 @@ struct TensorState {
   int64_t elems = 0;
   DType dtype = DType::kFloat32;
   Codec codec;  // in effect: what the spec says, or `none` for a tensor too small or excluded
+  std::string exemption;  // why the latter, with the spec; else empty
   std::shared_ptr<const AutoSpec>
       automatic;                       // whose ladder the controller chooses from; may be null
   int64_t automatic_since = 0;         // the turn in which it got its ladder
@@ -107,8 +108,9 @@ struct TensorState {
 TensorMeta MetaOf(const TensorState& tensor);
 // "[128,64] float"
 std::string ShapeText(std::span<const int64_t> shape, DType dtype);
-// Too small, of too few dimensions or named in `exclude`: it travels as `none`.
-bool IsExempt(const TensorState& tensor, const Codec& codec);
+// Why the tensor travels as `none` under this codec: "512 elements < min_numel 1024", or too few
+// dimensions, or `exclude`. Empty: it does not.
+std::string ExemptionFrom(const Codec& codec, const TensorState& tensor);
 // Of its codec, for this many ranks; 0: it keeps none, or has no elements.
 int64_t ReplicatedBytes(const TensorState& tensor, int world_size);
 // Two slots always: ranks that complete a step others abort must be able to go back.

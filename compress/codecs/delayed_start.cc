@@ -35,6 +35,7 @@ class DelayedStart final : public CarrierMethod {
   Status Check(const TensorMeta& meta, int world_size) const override {
     return method_->Check(meta, world_size);
   }
+  std::string Note(const TensorMeta& meta) const override { return method_->Note(meta); }
   int64_t QuantumElems(const TensorMeta& meta, int world_size) const override {
     return method_->QuantumElems(meta, world_size);
   }

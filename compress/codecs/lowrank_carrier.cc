@@ -5,6 +5,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
@@ -61,6 +62,13 @@ Status LowRankCarrier::Check(const TensorMeta& meta, int) const {
   if (is_matrix) return Status();
   return Status(gwInvalidArgument, "low rank takes tensors of 2 dimensions or more, none of them 0",
                 "send this tensor with codec none");
+}
+
+std::string LowRankCarrier::Note(const TensorMeta& meta) const {
+  const LowRankDims dims = Dims(meta);
+  if (dims.rank == rank_) return {};
+  return "rank " + std::to_string(dims.rank) + " of " + std::to_string(rank_) +
+         ", for the matrix is " + std::to_string(dims.rows) + " x " + std::to_string(dims.cols);
 }
 
 int64_t LowRankCarrier::WorkspaceBytes(const TensorMeta& meta, int) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/status.h"
 #include "compress/carrier_method.h"
@@ -45,6 +46,7 @@ class LowRankCarrier : public CarrierMethod {
   CarrierUnit unit() const final { return CarrierUnit::kTensor; }
   // Float tensors of two dimensions or more that are not empty.
   Status Check(const TensorMeta& meta, int world_size) const final;
+  std::string Note(const TensorMeta& meta) const final;  // a rank that is less than asked for
   int64_t QuantumElems(const TensorMeta&, int) const final { return 1; }
   int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const final;
 

@@ -16,6 +16,9 @@ namespace {
 // What is read, and read again for its error, stays in the first-level cache.
 constexpr int64_t kCachedElems = 2048;
 
+// Rounding to whole elements that changes the bytes by more than a tenth is worth a word.
+constexpr double kNotableRounding = 0.1;
+
 }  // namespace
 
 int64_t SelectedElems(double density, int64_t elems) {
@@ -34,6 +37,14 @@ Status CheckSelection(double density, const TensorMeta& meta) {
                     std::to_string(meta.elems) + " elements",
                 "accepted for this tensor: " + FormatReal(least) + " to " +
                     FormatReal(kMaxDensity) + "; min_numel lets small tensors travel as `none`");
+}
+
+std::string NoteOfSelection(double density, const TensorMeta& meta) {
+  const double wanted = density * static_cast<double>(meta.elems);
+  const int64_t selected = SelectedElems(density, meta.elems);
+  if (std::fabs(static_cast<double>(selected) - wanted) <= kNotableRounding * wanted) return {};
+  return "density " + FormatReal(density) + " is rounded to " + std::to_string(selected) + " of " +
+         std::to_string(meta.elems) + " elements";
 }
 
 bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "compress/carrier_method.h"
 #include "compress/kernels/kernel_job.h"
@@ -23,6 +24,9 @@ int64_t SelectedElems(double density, int64_t elems);
 // gwInvalidArgument where the density selects nothing of a tensor that is not empty, or indices
 // have more than 32 bits.
 Status CheckSelection(double density, const TensorMeta& meta);
+
+// CarrierMethod::Note: how many elements are selected where that is far from the density.
+std::string NoteOfSelection(double density, const TensorMeta& meta);
 
 // Splits p, in one pass, into what is sent and what is kept: values[j] = p at indices[j]; e_out,
 // unless it is null, is p - sent * p at the indices and p elsewhere. Adds the statistics. False

@@ -54,5 +54,14 @@ TEST(SparseSpecs, RefuseTensorsOfWhichNothingIsSelected) {
   }
 }
 
+TEST(SparseSpecs, NoteWhatRoundingChanges) {
+  for (const std::string spec : {"randk(density=0.01)", "topk(density=0.01)"}) {
+    const auto method = Make(spec)->carrier;
+    EXPECT_EQ(method->Note({.elems = 100'000}), "");
+    EXPECT_EQ(method->Note({.elems = 0}), "");
+    EXPECT_EQ(method->Note({.elems = 60}), "density 0.01 is rounded to 1 of 60 elements");
+  }
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -32,7 +32,7 @@ double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
 }
 
 bool CanUse(const TensorState& tensor, const Codec& codec, int world_size) {
-  if (IsExempt(tensor, codec)) return false;
+  if (!ExemptionFrom(codec, tensor).empty()) return false;
   return codec.carrier == nullptr || codec.carrier->Check(MetaOf(tensor), world_size).ok();
 }
 

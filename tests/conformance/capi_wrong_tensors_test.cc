@@ -70,6 +70,14 @@ constexpr WrongCall kRegistrations[] = {
      [](Scene& s) { return Register(s, {.spec = "qsgd(blok=4)"}); }},
     {"a value out of range", gwInvalidArgument, "bits",
      [](Scene& s) { return Register(s, {.spec = "qsgd(bits=1000)"}); }},
+    {"a density that selects no element", gwInvalidArgument, "accepted for this tensor",
+     [](Scene& s) { return Register(s, {.spec = "topk(1e-6,min_numel=0)"}); }},
+    {"an unknown agreement", gwInvalidArgument, "speakers, owners",
+     [](Scene& s) { return Register(s, {.spec = "topk(agreement=votes)"}); }},
+    {"a matrix of no rows", gwInvalidArgument, "none of them 0",
+     [](Scene& s) {
+       return Register(s, {.shape = {0, 4}, .spec = "acp(min_numel=0)"});
+     }},
     {"an open parenthesis", gwInvalidArgument, "qsgd",
      [](Scene& s) { return Register(s, {.spec = "qsgd(bits=4"}); }},
     {"feedback where nothing is lost", gwInvalidArgument, "feedback",

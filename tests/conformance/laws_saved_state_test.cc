@@ -79,7 +79,7 @@ std::unique_ptr<TensorState> TensorOf(size_t t, const std::string& spec) {
   tensor->elems = kSizes[t];
   tensor->shape = {kSizes[t]};
   const Codec codec = *MakeCodec(spec);
-  tensor->codec = IsExempt(*tensor, codec) ? *MakeCodec("none") : codec;
+  tensor->codec = ExemptionFrom(codec, *tensor).empty() ? codec : *MakeCodec("none");
   return tensor;
 }
 

@@ -26,6 +26,9 @@ class RandkCarrier final : public CarrierMethod {
   int rounds() const override { return 1; }
   CarrierUnit unit() const override { return CarrierUnit::kTensor; }
   int64_t QuantumElems(const TensorMeta&, int) const override { return 1; }
+  std::string Note(const TensorMeta& meta) const override {
+    return NoteOfSelection(density_, meta);
+  }
   Status Check(const TensorMeta& meta, int) const override {
     return CheckSelection(density_, meta);
   }

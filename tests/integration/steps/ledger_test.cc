@@ -1,0 +1,62 @@
+// gwCommGetLedger tells where a tensor has not, or not quite, what its spec asks for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/lib/capi_ranks.h"
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Ledger(gwComm_t comm) {
+  size_t bytes = 0;
+  EXPECT_EQ(gwCommGetLedger(comm, nullptr, &bytes), gwSuccess);
+  std::string text(bytes, '\0');
+  EXPECT_EQ(gwCommGetLedger(comm, text.data(), &bytes), gwSuccess);
+  return text;
+}
+
+// The ledger with one tensor in it.
+std::string LedgerOf(const std::vector<int64_t>& shape, const char* spec) {
+  std::string text;
+  RunRanks(1, "", [&](int, gwComm_t comm) {
+    gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+    config.spec = spec;
+    gwTensor_t tensor = nullptr;
+    ASSERT_EQ(gwTensorRegister(comm, "layer.bias", shape.data(), static_cast<int>(shape.size()),
+                               gwFloat32, &config, &tensor),
+              gwSuccess)
+        << gwGetLastError(comm);
+    text = Ledger(comm);
+  });
+  return text;
+}
+
+TEST(Ledger, TellsOfARankThatIsClamped) {
+  EXPECT_THAT(LedgerOf({4, 100}, "powersgd(rank=8,min_numel=0)"),
+              HasSubstr("\"note\": \"rank 4 of 8, for the matrix is 4 x 100\""));
+  EXPECT_THAT(LedgerOf({400, 100}, "powersgd(rank=8)"), HasSubstr("\"note\": \"\""));
+  EXPECT_THAT(LedgerOf({2, 1000}, "acp(rank=3,start_step=5)"), HasSubstr("rank 2 of 3"));
+}
+
+TEST(Ledger, TellsOfADensityThatIsRounded) {
+  EXPECT_THAT(LedgerOf({60}, "topk(0.01,min_numel=0)"), HasSubstr("rounded to 1 of 60 elements"));
+}
+
+TEST(Ledger, TellsWhyATensorIsExempt) {
+  EXPECT_THAT(
+      LedgerOf({512}, "topk(0.01)"),
+      HasSubstr("\"note\": \"exempt from topk(density=0.01,agreement=speakers,feedback=on): "
+                "512 elements < min_numel 1024\""));
+  EXPECT_THAT(LedgerOf({4096}, "powersgd"), HasSubstr("dimensions 1 < 2\""));
+  EXPECT_THAT(LedgerOf({4096}, "efsign(exclude=\"*.bias\")"), HasSubstr("matches exclude"));
+  EXPECT_THAT(LedgerOf({4096}, "efsign"), HasSubstr("\"note\": \"\""));
+}
+
+}  // namespace
+}  // namespace gradwire
