@@ -1,6 +1,6 @@
 // CarrierMethod: a compressor in rounds of "fill an array, let any all-reduce sum it, absorb the
 // sum". The collective sees a plain numeric array and knows no codec, so ring, tree, MPI and NCCL
-// all carry it.
+// all carry it. A few methods cannot be summed, and gather.
 #ifndef GRADWIRE_COMPRESS_CARRIER_METHOD_H_
 #define GRADWIRE_COMPRESS_CARRIER_METHOD_H_
 
@@ -23,12 +23,13 @@ struct TensorMeta {
   bool has_residual = false;  // equal on all ranks, so that a round's type may depend on it
 };
 
-// The all-reduce of one round: identical on all ranks and known before the round. Where ranks
-// gather (lists of indices), each fills a part of its own and leaves zeros in the others'.
+// The collective of one round: identical on all ranks and known before the round. Where an
+// all-reduce is to gather (lists of indices), each rank fills a part of its own and leaves zeros in
+// the others'.
 struct RoundSpec {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  int64_t elems = 0;
+  int64_t elems = 0;  // that a rank fills
 };
 
 // kElementwise: slices may cut it. kTensor: never cut, only its runs are.
@@ -72,6 +73,9 @@ class CarrierMethod {
   // zeros before the first, cut as the tensor is. Unlike a residual it is no part of the sum, so
   // that nobody sends it: it goes with the codec.
   virtual bool KeepsLocal() const { return false; }
+  // Its rounds are all-gathers: what Absorb gets is the carriers of all ranks, in their order.
+  // Traffic grows with the ranks, so Check refuses what a sum of the elements would move faster.
+  virtual bool Gathers() const { return false; }
   // What this tensor gets that is not what the spec says, in words for the ledger: "rank 4 of 8,
   // for the matrix is 4 x 100". Empty: nothing. `meta` is one that Check accepts.
   virtual std::string Note(const TensorMeta&) const { return {}; }
@@ -83,7 +87,7 @@ class CarrierMethod {
                           ConstBytes replicated) const = 0;
   // Local data -> carrier (RoundSpec::elems elements of its dtype).
   virtual Status Fill(int round, const StepView&, View carrier, ExecContext*) const = 0;
-  // The reduced carrier -> agreed scratch; in the last round out, e_out and
+  // The sum of the carriers, or all of them, -> agreed scratch; in the last round out, e_out and
   // replicated_out, as far as Fill has not written e_out.
   virtual Status Absorb(int round, ConstView reduced, const StepView&, ExecContext*) const = 0;
 };

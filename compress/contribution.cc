@@ -9,7 +9,7 @@ int64_t ContributionBytes(const Codec& codec, const TensorMeta& meta, int world_
     const RoundSpec spec = codec.carrier->Round(round, meta, world_size, {}, {});
     bytes += spec.elems * SizeOf(spec.dtype);
   }
-  return bytes;
+  return codec.carrier->Gathers() ? bytes * world_size / 2 : bytes;
 }
 
 }  // namespace gradwire

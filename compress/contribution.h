@@ -10,7 +10,7 @@
 namespace gradwire {
 
 // Bytes of its payload, or of its carriers in all rounds. An all-reduce moves 2(n-1)/n times that
-// over each rank's link.
+// over each rank's link, an all-gather n-1 times: what is gathered counts n/2 times.
 int64_t ContributionBytes(const Codec& codec, const TensorMeta& meta, int world_size);
 
 }  // namespace gradwire

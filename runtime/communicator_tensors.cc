@@ -159,7 +159,8 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
     bytes += submitted.tensor->elems * SizeOf(submitted.tensor->dtype);
   }
   const bool encoded = scheme == Scheme::kTwoShot;
-  const AlgorithmRow& algorithm = AlgorithmFor(Collective::kAllReduce, bytes, encoded);
+  const AlgorithmRow& algorithm =
+      AlgorithmFor(CollectiveOf(scheme, parts_.world_size), bytes, encoded);
   const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
   // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
   const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(loss_scale_), -126, 126));
@@ -187,7 +188,7 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
   operation->turn = user_turn_;
   operation->in_step = step_open_;
   const bool is_filled =
-      scheme == Scheme::kLinear && parts_.world_size > 1 && !operation->is_exact();
+      scheme != Scheme::kTwoShot && parts_.world_size > 1 && !operation->is_exact();
   statistics_.NoteSubmit(algorithm, 0, bytes, is_filled);
   return operation;
 }

@@ -13,10 +13,24 @@
 namespace gradwire {
 
 Scheme SchemeOf(const TensorState& tensor) {
-  return tensor.codec.carrier != nullptr ? Scheme::kLinear : Scheme::kTwoShot;
+  const CarrierMethod* method = tensor.codec.carrier.get();
+  if (method == nullptr) return Scheme::kTwoShot;
+  return method->Gathers() ? Scheme::kGather : Scheme::kLinear;
 }
 
-std::string_view Name(Scheme scheme) { return scheme == Scheme::kTwoShot ? "two_shot" : "linear"; }
+std::string_view Name(Scheme scheme) {
+  switch (scheme) {
+    case Scheme::kLinear: return "linear";
+    case Scheme::kGather: return "gather";
+    case Scheme::kTwoShot: return "two_shot";
+  }
+  return {};
+}
+
+Collective CollectiveOf(Scheme scheme, int world_size) {
+  return scheme == Scheme::kGather && world_size > 1 ? Collective::kAllGather
+                                                     : Collective::kAllReduce;
+}
 
 namespace {
 

@@ -58,9 +58,12 @@ inline int64_t SliceBytes(int64_t slice_elems) {
   return std::max(slice_elems, kMaxCutElems) * kMaxElementBytes;
 }
 
-enum class Scheme : uint8_t { kLinear, kTwoShot };
+// kGather: carriers of methods that gather, by the machine of kLinear.
+enum class Scheme : uint8_t { kLinear, kGather, kTwoShot };
 Scheme SchemeOf(const TensorState& tensor);
 std::string_view Name(Scheme scheme);
+// What its schedules do. One rank by itself sums: no method runs.
+Collective CollectiveOf(Scheme scheme, int world_size);
 
 // Tensors of one scheme and type, whose carriers are of one type and operation in every round,
 // travel together, in the order in which they were submitted; the split is a function of the table

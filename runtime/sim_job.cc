@@ -85,11 +85,12 @@ Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, Redu
       submitted.dither_step = static_cast<uint32_t>(step.number);
     const Scheme scheme = SchemeOf(*group[0].tensor);
     const bool encoded = scheme == Scheme::kTwoShot;
+    const Collective collective = CollectiveOf(scheme, options_.world_size);
     const AlgorithmRow* given = encoded ? options_.encoded : options_.exact;
     const AlgorithmRow& row =
-        given != nullptr
+        given != nullptr && given->collective == collective
             ? *given
-            : ChooseAlgorithm(Collective::kAllReduce, options_.world_size, 1 << 20, encoded);
+            : ChooseAlgorithm(collective, options_.world_size, 1 << 20, encoded);
     const float average =
         op == ReduceOp::kAvg ? 1.0f / static_cast<float>(options_.world_size) : 1.0f;
     const TensorOperation::Options o = {

@@ -16,8 +16,13 @@ double BitsPerElem(const Codec& codec, int ranks) {
   return 8.0 * static_cast<double>(ContributionBytes(codec, Sample(), ranks)) / kElems;
 }
 
+std::string SchemeOf(const Codec& codec) {
+  if (codec.carrier == nullptr) return "two_shot";
+  return codec.carrier->Gathers() ? "gather" : "linear";
+}
+
 std::string ReducesAs(const Codec& codec, int ranks) {
-  if (codec.carrier == nullptr) return "payload";
+  if (codec.carrier == nullptr || codec.carrier->Gathers()) return "payload";
   const CarrierMethod& method = *codec.carrier;
   const RoundSpec last = method.Round(method.rounds() - 1, Sample(), ranks, {}, {});
   if (!IsFloat(last.dtype)) return "sum of integers";
@@ -34,7 +39,7 @@ std::vector<CodecFacts> ListCodecFacts(int ranks) {
       const Codec codec = *MakeCodec(spec);
       const CodecTraits& traits = codec.carrier ? codec.carrier->traits() : codec.payload->traits();
       all.push_back({.spec = spec,
-                     .scheme = codec.carrier ? "linear" : "two_shot",
+                     .scheme = SchemeOf(codec),
                      .reduces_as = ReducesAs(codec, ranks),
                      .bits_per_elem = BitsPerElem(codec, ranks),
                      .unbiased = traits.unbiased,

@@ -11,9 +11,9 @@ namespace gradwire {
 
 struct CodecFacts {
   std::string spec;
-  std::string scheme;        // linear: sums of carriers; two_shot: payloads to owners
-  std::string reduces_as;    // sum, sum at agreed places, sum of integers, payload
-  double bits_per_elem = 0;  // of a rank's contribution
+  std::string scheme;      // linear: sums of carriers; two_shot: payloads to owners; gather: to all
+  std::string reduces_as;  // sum, sum at agreed places, sum of integers, payload
+  double bits_per_elem = 0;  // of a rank's contribution, gathered ones n/2 times
   bool unbiased = false, feedback = false;
   OptimizerAdvice advice;
 };

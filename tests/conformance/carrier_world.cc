@@ -81,8 +81,8 @@ class Rank {
     const GuardedBuffer carrier(static_cast<int64_t>(reduced.size()));
     view_.stats = nullptr;
     if (!reduced.empty()) std::memcpy(carrier.data(), reduced.data(), reduced.size());
-    const Status status =
-        method_.Absorb(round, {carrier.data(), spec.elems, spec.dtype}, view_, nullptr);
+    const Status status = method_.Absorb(
+        round, {carrier.data(), carrier.size() / SizeOf(spec.dtype), spec.dtype}, view_, nullptr);
     EXPECT_TRUE(grad_.intact() && out_.intact() && agreed_.intact() && workspace_.intact());
     EXPECT_TRUE(replicated_out_.intact() && local_in_.intact() && local_out_.intact());
     if (result_.absorbed.ok()) result_.absorbed = status;
@@ -136,6 +136,24 @@ class Rank {
   CarrierRank result_;
 };
 
+using Carriers = std::vector<std::vector<std::byte>>;  // by rank
+
+std::vector<std::byte> Join(const Carriers& filled) {
+  std::vector<std::byte> all;
+  for (const auto& carrier : filled) all.insert(all.end(), carrier.begin(), carrier.end());
+  return all;
+}
+
+std::vector<std::byte> Sum(const RoundSpec& spec, const Carriers& filled, const SumOrder& order) {
+  std::vector<std::byte> sum = filled[order[0]];
+  const auto bytes = static_cast<int64_t>(sum.size());
+  for (size_t i = 1; i < filled.size(); ++i) {
+    ReduceInto(spec.dtype, spec.op, {sum.data(), bytes}, {filled[order[i]].data(), bytes},
+               {sum.data(), bytes});
+  }
+  return sum;
+}
+
 }  // namespace
 
 SumOrder InOrder(int ranks) {
@@ -156,12 +174,7 @@ std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
     const RoundSpec spec = ranks[0]->Round(round);
     std::vector<std::vector<std::byte>> filled;
     for (auto& rank : ranks) filled.push_back(rank->Fill(round));
-    std::vector<std::byte> sum = filled[order[0]];
-    const auto bytes = static_cast<int64_t>(sum.size());
-    for (int i = 1; i < n; ++i) {
-      ReduceInto(spec.dtype, spec.op, {sum.data(), bytes}, {filled[order[i]].data(), bytes},
-                 {sum.data(), bytes});
-    }
+    std::vector<std::byte> sum = method.Gathers() ? Join(filled) : Sum(spec, filled, order);
     if (damage) damage(round, &sum);
     for (auto& rank : ranks) rank->Absorb(round, sum);
   }

@@ -37,7 +37,7 @@ std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
                                      const std::vector<EncodeCase>& cases, const SumOrder& order,
                                      float out_scale = 1.0f, const Damage& damage = nullptr);
 
-// The same for one rank alone; `add` is the all-reduce.
+// The same for one rank alone; `add` is the all-reduce, or where the method gathers the all-gather.
 using AddCarriers =
     std::function<std::vector<std::byte>(const RoundSpec&, const std::vector<std::byte>& mine)>;
 CarrierRank RunCarrier(const CarrierMethod& method, const EncodeCase& c, int rank, int world_size,

@@ -88,10 +88,15 @@ Status LinearSlice::BeginRound() {
     elems += state.round.elems;
   }
   const RoundSpec spec = pieces_.empty() ? RoundSpec() : pieces_[0].round;
-  GW_RETURN_IF_ERROR(carrier_.EnsureBytes(elems * SizeOf(spec.dtype)));
-  sum_ = {.collective = Collective::kAllReduce,
+  const int64_t bytes = elems * SizeOf(spec.dtype);
+  GW_RETURN_IF_ERROR(carrier_.EnsureBytes(bytes));
+  if (gathers()) {
+    GW_RETURN_IF_ERROR(gathered_.EnsureBytes(bytes * context_.world_size));
+    GW_RETURN_IF_ERROR(piece_.EnsureBytes(bytes * context_.world_size));
+  }
+  sum_ = {.collective = gathers() ? Collective::kAllGather : Collective::kAllReduce,
           .send = carrier_.data(),
-          .recv = carrier_.data(),
+          .recv = (gathers() ? gathered_ : carrier_).data(),
           .count = elems,
           .dtype = spec.dtype,
           .op = spec.op,
@@ -104,7 +109,9 @@ Status LinearSlice::BeginRound() {
 }
 
 void LinearSlice::BeginRun() {
-  const int64_t elems = std::min(run_bytes_ / SizeOf(sum_.dtype), sum_.count - next_run_);
+  const int64_t width = gathers() ? context_.world_size : 1;  // what a rank receives of an element
+  const int64_t most = std::max<int64_t>(run_bytes_ / (width * SizeOf(sum_.dtype)), 1);
+  const int64_t elems = std::min(most, sum_.count - next_run_);
   run_.emplace(sum_, next_run_, elems, schedule_);
   next_run_ += elems;
 }
@@ -148,6 +155,18 @@ View LinearSlice::CarrierOf(const PieceState& state) {
   return {carrier_.data() + state.carrier_offset, state.round.elems, state.round.dtype};
 }
 
+// The sum of the ranks' carriers, or one behind the other: each rank's pieces came as one array.
+ConstView LinearSlice::ReducedOf(const PieceState& state) {
+  const View mine = CarrierOf(state);
+  if (!gathers()) return mine;
+  const int64_t rank_bytes = sum_.count * SizeOf(sum_.dtype);
+  for (int64_t rank = 0; rank < context_.world_size; ++rank) {
+    std::copy_n(gathered_.data() + rank * rank_bytes + state.carrier_offset, mine.bytes(),
+                piece_.data() + rank * mine.bytes());
+  }
+  return {piece_.data(), mine.elems * context_.world_size, mine.dtype};
+}
+
 StatusOr<bool> LinearSlice::ComputeLocal() {
   if (pieces_.empty()) return true;
   const PieceState& state = pieces_[next_piece_];
@@ -174,7 +193,7 @@ Status LinearSlice::FillPiece(const PieceState& state) {
 Status LinearSlice::AbsorbPiece(const PieceState& state) {
   const StepView view = ViewOf(state);
   GW_RETURN_IF_ERROR(
-      parts_[state.piece.part].method->Absorb(round_, CarrierOf(state), view, nullptr));
+      parts_[state.piece.part].method->Absorb(round_, ReducedOf(state), view, nullptr));
   if (in_last_round() && context_.count_nonfinite) stats_.nonfinite += CountNonFinite(view.out);
   return Status();
 }

@@ -1,5 +1,6 @@
 // LinearSlice: carrier methods over any all-reduce. Round after round the pieces fill one array,
-// the schedule sums it, the pieces absorb the sum; the schedule sees plain numbers.
+// the schedule sums it, the pieces absorb the sum; the schedule sees plain numbers. Methods that
+// gather go the same way over any all-gather.
 #ifndef GRADWIRE_COLLECTIVES_SCHEMES_LINEAR_LINEAR_SLICE_H_
 #define GRADWIRE_COLLECTIVES_SCHEMES_LINEAR_LINEAR_SLICE_H_
 
@@ -19,8 +20,9 @@ namespace gradwire {
 class LinearSlice final : public SliceOp {
  public:
   // The parts' methods have the same number of rounds and agree in every round's type and
-  // operation. No run is longer than `run_bytes`: what a round of whole tensors fills is summed in
-  // as many as it takes. `parts` and `schedule` (a raw all-reduce) outlive the slice.
+  // operation, and in whether they gather. No run is longer than `run_bytes`: what a round of whole
+  // tensors fills is summed in as many as it takes. `parts` and `schedule` (a raw all-reduce or
+  // all-gather) outlive the slice.
   LinearSlice(std::span<const TensorPart> parts, const PartContext& context,
               std::span<const Piece> slice, const PreparedSchedule* schedule, int64_t run_bytes);
 
@@ -49,10 +51,12 @@ class LinearSlice final : public SliceOp {
   void BeginRun();
   SliceAction BeginAbsorbing();
   bool in_last_round() const { return round_ + 1 == parts_[0].method->rounds(); }
+  bool gathers() const { return !parts_.empty() && parts_[0].method->Gathers(); }
   Status FillPiece(const PieceState& state);
   Status AbsorbPiece(const PieceState& state);
   StepView ViewOf(const PieceState& state);
   View CarrierOf(const PieceState& state);
+  ConstView ReducedOf(const PieceState& state);
 
   const std::span<const TensorPart> parts_;
   const PartContext context_;
@@ -60,6 +64,7 @@ class LinearSlice final : public SliceOp {
   const int64_t run_bytes_;
   std::vector<PieceState> pieces_;
   AlignedBuffer carrier_, scratch_;
+  AlignedBuffer gathered_, piece_;  // of all ranks: the carriers, and one piece of them
   std::optional<RawSlice> run_;
   State state_ = State::kStart;
   int round_ = 0;

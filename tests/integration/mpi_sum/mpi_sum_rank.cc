@@ -71,6 +71,13 @@ std::string Difference(const CarrierRank& plain, const CarrierRank& mpi, bool in
   return "";
 }
 
+std::vector<std::byte> Gather(const std::vector<std::byte>& mine, int ranks) {
+  const int bytes = static_cast<int>(mine.size());
+  std::vector<std::byte> all(mine.size() * static_cast<size_t>(ranks));
+  MPI_Allgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, MPI_COMM_WORLD);
+  return all;
+}
+
 std::string Check(const std::string& spec, const std::vector<int64_t>& shape, int rank, int ranks) {
   const Codec codec = *MakeCodec(spec);
   const CarrierMethod& method = *codec.carrier;
@@ -79,6 +86,7 @@ std::string Check(const std::string& spec, const std::vector<int64_t>& shape, in
   bool integer = true;
   const auto add = [&](const RoundSpec& round, const std::vector<std::byte>& mine) {
     integer &= IsInteger(round.dtype);
+    if (method.Gathers()) return Gather(mine, ranks);
     std::vector<std::byte> sum(mine.size());
     MPI_Allreduce(mine.data(), sum.data(), static_cast<int>(round.elems), TypeOf(round.dtype),
                   OpOf(round.op), MPI_COMM_WORLD);
