@@ -20,14 +20,18 @@ TEST(SparseSpecs, SayWhatTheyAccept) {
   for (const std::string spec :
        {"randk(density=0)", "randk(density=1.5)", "topk(density=-1)", "topk(density=x)",
         "topk(feedback=off)", "topk(agreement=votes)", "topk(density=1e-4,agreement=owners)",
-        "topk(agreement=owners,feedback=off)"}) {
+        "topk(agreement=owners,feedback=off)", "topk(momentum=0.9)", "topk(warmup=10)",
+        "topk(agreement=gather,momentum=1)", "topk(agreement=gather,warmup=-1)"}) {
     EXPECT_EQ(Make(spec).status().code(), gwInvalidArgument) << spec;
   }
-  EXPECT_NE(Make("topk(agreement=votes)").status().ToString().find("accepted: speakers, owners"),
-            std::string::npos);
+  EXPECT_NE(
+      Make("topk(agreement=votes)").status().ToString().find("accepted: speakers, owners, gather"),
+      std::string::npos);
   EXPECT_EQ(Make("topk")->spec, "topk(density=0.01,agreement=speakers,feedback=on)");
   EXPECT_EQ(Make("topk(agreement=owners)")->spec,
             "topk(density=0.01,agreement=owners,feedback=on)");
+  EXPECT_EQ(Make("topk(agreement=gather)")->spec,
+            "topk(density=0.01,agreement=gather,momentum=0,warmup=0,feedback=on)");
   EXPECT_TRUE(Make("topk(density=0.000123,agreement=owners)").ok());
   EXPECT_EQ(Make("randk(feedback=off)")->spec, "randk(density=0.01,feedback=off)");
 }

@@ -7,7 +7,6 @@
 #include "compress/codecs/topk/topk_codec.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -16,6 +15,8 @@
 #include "base/workspace.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/sparse_carrier.h"
+#include "compress/codecs/topk/index_union.h"
+#include "compress/codecs/topk/topk_gather.h"
 #include "compress/codecs/topk/topk_payload.h"
 #include "compress/kernels/index_list/index_list.h"
 #include "compress/kernels/input/input_kernels.h"
@@ -28,7 +29,8 @@ namespace {
 // So that lists do not grow with the ranks: speakers that agree name k elements each.
 constexpr int kMaxSpeakers = 8;
 constexpr int64_t kWordBytes = 4;
-constexpr int64_t kBitmapBits = 64;
+
+constexpr const char kGather[] = "gather";
 
 // Replicated state. Turns are counted here, and not by the number of the training step: that may
 // skip, so that some ranks would never speak, and a step that is done again must find the same
@@ -86,12 +88,10 @@ std::span<const uint32_t> UnionOf(const StepView& view) {
   return {IndicesIn(view.agreed), AgreedOf(view.agreed).count};
 }
 
-int64_t BitmapWords(int64_t elems) { return (elems + kBitmapBits - 1) / kBitmapBits; }
-
 // Workspace: the indices of one speaker, and what selects them or joins them with the others'.
 int64_t ToolBytes(const Selection& selection) {
   return AlignUp(std::max(TopkWorkspaceBytes(selection.elems, selection.k),
-                          BitmapWords(selection.elems) * static_cast<int64_t>(sizeof(uint64_t))));
+                          IndexUnion::BytesFor(selection.elems)));
 }
 
 std::span<uint32_t> ListIn(const StepView& view, const Selection& selection, int64_t count) {
@@ -108,27 +108,15 @@ Status Corrupt(const char* what) {
   return Status(gwDataCorrupt, what, "check that all ranks run the same version and the same spec");
 }
 
-// Sets the bits of all slots' indices.
-Status MarkLists(ConstView slots, const Selection& selection, std::span<uint32_t> list,
-                 uint64_t* bitmap) {
+// The indices in all slots.
+Status JoinLists(ConstView slots, const Selection& selection, std::span<uint32_t> list,
+                 IndexUnion* all) {
   for (int64_t slot = 0; slot < selection.speakers; ++slot) {
     const ConstView words = slots.Sub(slot * selection.SlotWords(), selection.SlotWords());
     GW_RETURN_IF_ERROR(DecodeIndexList(words.AsBytes(), selection.elems, list));
-    for (uint32_t index : list) bitmap[index / kBitmapBits] |= uint64_t{1} << index % kBitmapBits;
+    all->Add(list);
   }
   return Status();
-}
-
-// Writes the places of the set bits, ascending; returns their number.
-uint32_t ListMarked(std::span<const uint64_t> bitmap, uint32_t* out) {
-  uint32_t count = 0;
-  for (size_t w = 0; w < bitmap.size(); ++w) {
-    for (uint64_t word = bitmap[w]; word != 0; word &= word - 1) {
-      out[count++] =
-          static_cast<uint32_t>(w * kBitmapBits) + static_cast<uint32_t>(std::countr_zero(word));
-    }
-  }
-  return count;
 }
 
 class TopkCarrier final : public CarrierMethod {
@@ -254,13 +242,10 @@ class TopkCarrier final : public CarrierMethod {
     if (nonfinite_ranks > static_cast<uint32_t>(view.world_size)) {
       return Corrupt("more ranks are said not to be finite than there are");
     }
-    const std::span<uint64_t> bitmap(reinterpret_cast<uint64_t*>(view.workspace.data),
-                                     static_cast<size_t>(BitmapWords(selection.elems)));
-    std::fill(bitmap.begin(), bitmap.end(), 0);
-    GW_RETURN_IF_ERROR(MarkLists(reduced.Sub(1, reduced.elems - 1), selection,
-                                 ListIn(view, selection, selection.quota), bitmap.data()));
-    agreed = {.nonfinite_ranks = nonfinite_ranks,
-              .count = ListMarked(bitmap, IndicesIn(view.agreed))};
+    IndexUnion all(view.workspace, selection.elems);
+    GW_RETURN_IF_ERROR(JoinLists(reduced.Sub(1, reduced.elems - 1), selection,
+                                 ListIn(view, selection, selection.quota), &all));
+    agreed = {.nonfinite_ranks = nonfinite_ranks, .count = all.ListInto(IndicesIn(view.agreed))};
     std::memcpy(view.agreed.data, &agreed, sizeof(agreed));
     return Status();
   }
@@ -277,10 +262,33 @@ class TopkCarrier final : public CarrierMethod {
   const double density_;
 };
 
+StatusOr<std::shared_ptr<const PayloadCodec>> MakeOwners(double density) {
+  if (density >= kTopkMinPayloadDensity) return MakeTopkPayload(density);
+  return Status(gwInvalidArgument,
+                "density=" + FormatReal(density) + " selects none of a block of " +
+                    std::to_string(kTopkBlockElems) + " elements",
+                "accepted with agreement=owners: " + FormatReal(kTopkMinPayloadDensity) + " to " +
+                    FormatReal(kMaxDensity));
+}
+
+TopkGatherOptions ReadGatherOptions(double density, const std::string& agreement, SpecArgs* args) {
+  TopkGatherOptions options = {.density = density};
+  if (agreement != kGather) {
+    for (const char* key : {"momentum", "warmup"}) {
+      args->Refuse(key, std::string("goes with agreement=") + kGather);
+    }
+    return options;
+  }
+  options.momentum = static_cast<float>(args->Real("momentum", 0, 0, kMaxTopkMomentum));
+  options.warmup_steps = args->Int("warmup", 0, {.min = 0, .max = kMaxWarmupSteps});
+  return options;
+}
+
 StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
   const double density = args.Real("density", kDefaultDensity, kMinDensity, kMaxDensity);
-  const bool owners = args.Choice("agreement", {"speakers", "owners"}) == "owners";
+  const std::string agreement = args.Choice("agreement", {"speakers", "owners", kGather});
+  const TopkGatherOptions gather = ReadGatherOptions(density, agreement, &args);
   if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
     return Status(gwInvalidArgument, "topk does not accept feedback=off",
                   "small elements would never be sent; randk(feedback=off) is unbiased");
@@ -288,18 +296,15 @@ StatusOr<Codec> Make(const SpecText& spec) {
   if (!args.status().ok()) return args.status();
   Codec codec = {
       .spec = args.canonical(), .feedback = Feedback::kOn, .min_numel = kMinNumelOfTensors};
-  if (!owners) {
+  if (agreement == "owners") {
+    StatusOr<std::shared_ptr<const PayloadCodec>> payload = MakeOwners(density);
+    if (!payload.ok()) return payload.status();
+    codec.payload = *payload;
+  } else if (agreement == kGather) {
+    codec.carrier = MakeTopkGather(gather);
+  } else {
     codec.carrier = std::make_shared<TopkCarrier>(density);
-    return codec;
   }
-  if (density < kTopkMinPayloadDensity) {
-    return Status(gwInvalidArgument,
-                  "density=" + FormatReal(density) + " selects none of a block of " +
-                      std::to_string(kTopkBlockElems) + " elements",
-                  "accepted with agreement=owners: " + FormatReal(kTopkMinPayloadDensity) + " to " +
-                      FormatReal(kMaxDensity));
-  }
-  codec.payload = MakeTopkPayload(density);
   return codec;
 }
 
@@ -311,10 +316,14 @@ CodecRow TopkRow() {
               "the elements that up to 8 ranks, in turn, find largest, about density * elements; "
               "error feedback, about (32 + 2 + log2(ranks / density)) density bits per element; "
               "after ScaleCom, Chen et al. 2020; with agreement=owners each rank's largest, and of "
-              "their sum the largest, (32 + 2 - log2(density)) density bits per element",
-          .keys = {"density", "agreement"},
+              "their sum the largest, (32 + 2 - log2(density)) density bits per element; with "
+              "agreement=gather each rank's largest, of averages with momentum (Deep Gradient "
+              "Compression, Lin et al. 2018), as many bits times half the ranks",
+          .keys = {"density", "agreement", "momentum", "warmup"},
           .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)",
-                                "topk(density=0.1,agreement=owners)"},
+                                "topk(density=0.1,agreement=owners)",
+                                "topk(density=0.02,agreement=gather)",
+                                "topk(density=0.02,agreement=gather,momentum=0.9,warmup=2)"},
           .advice = {.adam = false, .note = "what is sent late is scaled by later variances"},
           .make = Make};
 }

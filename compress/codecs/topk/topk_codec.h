@@ -1,4 +1,4 @@
-// Codec `topk`: the largest elements, by one of two agreements on which these are.
+// Codec `topk`: the largest elements, by one of three agreements on which these are.
 #ifndef GRADWIRE_COMPRESS_CODECS_TOPK_TOPK_CODEC_H_
 #define GRADWIRE_COMPRESS_CODECS_TOPK_TOPK_CODEC_H_
 
@@ -10,9 +10,9 @@ namespace gradwire {
 // its exact `quota` largest, and the union of what they name is summed. The quota, equal on all
 // ranks, follows how far speakers agree, so that the union stays near density * elems.
 //
-// agreement=owners, a payload: topk_payload.h.
+// agreement=owners, a payload: topk_payload.h. agreement=gather, a carrier: topk_gather.h.
 //
-// Both need feedback.
+// All need feedback.
 CodecRow TopkRow();
 
 }  // namespace gradwire
