@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 import unittest
 
 from cli import command_page
@@ -61,6 +62,23 @@ class TrainTest(unittest.TestCase):
                     self.assertGreaterEqual(step_ms, compute_ms)
         self.assertEqual(sorted(first_steps), [20, 24, 28, 32, 36, 40])
 
+    def test_auto_takes_turns_and_counts_its_own_steps_only(self):
+        result = _json("run", "-n", "2", "--timeout", "60", "--", "gradwire", "train", *_SMALL, "-x",
+                       "auto", "-x", "none", "-w", "2", "--auto-warmup", "7", "--blocks", "2",
+                       "--block", "3")
+        auto, none = result["results"]
+        self.assertEqual([len(row["warm_up_step_ms"]) for row in (auto, none)], [9, 2])
+        self.assertEqual([block["first_step"] for block in auto["blocks"]], [9, 12])
+        self.assertEqual([block["first_step"] for block in none["blocks"]], [2, 5])
+        begins = sorted(begin for row in (auto, none) for b in row["blocks"] for begin in b["begin_s"])
+        self.assertEqual(len(set(begins)), 12)
+        self.assertLess(begins[-1], time.monotonic())
+
+    def test_a_late_rank_makes_its_steps_longer(self):
+        (row,) = _json("train", *_SMALL, "--late", "1:30:2:2", "--steps", "6")["results"]
+        slow = [ms >= 32 for ms in row["blocks"][0]["compute_ms"]]
+        self.assertEqual(slow[2:4], [True, True], row)
+
     def test_wire_bytes_are_those_of_an_all_reduce(self):
         for ranks in (2, 3):
             (row,) = _json("train", *_SMALL, "--ranks", str(ranks), "--steps", "5")["results"]
@@ -103,6 +121,7 @@ class TrainTest(unittest.TestCase):
             (["--model", "resnet-50", "--compute-ms", "1"], "Did you mean 'resnet50'?"),
             ([*_SMALL, "-x", "none", "-x", "qsdg"], '"qsgd"'),
             ([*_SMALL, "--set", "foo=1"], "unknown setting 'foo'"),
+            ([*_SMALL, "--late", "1"], "RANK:MS"),
             ([*_SMALL, "--json", "/nowhere/at/all"], "/nowhere/at/all"),
         ):
             done = _gradwire("train", "--steps", "2", *args)

@@ -81,8 +81,8 @@ int AdviseCommand(std::span<const std::string> args) {
        .default_thread_ranks = 1,
        .settings = options.settings,
        .work =
-           [&](gwComm_t comm, const RunFacts* facts) {
-             return Work(comm, options, facts != nullptr, &advice);
+           [&](std::span<const gwComm_t> comms, const RunFacts* facts) {
+             return Work(comms[0], options, facts != nullptr, &advice);
            },
        .finish = [&](const RunFacts& facts) { return Finish(options, facts, advice); }});
 }

@@ -1,9 +1,11 @@
 #include "cli/advise/link_steps.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cli/measure/quantile.h"
 #include "cli/train/rank_trainer.h"
+#include "cli/train/step_memory.h"
 #include "cli/train/train_options.h"
 
 namespace gradwire {
@@ -40,8 +42,14 @@ StatusOr<std::vector<double>> MeasureLinkSteps(gwComm_t comm, const ModelShapes&
                                                const std::vector<std::string>& specs,
                                                const Clock& clock) {
   const TrainOptions options = {.model = model, .specs = specs};
-  RankTrainer trainer(comm, options, clock);
-  GW_RETURN_IF_ERROR(trainer.Prepare());
+  int rank = 0;
+  (void)gwCommUserRank(comm, &rank);
+  StepMemory memory;
+  GW_RETURN_IF_ERROR(memory.Make(model, options.seed, rank));
+  RankTrainer trainer({.comm = comm, .options = &options, .clock = &clock, .memory = &memory});
+  std::vector<int> all(specs.size());
+  std::iota(all.begin(), all.end(), 0);
+  GW_RETURN_IF_ERROR(trainer.Prepare(all));
   std::vector<double> times;
   for (int spec = 0; spec < std::ssize(specs); ++spec) {
     const StatusOr<double> ms = MeasureSpec(spec, &trainer);

@@ -50,12 +50,39 @@ int Finish(const RankJob& job, RunFacts* facts) {
   return job.finish(*facts);
 }
 
-// Rank 0 keeps the `facts`.
-Status Work(const RankJob& job, gwComm_t comm, RunFacts* facts) {
-  int rank = 0;
-  (void)gwCommUserRank(comm, &rank);
-  if (rank == 0) (void)gwCommCount(comm, &facts->ranks);
-  return job.work(comm, rank == 0 ? facts : nullptr);
+// Those of one rank, gone with this.
+class Communicators {
+ public:
+  // `init` makes communicator number i.
+  Status Make(int count, const std::function<gwResult_t(int i, gwComm_t* comm)>& init) {
+    for (int i = 0; i < count; ++i) {
+      gwComm_t handle = nullptr;
+      const gwResult_t started = init(i, &handle);
+      owned_.emplace_back(handle);
+      handles_.push_back(handle);
+      if (started != gwSuccess) return CheckedResult(nullptr, started);
+    }
+    return Status::Ok();
+  }
+
+  // Rank 0 keeps the `facts`.
+  Status Work(const RankJob& job, RunFacts* facts) const {
+    int rank = 0;
+    (void)gwCommUserRank(handles_[0], &rank);
+    if (rank == 0) (void)gwCommCount(handles_[0], &facts->ranks);
+    return job.work(handles_, rank == 0 ? facts : nullptr);
+  }
+
+ private:
+  std::vector<OwnedComm> owned_;
+  std::vector<gwComm_t> handles_;
+};
+
+Status MakeAndWork(const RankJob& job, const std::function<gwResult_t(int, gwComm_t*)>& init,
+                   RunFacts* facts) {
+  Communicators communicators;
+  GW_RETURN_IF_ERROR(communicators.Make(job.communicators, init));
+  return communicators.Work(job, facts);
 }
 
 // This process is one rank of a job that somebody has launched.
@@ -65,12 +92,8 @@ int RunLaunched(const RankJob& job, int rank) {
   facts.probed = rank == 0 && facts.netlab.empty();
   Probe(facts, &facts.ping_pong_before_us);
   const gwConfig_t config = ConfigOf(job.settings);
-  gwComm_t handle = nullptr;
-  const gwResult_t started = gwCommInitEnv(&handle, &config);
-  if (started != gwSuccess) return ReportError(job.subcommand, CheckedResult(nullptr, started));
-  OwnedComm comm(handle);
-  const Status worked = Work(job, handle, &facts);
-  comm.reset();
+  const auto init = [&config](int, gwComm_t* comm) { return gwCommInitEnv(comm, &config); };
+  const Status worked = MakeAndWork(job, init, &facts);
   if (!worked.ok()) return ReportError(job.subcommand, worked);
   return rank == 0 ? Finish(job, &facts) : kExitOk;
 }
@@ -88,25 +111,26 @@ class ThreadJob {
     facts_ = CurrentFacts();
     facts_.probed = true;
     Probe(facts_, &facts_.ping_pong_before_us);
-    gwUniqueId id;
-    const gwResult_t made = gwGetUniqueId(&id);
-    if (made != gwSuccess) return ReportError(job_.subcommand, CheckedResult(nullptr, made));
+    std::vector<gwUniqueId> ids(static_cast<size_t>(job_.communicators));
+    for (gwUniqueId& id : ids) {
+      const gwResult_t made = gwGetUniqueId(&id);
+      if (made != gwSuccess) return ReportError(job_.subcommand, CheckedResult(nullptr, made));
+    }
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks_; ++rank) {
-      threads.emplace_back([this, id, rank] { RunRank(id, rank); });
+      threads.emplace_back([this, &ids, rank] { RunRank(ids, rank); });
     }
     for (std::thread& thread : threads) thread.join();
     return failed_ ? exit_code_ : Finish(job_, &facts_);
   }
 
  private:
-  void RunRank(const gwUniqueId& id, int rank) {
+  void RunRank(const std::vector<gwUniqueId>& ids, int rank) {
     const gwConfig_t config = ConfigOf(settings_);
-    gwComm_t handle = nullptr;
-    const gwResult_t started = gwCommInitRankConfig(&handle, ranks_, id, rank, &config);
-    const OwnedComm comm(handle);
-    const Status status =
-        started != gwSuccess ? CheckedResult(nullptr, started) : Work(job_, handle, &facts_);
+    const auto init = [&](int i, gwComm_t* comm) {
+      return gwCommInitRankConfig(comm, ranks_, ids[static_cast<size_t>(i)], rank, &config);
+    };
+    const Status status = MakeAndWork(job_, init, &facts_);
     // The others fail because of the first: its words are enough.
     if (!status.ok() && !failed_.exchange(true)) {
       exit_code_ = ReportError(job_.subcommand, status);

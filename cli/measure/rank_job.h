@@ -4,6 +4,7 @@
 #define GRADWIRE_CLI_MEASURE_RANK_JOB_H_
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -16,12 +17,13 @@ struct RankJob {
   std::string subcommand;        // begins what is said about errors
   int thread_ranks = 0;          // ranks as threads; 0: not asked for
   int default_thread_ranks = 2;  // likewise, where nobody asked and there is no launcher
-  std::string settings;          // of the communicator, as gwConfig_t takes them
+  int communicators = 1;         // among the same ranks, independent of each other
+  std::string settings;          // of each communicator, as gwConfig_t takes them
   // What each rank does; where ranks are threads, at the same time on all of them. `facts` on rank
   // 0 only, null on the others. After an error that other ranks do not find by themselves it has
-  // aborted the communicator.
-  std::function<Status(gwComm_t comm, const RunFacts* facts)> work;
-  // In rank 0's process after all went well and the communicator is gone. Returns the exit code.
+  // aborted the communicators.
+  std::function<Status(std::span<const gwComm_t> comms, const RunFacts* facts)> work;
+  // In rank 0's process after all went well and no communicator is left. Returns the exit code.
   std::function<int(const RunFacts& facts)> finish;
 };
 

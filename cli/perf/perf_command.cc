@@ -49,8 +49,8 @@ int PerfCommand(std::span<const std::string> args) {
       {.subcommand = "perf",
        .thread_ranks = options.thread_ranks,
        .settings = options.settings,
-       .work = [&](gwComm_t comm,
-                   const RunFacts* facts) { return MeasureAll(comm, options, facts, &report); },
+       .work = [&](std::span<const gwComm_t> comms,
+                   const RunFacts* facts) { return MeasureAll(comms[0], options, facts, &report); },
        .finish = [&](const RunFacts& facts) { return Finish(facts, &report); }});
 }
 

@@ -1,70 +1,48 @@
 #include "cli/train/rank_trainer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/measure/comm_calls.h"
-#include "cli/train/gradient_noise.h"
 #include "cli/train/gradient_times.h"
 
 namespace gradwire {
 namespace {
 
-constexpr int64_t kElemBytes = sizeof(float);
-
 double Milliseconds(int64_t ns) { return static_cast<double>(ns) / kNsPerMs; }
+
+int64_t Nanoseconds(double ms) { return static_cast<int64_t>(std::llround(ms * kNsPerMs)); }
 
 }  // namespace
 
-RankTrainer::RankTrainer(gwComm_t comm, const TrainOptions& options, const Clock& clock)
-    : comm_(comm),
-      options_(options),
-      clock_(clock),
-      computation_(MakeComputation(options.compute)) {
-  (void)gwCommUserRank(comm, &rank_);
+RankTrainer::RankTrainer(const Parts& parts)
+    : comm_(parts.comm),
+      options_(*parts.options),
+      clock_(*parts.clock),
+      memory_(*parts.memory),
+      computation_(MakeComputation(options_.compute)) {
+  (void)gwCommUserRank(comm_, &rank_);
 }
 
-Status RankTrainer::Prepare() {
-  GW_RETURN_IF_ERROR(Register());
+Status RankTrainer::Prepare(std::span<const int> specs) {
+  GW_RETURN_IF_ERROR(Register(specs[0]));
   // Every spec on every tensor, so that the last one is not refused after minutes.
-  for (int spec = static_cast<int>(options_.specs.size()); spec-- > 0;) {
-    GW_RETURN_IF_ERROR(UseSpec(spec));
-  }
-  return MakeGradients();
+  for (size_t i = specs.size(); i-- > 0;) GW_RETURN_IF_ERROR(UseSpec(specs[i]));
+  return Status::Ok();
 }
 
-Status RankTrainer::Register() {
+Status RankTrainer::Register(int spec) {
   gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
-  config.spec = options_.specs[0].c_str();
-  const auto compute_ns = static_cast<int64_t>(std::llround(options_.compute_ms * kNsPerMs));
-  const std::vector<int64_t> ready_ns = GradientTimes(options_.model, compute_ns);
+  config.spec = options_.specs[static_cast<size_t>(spec)].c_str();
+  const std::vector<int64_t> ready_ns =
+      GradientTimes(options_.model, Nanoseconds(options_.compute_ms));
   for (const TensorShape& shape : options_.model.tensors) {
-    Tensor tensor = {
-        .offset = memory_elems_, .elems = shape.elems(), .ready_ns = ready_ns[tensors_.size()]};
+    Tensor tensor = {.ready_ns = ready_ns[tensors_.size()]};
     GW_RETURN_IF_ERROR(
         CheckedResult(comm_, gwTensorRegister(comm_, shape.name.c_str(), shape.lengths.data(),
                                               static_cast<int>(shape.lengths.size()), gwFloat32,
                                               &config, &tensor.handle)));
-    memory_elems_ += AlignUp(tensor.elems * kElemBytes) / kElemBytes;
     tensors_.push_back(tensor);
-  }
-  return Status::Ok();
-}
-
-Status RankTrainer::MakeGradients() {
-  const GradientNoise noise(options_.seed, rank_);
-  for (AlignedBuffer* buffer : {&gradients_[0], &gradients_[1], &sums_}) {
-    GW_RETURN_IF_ERROR(buffer->EnsureBytes(memory_elems_ * kElemBytes));
-    std::fill_n(buffer->as<float>(), memory_elems_, 0.0f);
-  }
-  for (int t = 0; t < std::ssize(tensors_); ++t) {
-    Tensor& tensor = tensors_[static_cast<size_t>(t)];
-    for (int version = 0; version < std::ssize(gradients_); ++version) {
-      float* all = gradients_[static_cast<size_t>(version)].as<float>();
-      noise.Fill(t, version, {all + tensor.offset, static_cast<size_t>(tensor.elems)});
-    }
-    tensor.energy = std::pow(noise.Scale(t), 2) * static_cast<double>(tensor.elems);
   }
   return Status::Ok();
 }
@@ -78,10 +56,16 @@ Status RankTrainer::UseSpec(int spec) {
   return Status::Ok();
 }
 
-Status RankTrainer::WarmUp(int spec) {
-  if (options_.warm_ups > 0) GW_RETURN_IF_ERROR(UseSpec(spec));
-  for (int i = 0; i < options_.warm_ups; ++i) GW_RETURN_IF_ERROR(RunStep().status());
-  return Status::Ok();
+StatusOr<std::vector<StepTime>> RankTrainer::WarmUp(int spec, int steps) {
+  if (spec != spec_) GW_RETURN_IF_ERROR(UseSpec(spec));
+  std::vector<StepTime> times;
+  for (int i = 0; i < steps; ++i) {
+    const StatusOr<StepTime> step = RunStep();
+    if (!step.ok()) return step.status();
+    times.push_back(*step);
+  }
+  GW_RETURN_IF_ERROR(CombineSteps(&times));
+  return times;
 }
 
 StatusOr<BlockResult> RankTrainer::RunBlock(const Block& block) {
@@ -122,31 +106,25 @@ StatusOr<StepTime> RankTrainer::RunStep() {
   if (outcome != gwStepCommitted) return CheckedResult(comm_, gwAborted);
   ++steps_;
   return StepTime{.step_ms = Milliseconds(end_ns - begin_ns),
-                  .compute_ms = Milliseconds(computed_ns - begin_ns)};
+                  .compute_ms = Milliseconds(computed_ns - begin_ns),
+                  .begin_s = static_cast<double>(begin_ns) / kNsPerSecond};
 }
 
 Status RankTrainer::ComputeAndSubmit(std::vector<Request>* requests) {
-  float* gradients = gradients_[steps_ % gradients_.size()].as<float>();
   computation_->Begin();
-  const auto forward_ns =
-      static_cast<int64_t>(std::llround(options_.compute_ms * kNsPerMs * kForwardShare));
-  computation_->AdvanceTo(forward_ns, MemoryOf(0, memory_elems_));
-  for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) {
-    computation_->AdvanceTo(tensor->ready_ns, MemoryOf(tensor->offset, tensor->elems));
+  int64_t late_ns = 0;
+  for (const LateRank& late : options_.late) late_ns += Nanoseconds(late.MsIn(rank_, steps_));
+  computation_->AdvanceTo(late_ns + Nanoseconds(options_.compute_ms * kForwardShare),
+                          memory_.OfAll(steps_));
+  for (size_t t = tensors_.size(); t-- > 0;) {
+    computation_->AdvanceTo(late_ns + tensors_[t].ready_ns, memory_.Of(t, steps_));
     gwRequest_t request = nullptr;
-    GW_RETURN_IF_ERROR(CheckedResult(
-        comm_, gwAllReduceTensor(tensor->handle, gradients + tensor->offset,
-                                 sums_.as<float>() + tensor->offset, gwAvg, nullptr, &request)));
+    GW_RETURN_IF_ERROR(
+        CheckedResult(comm_, gwAllReduceTensor(tensors_[t].handle, memory_.gradient(t, steps_),
+                                               memory_.sum(t), gwAvg, nullptr, &request)));
     requests->emplace_back(request);
   }
   return Status::Ok();
-}
-
-// A tensor's sum is free until it is submitted.
-ComputeMemory RankTrainer::MemoryOf(int64_t offset, int64_t elems) {
-  const auto count = static_cast<size_t>(elems);
-  const float* gradients = gradients_[steps_ % gradients_.size()].as<float>();
-  return {.in = {gradients + offset, count}, .out = {sums_.as<float>() + offset, count}};
 }
 
 StatusOr<double> RankTrainer::SentBytes() {
@@ -166,25 +144,30 @@ Status RankTrainer::ReadLedgerInto(BlockResult* result) {
   double energy = 0, error = 0;
   for (size_t t = 0; t < tensors_.size(); ++t) {
     ++result->codecs[rows[t].value("spec", "")];
-    energy += tensors_[t].energy;
-    error += tensors_[t].energy * std::pow(rows[t].value("relerr", 0.0), 2);
+    energy += memory_.energy(t);
+    error += memory_.energy(t) * std::pow(rows[t].value("relerr", 0.0), 2);
   }
   result->relerr = std::sqrt(error / energy);
   return Status::Ok();
 }
 
-Status RankTrainer::CombineBlock(BlockResult* result) {
-  std::vector<double> values = {result->wire_bytes, result->relerr};
-  for (const StepTime& step : result->steps) {
-    values.insert(values.end(), {step.step_ms, step.compute_ms});
+Status RankTrainer::CombineSteps(std::vector<StepTime>* steps) {
+  std::vector<double> values;
+  for (const StepTime& step : *steps) values.insert(values.end(), {step.step_ms, step.compute_ms});
+  GW_RETURN_IF_ERROR(AllReduceValues(comm_, values, gwMax));
+  for (size_t i = 0; i < steps->size(); ++i) {
+    (*steps)[i].step_ms = values[2 * i];
+    (*steps)[i].compute_ms = values[2 * i + 1];
   }
+  return Status::Ok();
+}
+
+Status RankTrainer::CombineBlock(BlockResult* result) {
+  double values[] = {result->wire_bytes, result->relerr};
   GW_RETURN_IF_ERROR(AllReduceValues(comm_, values, gwMax));
   result->wire_bytes = values[0];
   result->relerr = values[1];
-  for (size_t i = 0; i < result->steps.size(); ++i) {
-    result->steps[i] = {.step_ms = values[2 + 2 * i], .compute_ms = values[3 + 2 * i]};
-  }
-  return Status::Ok();
+  return CombineSteps(&result->steps);
 }
 
 }  // namespace gradwire

@@ -2,7 +2,6 @@
 #ifndef GRADWIRE_CLI_TRAIN_RANK_TRAINER_H_
 #define GRADWIRE_CLI_TRAIN_RANK_TRAINER_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,65 +10,66 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/workspace.h"
 #include "cli/train/computation.h"
+#include "cli/train/step_memory.h"
 #include "cli/train/train_options.h"
 #include "cli/train/train_row.h"
 #include "gradwire/gradwire.h"
 
 namespace gradwire {
 
-// All ranks make one with equal options and run the same blocks in the same order. One thread.
+// All ranks make one for each communicator with equal options and run the same blocks in the same
+// order. One thread.
 class RankTrainer {
  public:
-  // `comm`, `options` and `clock` outlive this.
-  RankTrainer(gwComm_t comm, const TrainOptions& options, const Clock& clock);
+  // All of it, which outlives this, belongs to the rank.
+  struct Parts {
+    gwComm_t comm = nullptr;
+    const TrainOptions* options = nullptr;
+    const Clock* clock = nullptr;
+    StepMemory* memory = nullptr;  // with the gradients
+  };
+  explicit RankTrainer(const Parts& parts);
 
-  // Before the first block: registers the tensors and makes their gradients, three times the
-  // model's memory. A spec that the library refuses is so on all ranks, with its own words.
-  Status Prepare();
+  // Before the first block: registers the tensors and tries `specs` (numbers in the options, at
+  // least one), which the blocks will use. One that the library refuses is so on all ranks, with
+  // its own words.
+  Status Prepare(std::span<const int> specs);
 
-  // Steps that nobody looks at. After an error, here and below, the communicator must be aborted,
+  // Steps that no block counts. After an error, here and below, the communicator must be aborted,
   // because the others still wait.
-  Status WarmUp(int spec);
+  StatusOr<std::vector<StepTime>> WarmUp(int spec, int steps);
   StatusOr<BlockResult> RunBlock(const Block& block);
 
  private:
   struct Tensor {
     gwTensor_t handle = nullptr;  // the communicator's
-    int64_t offset = 0;           // of its elements in the memory below
-    int64_t elems = 0;
-    double energy = 0;     // expected sum of squares of its gradient
-    int64_t ready_ns = 0;  // of computing in a step
+    int64_t ready_ns = 0;         // of computing in a step
   };
   struct FreeRequest {
     void operator()(gwRequest_t request) const { (void)gwRequestFree(request); }
   };
   using Request = std::unique_ptr<gwRequest, FreeRequest>;
 
-  Status Register();
-  Status MakeGradients();
+  Status Register(int spec);
   Status UseSpec(int spec);
   StatusOr<StepTime> RunStep();
   Status ComputeAndSubmit(std::vector<Request>* requests);
   StatusOr<double> SentBytes();
   Status ReadLedgerInto(BlockResult* result);
   // The largest of each value over the ranks.
+  Status CombineSteps(std::vector<StepTime>* steps);
   Status CombineBlock(BlockResult* result);
-  ComputeMemory MemoryOf(int64_t offset, int64_t elems);
 
   const gwComm_t comm_;
   const TrainOptions& options_;
   const Clock& clock_;
+  StepMemory& memory_;
   int rank_ = 0;
   std::unique_ptr<Computation> computation_;
   std::vector<Tensor> tensors_;  // in forward order
-  int64_t memory_elems_ = 0;     // of all tensors, with what aligns them
-  // Gradients of even and of odd steps, so that no step sees those of the one before.
-  std::array<AlignedBuffer, 2> gradients_;
-  AlignedBuffer sums_;
-  int spec_ = 0;        // in use
-  uint64_t steps_ = 0;  // begun so far: the next one's number
+  int spec_ = 0;                 // in use
+  uint64_t steps_ = 0;           // begun so far: the next one's number
 };
 
 }  // namespace gradwire

@@ -1,42 +1,92 @@
 #include "cli/train/train_command.h"
 
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "cli/measure/rank_job.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "cli/train/block_plan.h"
+#include "cli/train/lanes.h"
 #include "cli/train/rank_trainer.h"
+#include "cli/train/step_memory.h"
 #include "cli/train/train_options.h"
 #include "cli/train/train_report.h"
 #include "gradwire/gradwire.h"
+#include "runtime/controller/auto_spec.h"
 
 namespace gradwire {
 namespace {
 
-Status RunBlocks(const TrainOptions& options, const RunFacts* facts, TrainReport* report,
-                 RankTrainer* trainer) {
-  if (facts != nullptr) report->PrintHeader(*facts);
-  const auto specs = static_cast<int>(options.specs.size());
-  for (int spec = 0; spec < specs; ++spec) GW_RETURN_IF_ERROR(trainer->WarmUp(spec));
-  for (const Block& block : PlanBlocks(options.round_steps, specs, options.seed)) {
-    StatusOr<BlockResult> result = trainer->RunBlock(block);
-    if (!result.ok()) return result.status();
-    if (facts != nullptr) report->Add(std::move(*result));
-  }
-  return Status::Ok();
-}
+// The blocks of all specs on one rank; `report` is null on all but rank 0.
+class RankRun {
+ public:
+  RankRun(std::span<const gwComm_t> comms, const TrainOptions& options, TrainReport* report)
+      : comms_(comms), options_(options), lanes_(LanesOf(options.specs)), report_(report) {}
 
-// All blocks on one rank; `facts` are null on all but rank 0, which alone uses the report.
-Status Train(gwComm_t comm, const TrainOptions& options, const RunFacts* facts,
+  Status Prepare() {
+    int rank = 0;
+    (void)gwCommUserRank(comms_[0], &rank);
+    GW_RETURN_IF_ERROR(memory_.Make(options_.model, options_.seed, rank));
+    for (const gwComm_t comm : comms_) {
+      trainers_.emplace_back(RankTrainer::Parts{
+          .comm = comm, .options = &options_, .clock = &SteadyClock(), .memory = &memory_});
+    }
+    for (int lane = 0; lane < lanes_.count; ++lane) {
+      GW_RETURN_IF_ERROR(trainers_[static_cast<size_t>(lane)].Prepare(lanes_.SpecsOf(lane)));
+    }
+    return Status::Ok();
+  }
+
+  Status WarmUp() {
+    for (size_t spec = 0; spec < options_.specs.size(); ++spec) {
+      const int steps =
+          options_.warm_ups + (IsAutoSpec(options_.specs[spec]) ? options_.auto_warm_ups : 0);
+      if (steps == 0) continue;
+      StatusOr<std::vector<StepTime>> times = TrainerOf(spec).WarmUp(static_cast<int>(spec), steps);
+      if (!times.ok()) return times.status();
+      if (report_ != nullptr) report_->AddWarmUp(spec, std::move(*times));
+    }
+    return Status::Ok();
+  }
+
+  Status RunBlocks() {
+    const auto specs = static_cast<int>(options_.specs.size());
+    for (const Block& block : PlanBlocks(options_.round_steps, specs, options_.seed)) {
+      StatusOr<BlockResult> result = TrainerOf(static_cast<size_t>(block.spec)).RunBlock(block);
+      if (!result.ok()) return result.status();
+      if (report_ != nullptr) report_->Add(std::move(*result));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  RankTrainer& TrainerOf(size_t spec) {
+    return trainers_[static_cast<size_t>(lanes_.of_spec[spec])];
+  }
+
+  const std::span<const gwComm_t> comms_;
+  const TrainOptions& options_;
+  const Lanes lanes_;
+  TrainReport* const report_;
+  StepMemory memory_;
+  std::vector<RankTrainer> trainers_;  // of each lane
+};
+
+// `facts` are null on all but rank 0, which alone uses the report.
+Status Train(std::span<const gwComm_t> comms, const TrainOptions& options, const RunFacts* facts,
              TrainReport* report) {
-  RankTrainer trainer(comm, options, SteadyClock());
-  Status status = trainer.Prepare();
+  RankRun run(comms, options, facts != nullptr ? report : nullptr);
+  Status status = run.Prepare();
   // Arguments are wrong on all ranks, and each says so itself.
   if (status.code() == gwInvalidArgument) return status;
-  if (status.ok()) status = RunBlocks(options, facts, report, &trainer);
-  if (!status.ok()) (void)gwCommAbort(comm);
+  if (status.ok() && facts != nullptr) report->PrintHeader(*facts);
+  if (status.ok()) status = run.WarmUp();
+  if (status.ok()) status = run.RunBlocks();
+  if (!status.ok()) {
+    for (const gwComm_t comm : comms) (void)gwCommAbort(comm);
+  }
   return status;
 }
 
@@ -55,9 +105,10 @@ int TrainCommand(std::span<const std::string> args) {
   return RunRanks(
       {.subcommand = "train",
        .thread_ranks = options.thread_ranks,
+       .communicators = LanesOf(options.specs).count,
        .settings = options.settings,
-       .work = [&](gwComm_t comm,
-                   const RunFacts* facts) { return Train(comm, options, facts, &report); },
+       .work = [&](std::span<const gwComm_t> comms,
+                   const RunFacts* facts) { return Train(comms, options, facts, &report); },
        .finish = [&](const RunFacts& facts) { return Finish(facts, &report); }});
 }
 

@@ -35,6 +35,7 @@ constexpr double kMaxComputeMs = 1e6;
 struct Texts {
   ModelOptions model;
   std::string compute = "device";
+  std::vector<std::string> late;
   int steps = 0;  // 0: not given
   int block_steps = kDefaultBlockSteps, blocks = kDefaultBlocks;
   LibraryOptions library;
@@ -60,6 +61,13 @@ void AddStepOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
   app->add_option("-w,--warmup_steps", options->warm_ups,
                   "steps of each spec before the first block; default 0")
       ->check(CLI::Range(0, kMaxSteps));
+  app->add_option("--auto-warmup", options->auto_warm_ups,
+                  "further steps of each spec auto before the first block; default 0")
+      ->check(CLI::Range(0, kMaxSteps));
+  app->add_option(
+         "--late", texts->late,
+         "RANK:MS[:FIRST[:STEPS]]: this rank computes longer, from step FIRST on; repeat it")
+      ->allow_extra_args(false);
   app->add_option("--seed", options->seed, "of gradients, order of blocks and interval; default 1");
   app->add_option("-t,--ranks", options->thread_ranks,
                   "ranks as threads of this process; default 2 without a launcher")
@@ -112,6 +120,11 @@ std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOpt
   options->command_line = fmt::format("gradwire train {}", fmt::join(args, " "));
   const Status checked = CheckComputeMs(options->compute_ms);
   if (!checked.ok()) return ReportError("train", checked);
+  for (const std::string& text : texts.late) {
+    const StatusOr<LateRank> late = ParseLateRank(text);
+    if (!late.ok()) return ReportError("train", late.status());
+    options->late.push_back(*late);
+  }
   StatusOr<ModelShapes> model = FindShapes(texts.model);
   if (!model.ok()) return ReportError("train", model.status());
   options->model = std::move(*model);

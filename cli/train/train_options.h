@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "cli/models/model_shapes.h"
 #include "cli/train/computation.h"
+#include "cli/train/late_rank.h"
 
 namespace gradwire {
 
@@ -22,6 +23,8 @@ struct TrainOptions {
   std::vector<std::string> specs;  // at least one; not checked, that is the library's to do
   std::vector<int> round_steps;    // of each spec in each round, at least two; see PlanBlocks
   int warm_ups = 0;                // steps of each spec before the first round
+  int auto_warm_ups = 0;           // further ones of each spec `auto`
+  std::vector<LateRank> late;
   uint64_t seed = 1;
   int thread_ranks = 0;  // ranks as threads of this process; 0: not asked for
   std::string settings;  // of the communicator, as gwConfig_t takes them

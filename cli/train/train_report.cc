@@ -34,7 +34,7 @@ std::string StepsLine(const TrainOptions& options) {
 }  // namespace
 
 TrainReport::TrainReport(const TrainOptions& options)
-    : options_(options), blocks_(options.specs.size()) {
+    : options_(options), warm_ups_(options.specs.size()), blocks_(options.specs.size()) {
   for (const std::string& spec : options.specs) spec_width_ = std::max(spec_width_, spec.size());
 }
 
@@ -50,6 +50,10 @@ void TrainReport::PrintHeader(const RunFacts& facts) {
   Print(TrainTableHeader(spec_width_));
 }
 
+void TrainReport::AddWarmUp(size_t spec, std::vector<StepTime> steps) {
+  warm_ups_[spec] = std::move(steps);
+}
+
 bool TrainReport::IsComplete(size_t spec) const {
   return blocks_[spec].size() == options_.round_steps.size();
 }
@@ -62,6 +66,7 @@ void TrainReport::Add(BlockResult block) {
     const size_t spec = rows_.size();
     rows_.push_back(MakeRow(options_.specs[spec], blocks_[spec], spec > 0 ? &blocks_[0] : nullptr,
                             options_.seed));
+    rows_.back().warm_up = std::move(warm_ups_[spec]);
     Print(TrainTableRow(rows_.back(), spec_width_));
   }
   if (ShowsProgress() && rows_.size() < blocks_.size()) PrintProgress();
@@ -87,6 +92,7 @@ std::string TrainReport::Json(const RunFacts& facts) const {
   json["nominal_compute_ms"] = options_.compute_ms;
   json["forward_share"] = kForwardShare;
   json["warm_ups"] = options_.warm_ups;
+  json["auto_warm_ups"] = options_.auto_warm_ups;
   json["round_steps"] = options_.round_steps;
   json["seed"] = options_.seed;
   json["results"] = nlohmann::ordered_json::array();

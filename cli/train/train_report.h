@@ -21,6 +21,7 @@ class TrainReport {
   // The table goes to standard output unless JSON or CSV does; where standard error is a terminal,
   // its last line tells how far the run is.
   void PrintHeader(const RunFacts& facts);
+  void AddWarmUp(size_t spec, std::vector<StepTime> steps);
   void Add(BlockResult block);
   void PrintFooter(const RunFacts& facts) const;
   Status WriteFiles(const RunFacts& facts) const;
@@ -34,6 +35,7 @@ class TrainReport {
   bool IsComplete(size_t spec) const;
 
   const TrainOptions& options_;
+  std::vector<std::vector<StepTime>> warm_ups_;   // of each spec
   std::vector<std::vector<BlockResult>> blocks_;  // of each spec, in the order of their rounds
   std::vector<TrainRow> rows_;                    // in the order of the specs, as they finish
   size_t spec_width_ = 0;

@@ -52,6 +52,7 @@ Json BlockJson(const BlockResult& block) {
                {"relerr", block.relerr},
                {"codecs", block.codecs}};
   for (const StepTime& step : block.steps) {
+    json["begin_s"].push_back(step.begin_s);
     json["step_ms"].push_back(step.step_ms);
     json["compute_ms"].push_back(step.compute_ms);
   }
@@ -125,6 +126,8 @@ Json TrainRowJson(const TrainRow& row) {
     json["ratio_low"] = row.ratio.interval->low;
     json["ratio_high"] = row.ratio.interval->high;
   }
+  json["warm_up_step_ms"] = Json::array();
+  for (const StepTime& step : row.warm_up) json["warm_up_step_ms"].push_back(step.step_ms);
   for (const BlockResult& block : row.blocks) json["blocks"].push_back(BlockJson(block));
   return json;
 }

@@ -14,10 +14,11 @@
 
 namespace gradwire {
 
-// The largest over the ranks.
+// The largest over the ranks, but for when it begins.
 struct StepTime {
   double step_ms = 0;     // gwStepBegin to the end of gwStepEnd
   double compute_ms = 0;  // gwStepBegin to the submit of the last gradient
+  double begin_s = 0;     // by the monotonic clock of this rank's machine
 
   double exposed_ms() const { return step_ms - compute_ms; }
 };
@@ -42,6 +43,7 @@ struct TrainRow {
   double compute_ms = 0, exposed_ms = 0;                 // medians
   double wire_bytes = 0, relerr = 0;                     // means over the blocks
   PairedRatio ratio;                                     // of step times to the first spec's
+  std::vector<StepTime> warm_up;                         // steps before the first round
   std::vector<BlockResult> blocks;                       // in the order of their rounds
 };
 
