@@ -12,6 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/launch/launcher.h"
 #include "cli/launch/rank_variables.h"
+#include "cli/netlab/later_rates.h"
 #include "cli/netlab/netlab.h"
 #include "cli/netlab/rate.h"
 #include "cli/subcommand.h"
@@ -35,7 +36,8 @@ constexpr char kDescription[] =
 
 struct RunOptions {
   int ranks = 1;
-  std::string netlab;    // rate as the user wrote it; empty: no test network
+  std::string netlab;  // rate as the user wrote it; empty: no test network
+  std::vector<std::string> netlab_then;
   double timeout_s = 0;  // 0: none
   double grace_s = 15;
   std::string counters_path;
@@ -51,6 +53,9 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
       ->check(CLI::Range(1, kMaxRanks));
   app.add_option("--netlab", options->netlab,
                  "give each rank a network of its own, shaped to this rate (200mbit, 1gbit)");
+  app.add_option("--netlab-then", options->netlab_then,
+                 "SECONDS=RATE: the links' rate from then on, as 20=100mbit; repeat it")
+      ->allow_extra_args(false);
   app.add_option("--timeout", options->timeout_s, "seconds until all ranks are ended; 0: never")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--grace", options->grace_s,
@@ -72,6 +77,25 @@ std::optional<Netlab> MakeNetlab(const RunOptions& options, int64_t rate) {
   fmt::print(stderr, "gradwire run: NOT SHAPED to {}: the ranks talk over loopback, because {}\n",
              options.netlab, lab.status().ToString());
   return std::nullopt;
+}
+
+// `changes` gets what has been done. All arguments outlive the actions.
+std::vector<TimedAction> ReshapeActions(const std::vector<LaterRate>& rates, const Netlab& lab,
+                                        std::vector<RateChange>* changes) {
+  std::vector<TimedAction> actions;
+  for (const LaterRate& rate : rates) {
+    const auto reshape = [&rate, &lab, changes] {
+      const Status reshaped = lab.Reshape(ShapingFor(rate.bits_per_s));
+      if (!reshaped.ok()) {
+        fmt::print(stderr, "gradwire run: NOT SHAPED to {}: {}\n", rate.text, reshaped.ToString());
+        return;
+      }
+      const double now_s = static_cast<double>(SteadyClock().NowNs()) / kNsPerSecond;
+      changes->push_back({now_s, rate.text});
+    };
+    actions.push_back({rate.at_ns, reshape});
+  }
+  return actions;
 }
 
 StatusOr<JobAddress> MakeJobAddress(int ranks, bool in_netlab) {
@@ -120,14 +144,16 @@ std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& jo
   return ranks;
 }
 
-Status WriteCounters(const RunOptions& options, const std::optional<Netlab>& lab) {
+Status WriteCounters(const RunOptions& options, const std::optional<Netlab>& lab,
+                     const std::vector<RateChange>& changes) {
   std::vector<InterfaceCounters> by_rank;
   for (int rank = 0; lab && rank < options.ranks; ++rank) {
     StatusOr<InterfaceCounters> counters = lab->Counters(rank);
     if (!counters.ok()) return counters.status();
     by_rank.push_back(*counters);
   }
-  return WriteTextTo(options.counters_path, CountersJson(lab ? options.netlab : "", by_rank));
+  return WriteTextTo(options.counters_path,
+                     CountersJson(lab ? options.netlab : "", changes, by_rank));
 }
 
 StatusOr<int> Run(const RunOptions& options) {
@@ -143,18 +169,25 @@ StatusOr<int> Run(const RunOptions& options) {
   } else if (!options.counters_path.empty()) {
     return Status(gwInvalidArgument, "--counters needs --netlab",
                   "Without it the ranks share one interface and cannot be told apart");
+  } else if (!options.netlab_then.empty()) {
+    return Status(gwInvalidArgument, "--netlab-then needs --netlab",
+                  "Say with --netlab which rate the links have at first");
   }
+  const StatusOr<std::vector<LaterRate>> later = ParseLaterRates(options.netlab_then);
+  if (!later.ok()) return later.status();
   std::optional<Netlab> lab;
   if (rate_bits_per_s > 0) lab = MakeNetlab(options, rate_bits_per_s);
   StatusOr<JobAddress> job = MakeJobAddress(options.ranks, lab.has_value());
   if (!job.ok()) return job.status();
-  const LaunchOptions launch{.command = options.command,
-                             .ranks = MakeRanks(options, *job, lab),
-                             .timeout_ns = static_cast<int64_t>(options.timeout_s * 1e9),
-                             .grace_ns = static_cast<int64_t>(options.grace_s * 1e9)};
+  std::vector<RateChange> changes;
+  LaunchOptions launch{.command = options.command,
+                       .ranks = MakeRanks(options, *job, lab),
+                       .timeout_ns = static_cast<int64_t>(options.timeout_s * 1e9),
+                       .grace_ns = static_cast<int64_t>(options.grace_s * 1e9)};
+  if (lab) launch.actions = ReshapeActions(*later, *lab, &changes);
   StatusOr<int> exit_code = Launch(launch, SteadyClock());
   if (!exit_code.ok() || options.counters_path.empty()) return exit_code;
-  GW_RETURN_IF_ERROR(WriteCounters(options, lab));
+  GW_RETURN_IF_ERROR(WriteCounters(options, lab, changes));
   return exit_code;
 }
 

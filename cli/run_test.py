@@ -89,6 +89,9 @@ class RunTest(unittest.TestCase):
             self.assertEqual(_run(*args).returncode, 2, args)
         self.assertIn("no-such-program", _run("-n", "2", "--", "no-such-program").stderr)
         self.assertEqual(_run("-n", "2", "--netlab", "fast", "--", "true").returncode, 2)
+        later = ["--netlab", "1gbit", "--netlab-then", "1=fast"]
+        self.assertEqual(_run("-n", "1", *later, "--", "true").returncode, 2)
+        self.assertEqual(_run("-n", "1", "--netlab-then", "1=1gbit", "--", "true").returncode, 2)
 
     def test_forwards_signals(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -181,6 +184,21 @@ class NetlabTest(unittest.TestCase):
         bytes_per_s = 100_000_000 / 8
         self.assertEqual(shaper["options"]["rate"], bytes_per_s)
         self.assertLessEqual(shaper["options"]["burst"], 0.002 * bytes_per_s)
+
+    def test_the_rate_changes_when_it_is_told_to(self):
+        wait = ("PATH=$PATH:/usr/sbin; for rate in 12500000 25000000; do "
+                "until tc -j qdisc show dev $GRADWIRE_INTERFACE | grep -q '\"rate\":'$rate,; "
+                "do sleep 0.01; done; done")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "counters.json")
+            job = _shell(wait, "-n", "2", "--netlab", "1gbit", "--netlab-then", "1=200mbit",
+                         "--netlab-then", "0.2=100mbit", "--counters", path)
+            self.assertEqual(job.returncode, 0, job.stderr)
+            with open(path, encoding="utf-8") as file:
+                changes = json.load(file)["rate_changes"]
+        self.assertEqual([change["rate"] for change in changes], ["100mbit", "200mbit"])
+        self.assertLess(changes[0]["at_s"], changes[1]["at_s"])
+        self.assertLess(changes[1]["at_s"], time.monotonic())
 
     def test_sending_and_receiving_are_shaped(self):
         counters = self._expect_shaped("ring", links=4)

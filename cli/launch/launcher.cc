@@ -79,6 +79,7 @@ class Job {
       Drive();
       return started;
     }
+    started_ns_ = clock_.NowNs();
     Drive();
     return exit_code_.value_or(0);
   }
@@ -95,6 +96,8 @@ class Job {
   void OnRankEnded(size_t rank, const siginfo_t& how);
   void SignalAll(int signal);
   void CheckTimes();
+  Deadline NextAction() const;
+  void RunDueActions();
   std::string WhoRuns() const;
   int Alive() const;
 
@@ -105,6 +108,8 @@ class Job {
   EndOfJob end_;
   Deadline timeout_;
   Deadline drained_ = Deadline::Never();  // set when the last rank has ended
+  int64_t started_ns_ = 0;                // when the last rank was started
+  size_t actions_done_ = 0;
   bool interrupted_ = false;
   std::vector<Rank> ranks_;
   std::vector<Stream> streams_;
@@ -149,7 +154,7 @@ void Job::WaitForEvents() {
   std::vector<pollfd> waits = {{signals_.fd(), POLLIN, 0}};
   // A closed stream's -1 is what poll takes for "not this one".
   for (const Stream& stream : streams_) waits.push_back({stream.source.get(), POLLIN, 0});
-  const Deadline until = Earlier(Earlier(end_.next(), timeout_), drained_);
+  const Deadline until = Earlier(Earlier(end_.next(), timeout_), Earlier(drained_, NextAction()));
   if (poll(waits.data(), waits.size(), until.PollTimeoutMs(clock_)) <= 0) return;
   for (size_t i = 0; i < streams_.size(); ++i) {
     if (waits[i + 1].revents != 0) ReadStream(&streams_[i]);
@@ -233,7 +238,17 @@ std::string Job::WhoRuns() const {
   return fmt::format("rank{} {}", running.size() == 1 ? "" : "s", fmt::join(running, ", "));
 }
 
+Deadline Job::NextAction() const {
+  if (actions_done_ == options_.actions.size()) return Deadline::Never();
+  return {started_ns_ + options_.actions[actions_done_].at_ns};
+}
+
+void Job::RunDueActions() {
+  while (Alive() > 0 && NextAction().Expired(clock_)) options_.actions[actions_done_++].run();
+}
+
 void Job::CheckTimes() {
+  RunDueActions();
   if (timeout_.Expired(clock_)) {
     timeout_ = Deadline::Never();
     if (Alive() > 0) {

@@ -4,6 +4,7 @@
 #define GRADWIRE_CLI_LAUNCH_LAUNCHER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,18 @@
 
 namespace gradwire {
 
+// Something to do while the ranks run.
+struct TimedAction {
+  int64_t at_ns = 0;  // after the last rank has been started
+  std::function<void()> run;
+};
+
 struct LaunchOptions {
   std::vector<std::string> command;      // not empty
   std::vector<RankSetup> ranks;          // one each
   int64_t timeout_ns = 0;                // for all of it; 0: none
   int64_t grace_ns = 15 * kNsPerSecond;  // that the others have after a failure or a signal
+  std::vector<TimedAction> actions;      // in the order of their times
 };
 
 inline constexpr int kTimeoutExitCode = 124;

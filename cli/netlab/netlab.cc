@@ -14,10 +14,13 @@ Status RunScript(const NetNamespace& where, const std::string& tool, const std::
   return where.Run({tool, "-batch", "-"}, script, shared_fd).status();
 }
 
+// A qdisc that is there already is changed.
 std::string ShapeCommand(const std::string& interface, const Shaping& shaping) {
-  return fmt::format("qdisc add dev {} root tbf rate {}bit burst {} limit {}\n", interface,
+  return fmt::format("qdisc replace dev {} root tbf rate {}bit burst {} limit {}\n", interface,
                      shaping.rate_bits_per_s, shaping.burst_bytes, shaping.limit_bytes);
 }
+
+std::string PortOf(int rank) { return fmt::format("v{}", rank); }
 
 }  // namespace
 
@@ -42,7 +45,8 @@ StatusOr<InterfaceCounters> ParseInterfaceCounters(std::string_view proc_net_dev
   return Status(gwSystemError, fmt::format("no counters of interface {}", interface));
 }
 
-std::string CountersJson(const std::string& rate, const std::vector<InterfaceCounters>& by_rank) {
+std::string CountersJson(const std::string& rate, const std::vector<RateChange>& changes,
+                         const std::vector<InterfaceCounters>& by_rank) {
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (const InterfaceCounters& c : by_rank) {
     ranks.push_back({{"rank", ranks.size()},
@@ -53,7 +57,10 @@ std::string CountersJson(const std::string& rate, const std::vector<InterfaceCou
                      {"rx_packets", c.rx_packets},
                      {"rx_dropped", c.rx_dropped}});
   }
-  nlohmann::ordered_json all = {{"schema_version", 1}, {"netlab", rate}, {"ranks", ranks}};
+  nlohmann::ordered_json rate_changes = nlohmann::ordered_json::array();
+  for (const RateChange& c : changes) rate_changes.push_back({{"at_s", c.at_s}, {"rate", c.rate}});
+  nlohmann::ordered_json all = {
+      {"schema_version", 1}, {"netlab", rate}, {"rate_changes", rate_changes}, {"ranks", ranks}};
   if (rate.empty()) all["netlab"] = nullptr;
   return all.dump(2) + "\n";
 }
@@ -75,7 +82,7 @@ StatusOr<Netlab> Netlab::Create(int ranks, const Shaping& shaping) {
 Status Netlab::AddRank(int rank, const Shaping& shaping, const NetNamespace& bridge) {
   StatusOr<NetNamespace> mine = NetNamespace::Create();
   if (!mine.ok()) return mine.status();
-  const std::string port = fmt::format("v{}", rank);
+  const std::string port = PortOf(rank);
   const std::string join = fmt::format(
       "link add {0} type veth peer name {1} netns /proc/self/fd/{2}\n"
       "link set {0} master br0 up\n",
@@ -90,6 +97,17 @@ Status Netlab::AddRank(int rank, const Shaping& shaping, const NetNamespace& bri
   GW_RETURN_IF_ERROR(RunScript(bridge, "tc", ShapeCommand(port, shaping)));
   GW_RETURN_IF_ERROR(RunScript(*mine, "tc", ShapeCommand(kInterface, shaping)));
   ranks_.push_back(std::move(*mine));
+  return Status::Ok();
+}
+
+Status Netlab::Reshape(const Shaping& shaping) const {
+  std::string ports;
+  for (int rank = 0; rank < std::ssize(ranks_); ++rank)
+    ports += ShapeCommand(PortOf(rank), shaping);
+  GW_RETURN_IF_ERROR(RunScript(bridge_[0], "tc", ports));
+  for (const NetNamespace& rank : ranks_) {
+    GW_RETURN_IF_ERROR(RunScript(rank, "tc", ShapeCommand(kInterface, shaping)));
+  }
   return Status::Ok();
 }
 

@@ -31,8 +31,15 @@ struct InterfaceCounters {
 StatusOr<InterfaceCounters> ParseInterfaceCounters(std::string_view proc_net_dev,
                                                    std::string_view interface);
 
+// All links have had another rate since then.
+struct RateChange {
+  double at_s = 0;  // by the monotonic clock
+  std::string rate;
+};
+
 // As documented for `gradwire run --counters`.
-std::string CountersJson(const std::string& rate, const std::vector<InterfaceCounters>& by_rank);
+std::string CountersJson(const std::string& rate, const std::vector<RateChange>& changes,
+                         const std::vector<InterfaceCounters>& by_rank);
 
 class Netlab {
  public:
@@ -48,6 +55,10 @@ class Netlab {
 
   // Valid as long as this.
   int namespace_fd(int rank) const { return ranks_[static_cast<size_t>(rank)].fd(); }
+
+  // Every link from now on; what is queued is sent at the new rate. gwSystemError: some links may
+  // have it, others not.
+  Status Reshape(const Shaping& shaping) const;
 
   // Also after the rank has ended.
   StatusOr<InterfaceCounters> Counters(int rank) const;

@@ -37,13 +37,16 @@ TEST(ParseInterfaceCounters, OtherInterfacesAndBrokenLinesAreErrors) {
 }
 
 TEST(CountersJson, HasARowForEachRank) {
-  const auto json =
-      nlohmann::json::parse(CountersJson("1gbit", {{.tx_bytes = 5}, {.rx_packets = 6}}));
+  const auto json = nlohmann::json::parse(CountersJson("1gbit", {{.at_s = 20.5, .rate = "100mbit"}},
+                                                       {{.tx_bytes = 5}, {.rx_packets = 6}}));
   EXPECT_EQ(json["netlab"], "1gbit");
   EXPECT_EQ(json["ranks"][0]["tx_bytes"], 5);
   EXPECT_EQ(json["ranks"][1]["rank"], 1);
   EXPECT_EQ(json["ranks"][1]["rx_packets"], 6);
-  EXPECT_TRUE(nlohmann::json::parse(CountersJson("", {}))["netlab"].is_null());
+  EXPECT_EQ(json["rate_changes"].size(), 1u);
+  EXPECT_EQ(json["rate_changes"][0]["at_s"], 20.5);
+  EXPECT_EQ(json["rate_changes"][0]["rate"], "100mbit");
+  EXPECT_TRUE(nlohmann::json::parse(CountersJson("", {}, {}))["netlab"].is_null());
 }
 
 // Also inside a build's sandbox, where there is no /run/netns.
@@ -57,6 +60,7 @@ TEST(Netlab, BuildsItsLinksWhereItIsAllowedTo) {
   }
   EXPECT_NE(lab->namespace_fd(0), lab->namespace_fd(1));
   EXPECT_EQ(Netlab::Address(1), "10.77.0.2");
+  EXPECT_TRUE(lab->Reshape(ShapingFor(100'000'000)).ok());
 }
 
 TEST(NetNamespace, AFailingToolIsAnErrorWithItsOwnWords) {
