@@ -1,0 +1,168 @@
+"""The tables from made-up times, and one tiny cell with real ranks."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+
+import bench_train
+import cells
+import never_slower
+import oracle
+import ratios
+import runs
+import sweep
+from tools import unittest_main
+
+_GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
+_CELL = cells.Cell(1, "1gbit", 1, "resnet50", 0.1, 2, "auto", ("none", "bf16"))
+
+
+def _row(spec, block_ms, **more):
+    """Of `gradwire train`; the first step of a block is slow."""
+    blocks = [{"step_ms": [1000.0, ms, ms, ms]} for ms in block_ms]
+    return {"spec": spec, "blocks": blocks, "warm_up_step_ms": [], **more}
+
+
+def _oracle_row(none, bf16, auto, cell=_CELL):
+    rows = [_row("none", none), _row("bf16", bf16), _row("auto", auto)]
+    measured = {"compute_ms": 10.0, "train": {"results": rows}}
+    return oracle.row(cell, {"all": measured})
+
+
+class CellsTest(unittest.TestCase):
+    def test_are_16_with_every_link_computing_and_number_of_ranks(self):
+        every = list(cells.load().values())
+        self.assertEqual(len(every), 16)
+        for name, values in (
+            ("link", {"100mbit", "1gbit", "10gbit", cells.UNLIMITED}),
+            ("compute", {0.25, 1, 4}),
+            ("model", {"resnet50", "gpt2", "fashion-mlp"}),
+            ("ranks", {2, 4}),
+        ):
+            self.assertEqual({getattr(cell, name) for cell in every}, values)
+        for cell in every:
+            self.assertEqual(cell.fixed[0], "none")
+
+    def test_are_chosen_by_number(self):
+        self.assertEqual([c.id for c in cells.select("3,14-16")], [3, 14, 15, 16])
+        self.assertEqual(len(cells.select("all")), 16)
+        for text in ("17", "0", "a", ""):
+            with self.assertRaises(ValueError, msg=text):
+                cells.select(text)
+
+
+class RatiosTest(unittest.TestCase):
+    def test_the_interval_holds_the_median_and_repeats(self):
+        values = [1.0, 1.1, 1.2, 1.3, 5.0]
+        ratio = ratios.median_ratio(values)
+        self.assertEqual(ratio.value, 1.2)
+        self.assertTrue(1.0 <= ratio.low < 1.2 < ratio.high <= 5.0, ratio)
+        self.assertEqual(ratio, ratios.median_ratio(values))
+
+    def test_pieces_are_whole(self):
+        self.assertEqual(ratios.in_pieces([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4]])
+        self.assertEqual(ratios.in_pieces([1], 2), [])
+
+
+class OracleTest(unittest.TestCase):
+    def test_the_winner_of_even_rounds_is_compared_on_odd_ones(self):
+        row = _oracle_row(none=[20, 5, 20, 5], bf16=[10, 10, 10, 10], auto=[10, 10.2, 10, 10.4])
+        self.assertEqual(row["winner"], "bf16")
+        self.assertTrue(row["auto/winner"].startswith("1.030 ("), row)
+        self.assertTrue(row["holds"])
+
+    def test_what_is_far_from_the_winner_does_not_hold(self):
+        self.assertFalse(_oracle_row([20] * 4, [10] * 4, [10.6] * 4)["holds"])
+        # The median is near enough, its upper bound is not.
+        self.assertFalse(_oracle_row([20] * 6, [10] * 6, [10, 10, 10, 10, 10, 12])["holds"])
+
+    def test_a_cell_without_a_processor_to_spare_is_judged_for_safety(self):
+        cell = dataclasses.replace(_CELL, link="10gbit", ranks=4)
+        self.assertTrue(_oracle_row([20] * 4, [10] * 4, [20] * 4, cell)["holds"])
+        self.assertFalse(_oracle_row([20] * 4, [10] * 4, [21] * 4, cell)["holds"])
+
+
+class NeverSlowerTest(unittest.TestCase):
+    def _row(self, auto_ms):
+        measured = {
+            "compute_ms": 1.0, "auto_ms": auto_ms,
+            "none_before_ms": [9.0] * 50, "none_after_ms": [11.0] * 50,
+        }  # fmt: skip
+        return never_slower.row(_CELL, {"run-1": measured})
+
+    def test_none_before_and_after_count_alike(self):
+        row = self._row([10.0] * 100)
+        self.assertEqual((row["blocks"], row["speed"]), (4, "1.000 (1.000..1.000)"))
+        self.assertTrue(row["holds"])
+
+    def test_a_slow_quarter_does_not_hold(self):
+        row = self._row([10.0] * 75 + [12.0] * 25)
+        self.assertAlmostEqual(row["slowest_block"], 10 / 12)
+        self.assertFalse(row["holds"])
+
+    def test_trials_count(self):
+        # One step of a block takes twice the time: a median would not see it.
+        self.assertFalse(self._row(([10.0] * 24 + [20.0]) * 4)["holds"])
+
+
+class SweepTest(unittest.TestCase):
+    def _row(self, *bytes_left):
+        by_part = {}
+        for part, left in zip(sweep.parts(_CELL, None), bytes_left):
+            rows = [_row("none", [10], wire_bytes=100), _row("auto", [9], wire_bytes=100 * left)]
+            by_part[part] = {"train": {"results": [{**row, "ratio": 1} for row in rows]}}
+        return sweep.row(_CELL, by_part)
+
+    def test_compresses_less_where_more_is_computed(self):
+        self.assertTrue(self._row(0.13, 0.25, 1, 1, 0.5)["holds"])
+        self.assertFalse(self._row(0.13, 1, 0.25, 1, 0.5)["holds"])
+
+
+_TINY = ["--blocks", "2", "--block", "2", "--auto-warm-up", "3"]
+
+
+class DriverTest(unittest.TestCase):
+    def _run(self, out, *more):
+        """Exit code and output of the cell of four ranks over shared memory."""
+        argv = ["--gradwire", _GRADWIRE, "--cells", "14", "--out", out, *_TINY, *more]
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            code = bench_train.main(argv)
+        return code, text.getvalue()
+
+    def test_measures_once_and_writes_the_table(self):
+        with tempfile.TemporaryDirectory() as out:
+            code, text = self._run(out)
+            self.assertEqual(code, 0, text)
+            self.assertRegex(text, r"oracle cell-14 all: \d+ s, load ")
+            folder = pathlib.Path(out, "oracle-device")
+            (row,) = json.loads((folder / "table.json").read_text(encoding="utf-8"))
+            self.assertEqual((row["cell"], row["link"], row["ranks"]), (14, "unlimited", 4))
+            self.assertGreater(row["auto_ms"], row["compute_ms"])
+            table = (folder / "table.md").read_text(encoding="utf-8")
+            self.assertIn("./run bench-train --cells 14", table)
+            self.assertIn("| 14 | unlimited | fashion-mlp |", table)
+
+            _, text = self._run(out)
+            self.assertIn("oracle cell-14 all: already measured", text)
+            _, text = self._run(out, "--seed", "2")
+            self.assertNotIn("already measured", text)
+
+    def test_a_failed_job_leaves_what_was_measured(self):
+        with tempfile.TemporaryDirectory() as out:
+            store = bench_train.Store(pathlib.Path(out, "oracle-device"), runs.Size())
+            store.save(_CELL, "all", {"x": 1})
+            argv = ["--gradwire", "/bin/false", "--cells", "14", "--out", out]
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                self.assertEqual(bench_train.main(argv), 1)
+            self.assertIn("/bin/false", err.getvalue())
+            self.assertEqual(store.load(_CELL, "all"), {"x": 1})
+
+
+if __name__ == "__main__":
+    unittest_main.main()

@@ -1,0 +1,99 @@
+"""Runs `gradwire` in jobs of several ranks, of which nothing survives this process."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+from cells import UNLIMITED
+
+_TIMEOUT_S = 1800
+
+
+class JobFailed(Exception):
+    """What it said last."""
+
+
+def _tied_to_us(command):
+    """The command dies with this process, however that ends; `gradwire run` takes its ranks and
+    networks with it."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *command]
+
+
+class Jobs:
+    """Runs one job at a time with the program `gradwire`."""
+
+    def __init__(self, gradwire):
+        self._gradwire = str(gradwire)
+
+    def train(self, cell, options, netlab_then=(), plan_log=None):
+        """The JSON of `gradwire train OPTIONS` on the cell's ranks and link. `netlab_then`: later
+        rates of it, as ("20", "100mbit"); with those the result has "rate_changes" too."""
+        with tempfile.TemporaryDirectory(prefix="gradwire-bench-") as folder:
+            result_path, counters_path = (pathlib.Path(folder, n) for n in ("result", "counters"))
+            command = [self._gradwire, "run", "-n", str(cell.ranks), "--timeout", str(_TIMEOUT_S)]
+            if cell.link != UNLIMITED:
+                command += ["--netlab", cell.link]
+            if netlab_then:
+                command += ["--counters", str(counters_path)]
+            for seconds, rate in netlab_then:
+                command += ["--netlab-then", f"{seconds}={rate}"]
+            command += ["--", self._gradwire, "train", "--model", cell.model]
+            command += ["--scale", str(cell.scale), *options, "--json", str(result_path)]
+            self._run(command, {"GRADWIRE_PLAN_LOG": str(plan_log)} if plan_log else {})
+            result = json.loads(result_path.read_text(encoding="utf-8"))
+            if netlab_then:
+                counters = json.loads(counters_path.read_text(encoding="utf-8"))
+                result["rate_changes"] = counters["rate_changes"]
+        if cell.link != UNLIMITED and result["netlab"] is None:
+            raise JobFailed("there is no test network here: run as root")
+        return result
+
+    def machine_state(self):
+        """How fast two cores exchange a cache line, and what else runs: times compare only where
+        these are alike."""
+        command = [self._gradwire, "train", "--model", "fashion-mlp", "--scale", "0.01"]
+        command += ["--compute-ms", "0", "--ranks", "2", "--steps", "2", "--json", "-"]
+        before, _ = json.loads(self._run(command, {}))["ping_pong_us"]
+        return {"ping_pong_us": before, "load_1m": os.getloadavg()[0]}
+
+    def _run(self, command, environment):
+        with subprocess.Popen(
+            _tied_to_us(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, **environment},
+        ) as process:
+            try:
+                out, err = process.communicate()
+            except BaseException:
+                process.send_signal(signal.SIGTERM)
+                process.communicate()
+                raise
+        if process.returncode != 0:
+            raise JobFailed(f"{' '.join(command)}: exit code {process.returncode}\n{err[-2000:]}")
+        return out
+
+
+class Neighbours:
+    """Processes that keep every core of this machine busy while the context lasts."""
+
+    def __init__(self):
+        self._processes = []
+
+    def __enter__(self):
+        for core in sorted(os.sched_getaffinity(0)):
+            spin = ["taskset", "-c", str(core), sys.executable, "-c", "while True: pass"]
+            self._processes.append(subprocess.Popen(_tied_to_us(spin)))
+        return self
+
+    def __exit__(self, *_):
+        for process in self._processes:
+            process.kill()
+            process.wait()

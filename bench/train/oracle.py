@@ -1,0 +1,71 @@
+"""Measured oracle: how far `auto` is from the best fixed codec, found by trying them all."""
+
+import math
+import statistics
+
+import ratios
+import runs
+
+NAME = "oracle"
+TITLE = "Measured oracle: auto against the best of the fixed codecs"
+_ALLOWED_MEDIAN, _ALLOWED_UPPER = 1.05, 1.08
+# What a controller does before it settles, in steps.
+_CONTROLLER_WARM_UP = 60
+
+
+def parts(_cell, _size):
+    """A cell is measured as a whole."""
+    return ["all"]
+
+
+def measure(jobs, cell, _part, size):
+    """Every codec takes turns with `auto`, which has settled before."""
+    compute_ms = runs.compute_ms(jobs, cell)
+    specs = [*cell.fixed, cell.auto]
+    options = runs.options(compute_ms, size)
+    options += [option for spec in specs for option in ("-x", spec)]
+    options += ["-w", str(runs.WARM_UPS), "--auto-warmup", str(size.auto_warm_up)]
+    options += ["--block", str(size.block), "--blocks", str(size.blocks)]
+    return {"compute_ms": compute_ms, "train": runs.compact(jobs.train(cell, options))}
+
+
+def _block_medians(row):
+    """By round, without each block's first step."""
+    return [statistics.median(block["step_ms"][1:]) for block in row["blocks"]]
+
+
+def _typical(times):
+    return math.exp(statistics.fmean(math.log(t) for t in times))
+
+
+def row(cell, by_part):
+    """The winner is picked on even rounds and compared on odd ones."""
+    measured = by_part["all"]
+    rows = {r["spec"]: r for r in measured["train"]["results"]}
+    times = {spec: _block_medians(r) for spec, r in rows.items()}
+    winner = min(cell.fixed, key=lambda spec: _typical(times[spec][::2]))
+    ratio = ratios.median_ratio(
+        [a / b for a, b in zip(times[cell.auto][1::2], times[winner][1::2])]
+    )
+    none = ratios.median_ratio([a / b for a, b in zip(times[cell.auto], times["none"])])
+    cold = rows[cell.auto]["warm_up_step_ms"]
+    return {
+        **cell.columns(),
+        "compute_ms": measured["compute_ms"],
+        "none_ms": _typical(times["none"]),
+        "winner": winner,
+        "winner_ms": _typical(times[winner][1::2]),
+        "auto_ms": _typical(times[cell.auto][1::2]),
+        "auto/winner": ratio.text(),
+        "auto/none": none.text(),
+        "cold_ms": statistics.median(cold[:_CONTROLLER_WARM_UP]) if cold else None,
+        "exploring_ms": statistics.median(cold[_CONTROLLER_WARM_UP:] or cold) if cold else None,
+        "judged": "safety" if cell.processor_bound else "oracle",
+        "holds": _holds(cell, ratio, none),
+    }
+
+
+def _holds(cell, ratio, none):
+    if cell.processor_bound:
+        return none.value <= 1 / runs.SAFE_SPEED
+    return ratio.value <= _ALLOWED_MEDIAN and ratio.high <= _ALLOWED_UPPER

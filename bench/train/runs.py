@@ -1,0 +1,50 @@
+"""What the tables have in common: their sizes, and how much a cell computes."""
+
+import dataclasses
+
+# Of a fixed codec, before anything is counted.
+WARM_UPS = 2
+# Of `none`: slower than that `auto` may not be.
+SAFE_SPEED = 0.98
+_CALIBRATION_STEPS = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How much is run. The defaults are those of the committed tables."""
+
+    blocks: int = 12  # of each spec in a rotation
+    block: int = 5  # steps
+    auto_warm_up: int = 200  # steps of `auto` alone before
+    none_steps: int = 300  # before and after
+    auto_steps: int = 500
+    repeats: int = 5
+    seed: int = 1
+    compute: str = "device"
+
+
+def options(compute_ms, size):
+    """Of every `gradwire train` of a table."""
+    return [
+        "--compute-ms", f"{compute_ms:.3f}", "--compute", size.compute, "--seed", str(size.seed),
+    ]  # fmt: skip
+
+
+def compute_ms(jobs, cell, factor=None):
+    """`factor` (the cell's own) times what `none` takes for the exchange alone, measured now."""
+    steps = ["--compute-ms", "0", "-w", str(WARM_UPS), "--steps", str(_CALIBRATION_STEPS)]
+    (none,) = jobs.train(cell, steps)["results"]
+    return (cell.compute if factor is None else factor) * none["step_ms"]
+
+
+def compact(result):
+    """Without what no table needs, so that committed results stay readable."""
+    keep = ("start_time", "hostname", "version", "args", "results", "rate_changes")
+    result = {key: result[key] for key in keep if key in result}
+    for row in result["results"]:
+        row["warm_up_step_ms"] = [round(ms, 3) for ms in row["warm_up_step_ms"]]
+        for block in row["blocks"]:
+            block.pop("compute_ms")
+            block["begin_s"] = [round(s, 4) for s in block["begin_s"]]
+            block["step_ms"] = [round(ms, 3) for ms in block["step_ms"]]
+    return result
