@@ -2,7 +2,8 @@
 """Trains the same network with and without compression over a slow network, and compares.
 
 Each setting is one run of train_fashion_mnist under `gradwire run`; what it measured comes from
-its JSON file. Ends with a table and writes the same to demo.json and demo.html.
+its JSON file. Then all settings take turns on links of other speeds. Ends with two tables and
+writes the same to demo.json and demo.html.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 
+import demo_links
 import demo_page
 import demo_table
 
@@ -106,38 +108,60 @@ def trainer_command(args, setting, json_path, max_seconds):
     return command
 
 
-def run_setting(args, setting, max_seconds):
-    """The JSON of one setting's run; SystemExit where the run failed."""
-    progress = Progress(setting)
+def run_job(command, progress):
+    """Runs it to its end and shows how far it is; SystemExit with its last words where it failed."""
     last_lines = []
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        watchdog = threading.Timer(_RUN_LIMIT_SECONDS, process.terminate)
+        watchdog.start()
+        for line in process.stdout:
+            last_lines = [*last_lines[-30:], line.rstrip()]
+            if match := _PROGRESS.search(line):
+                progress.show(match.group())
+        process.wait()
+        watchdog.cancel()
+    if process.returncode != 0:
+        progress.done("failed")
+        sys.exit("\n".join([*last_lines, f"demo: exit code {process.returncode}: {command}"]))
+
+
+def json_of(make_command, progress):
+    """What the job of make_command(path) wrote to its JSON file."""
     with tempfile.TemporaryDirectory(prefix="gradwire-demo-") as folder:
         path = os.path.join(folder, "run.json")
-        command = trainer_command(args, setting, path, max_seconds)
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        ) as process:
-            watchdog = threading.Timer(_RUN_LIMIT_SECONDS, process.terminate)
-            watchdog.start()
-            for line in process.stdout:
-                last_lines = [*last_lines[-30:], line.rstrip()]
-                if match := _PROGRESS.search(line):
-                    progress.show(match.group())
-            process.wait()
-            watchdog.cancel()
-        if process.returncode != 0:
-            progress.done("failed")
-            sys.exit("\n".join([*last_lines, f"demo: exit code {process.returncode}: {command}"]))
+        run_job(make_command(path), progress)
         with open(path, encoding="utf-8") as file:
-            run = json.load(file)
+            return json.load(file)
+
+
+def run_setting(args, setting, max_seconds):
+    """The JSON of one setting's run."""
+    progress = Progress(setting)
+    run = json_of(lambda path: trainer_command(args, setting, path, max_seconds), progress)
     target = run["to_target_s"]
     reached = f"{run['target']:g} % after {target:.1f} s" if target else "target not reached"
     progress.done(f"{run['steps']} steps, {reached}, final accuracy {run['final_accuracy']:.2f} %")
     return run
+
+
+def run_links(args, compute_ms, is_shaped):
+    """The second table, as demo_links makes it."""
+    results = {}
+    for link in demo_links.links(args.quick, is_shaped):
+        progress = Progress(demo_links.link_text(link))
+        progress.show("all settings in turns")
+        results[link] = json_of(
+            lambda path, link=link: demo_links.train_command(args, link, compute_ms, path), progress
+        )
+        progress.done("all settings in turns: done")
+    return demo_links.make_table(results, compute_ms)
 
 
 def check(run):
@@ -149,21 +173,26 @@ def check(run):
             sys.exit(f"demo: {run['spec']}: {text}")
 
 
-def write_results(folder, runs, rows, notes):
+def write_results(folder, runs, rows, by_link):
     """demo.json and demo.html."""
     os.makedirs(folder, exist_ok=True)
-    results = {"title": demo_table.title(runs[0]), "rows": rows, "notes": notes, "runs": runs}
+    notes = demo_table.footnotes(runs)
+    results = {
+        "title": demo_table.title(runs[0]), "rows": rows, "notes": notes, "links": by_link,
+        "runs": runs,
+    }  # fmt: skip
     with open(os.path.join(folder, "demo.json"), "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
         file.write("\n")
     with open(os.path.join(folder, "demo.html"), "w", encoding="utf-8") as file:
-        file.write(demo_page.make_page(runs, rows, notes))
+        file.write(demo_page.make_page(runs, rows, by_link))
 
 
 def main(argv):
     """Runs the settings one after the other."""
     args = parse_args(argv)
-    if problem := find_netlab_problem(args):
+    problem = find_netlab_problem(args)
+    if problem:
         print(f"plain loopback: nothing slows the network, so compression cannot pay ({problem})")
     runs, spent = [], 0.0
     for i, setting in enumerate(args.settings):
@@ -172,12 +201,15 @@ def main(argv):
         spent += run["points"][-1]["seconds"]
         check(run)
         runs.append(run)
-    rows, notes = demo_table.make_rows(runs), demo_table.footnotes(runs)
-    write_results(args.out, runs, rows, notes)
+    rows = demo_table.make_rows(runs)
+    by_link = run_links(args, runs[0]["compute_ms"], is_shaped=not problem)
+    write_results(args.out, runs, rows, by_link)
     print("\n# " + demo_table.title(runs[0]))
     print("\n".join(demo_table.format_table(rows)))
-    for note in notes:
+    for note in demo_table.footnotes(runs):
         print("# " + note)
+    print("\n# " + demo_links.title(by_link))
+    print("\n".join(demo_links.format_table(by_link)))
     print(f"# also in {args.out}/demo.json and {args.out}/demo.html")
     return 0
 

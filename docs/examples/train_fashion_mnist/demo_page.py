@@ -1,7 +1,8 @@
-"""The demo's page: two plots and the table, in one file that needs nothing else."""
+"""The demo's page: two plots and two tables, in one file that needs nothing else."""
 
 import html
 
+import demo_links
 import demo_table
 import svg_plot
 
@@ -42,9 +43,10 @@ th{font-weight:600;color:var(--muted);font-size:13px}
 th,td{padding:6px 10px;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
 tr:last-child td{border-bottom:0}
-td:last-child{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:13px}
+.runs td:last-child{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:13px}
 .notes{margin-top:14px;font-size:13px;color:var(--muted)}
 .notes p+p{margin-top:2px}
+.second{margin-top:24px}
 """
 
 
@@ -104,11 +106,23 @@ def _table(rows):
         texts = [html.escape(demo_table.cell(c, row[c])) for c in demo_table.COLUMNS]
         key = f'<span class="key" style="--c:var(--line-{slot})"></span>'
         body.append(f"<tr><td>{key}{texts[0]}</td>" + "".join(f"<td>{t}</td>" for t in texts[1:]))
+    return f'<table class="runs"><tr>{head}</tr>\n' + "\n".join(body) + "</table>"
+
+
+def _links_table(table):
+    links = table["links"]
+    head = "<th>step_ms</th>" + "".join(f"<th>{demo_links.link_text(link)}</th>" for link in links)
+    body = []
+    for setting in table["rows"]:
+        texts = [demo_links.cell(table, setting, link).strip() for link in links]
+        cells = (f"<td><b>{t}</b>" if t.endswith("*") else f"<td>{t}" for t in texts)
+        body.append(f"<tr><td>{html.escape(setting)}</td>" + "</td>".join(cells) + "</td>")
     return f"<table><tr>{head}</tr>\n" + "\n".join(body) + "</table>"
 
 
-def make_page(runs, rows, notes):
-    """The page's text. runs: JSON of each setting; rows: demo_table.make_rows; notes: lines."""
+def make_page(runs, rows, by_link):
+    """The page's text. runs: JSON of each setting; rows: demo_table.make_rows; by_link:
+    demo_links.make_table."""
     subtitle = html.escape(demo_table.title(runs[0]))
     return f"""<!doctype html>
 <html lang="en">
@@ -127,8 +141,13 @@ def make_page(runs, rows, notes):
 {_table(rows)}
 </section>
 <div class="notes">
-{"".join(f"<p>{html.escape(n)}</p>" for n in notes)}
+{"".join(f"<p>{html.escape(n)}</p>" for n in demo_table.footnotes(runs))}
 </div>
+<h2 class="second">Other links</h2>
+<section class="card scroll">
+{_links_table(by_link)}
+</section>
+<div class="notes"><p>{html.escape(demo_links.title(by_link))}</p></div>
 </main>
 </html>
 """

@@ -11,6 +11,7 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 import demo
+import demo_links
 import demo_page
 import demo_table
 import svg_plot
@@ -43,6 +44,39 @@ def make_run(spec="none", speed=1.0, **changes):
         "stats": {"transport": "ucx", "relerr": 0.0123},
     }  # fmt: skip
     return {**run, **changes}
+
+
+def make_links(settings=("none", "auto")):
+    """What `gradwire train` says of two links: the later a setting the faster on the first."""
+    rows = [
+        {link: {"spec": s, "step_ms": ms} for link, ms in (("1gbit", 9.0 - i), ("unlimited", 1.0 + i))}
+        for i, s in enumerate(settings)
+    ]
+    results = {link: {"results": [row[link] for row in rows]} for link in ("1gbit", "unlimited")}
+    return demo_links.make_table(results, 1.94)
+
+
+class LinksTest(unittest.TestCase):
+    def test_the_fastest_of_each_link_is_marked(self):
+        lines = demo_links.format_table(make_links())
+        self.assertEqual([line.split() for line in lines], [
+            ["#", "step_ms", "1", "Gbit/s", "unlimited"],
+            ["none", "9.00", "1.00", "*"],
+            ["auto", "8.00", "*", "2.00"],
+        ])  # fmt: skip
+
+    def test_auto_is_the_last(self):
+        settings = ["auto(error=0.2)", "none", "auto", "bf16"]
+        self.assertEqual(
+            demo_links.in_order(settings), ["none", "bf16", "auto(error=0.2)", "auto"]
+        )
+
+    def test_without_a_test_network_there_is_one_link(self):
+        self.assertEqual(demo_links.links(quick=False, is_shaped=False), ("unlimited",))
+        self.assertEqual(len(demo_links.links(quick=False, is_shaped=True)), 4)
+
+    def test_the_title_tells_how_much_is_computed(self):
+        self.assertIn("1.9 ms of computing", demo_links.title(make_links()))
 
 
 class TableTest(unittest.TestCase):
@@ -114,7 +148,7 @@ class PageTest(unittest.TestCase):
     def setUp(self):
         self.runs = [make_run("none"), make_run("qsgd(bits=4,feedback=on)", 5.0)]
         rows = demo_table.make_rows(self.runs)
-        self.page = demo_page.make_page(self.runs, rows, ["a <note>"])
+        self.page = demo_page.make_page(self.runs, rows, make_links(["none", "a <setting>"]))
 
     def test_needs_no_other_file(self):
         self.assertNotRegex(self.page, r"(?i)https?:|//|url\((?!#)|<script|<link|@import|src=")
@@ -130,12 +164,18 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.page.count("qsgd(bits=4,feedback=on)</"), 2, "legend and table")
 
     def test_escapes_text(self):
-        self.assertIn("a &lt;note&gt;", self.page)
-        self.assertNotIn("<note>", self.page)
+        self.assertIn("a &lt;setting&gt;", self.page)
+        self.assertNotIn("<setting>", self.page)
+
+    def test_has_both_tables(self):
+        first, second = re.findall(r"<table.*?</table>", self.page, re.DOTALL)
+        self.assertIn("<th>time_vs_none</th>", first)
+        self.assertIn("<th>unlimited</th>", second)
+        self.assertIn("<td><b>8.00 *</b></td><td>2.00</td>", second)
 
     def test_one_point_is_enough(self):
         run = make_run(points=[make_run()["points"][3]])
-        self.assertIn("</svg>", demo_page.make_page([run], demo_table.make_rows([run]), []))
+        self.assertIn("</svg>", demo_page.make_page([run], demo_table.make_rows([run]), make_links()))
 
     def test_ticks_are_round_and_inside(self):
         self.assertEqual(svg_plot.Axis("", 0, 58).ticks(), [0, 10, 20, 30, 40, 50])
@@ -150,8 +190,12 @@ if "sh" in sys.argv:
     sys.exit()
 print("gradwire run: noise")
 print("step 1/2, epoch 0.00, loss 1.000, accuracy 50.00 %, 1 images/s, 1 s left")
-spec = next(a for a in sys.argv if a.startswith("--spec=")).removeprefix("--spec=")
 path = next(a for a in sys.argv if a.startswith("--json=")).removeprefix("--json=")
+if "train" in sys.argv:
+    specs = [b for a, b in zip(sys.argv, sys.argv[1:]) if a == "-x"]
+    json.dump({"results": [{"spec": s, "step_ms": 2.0 + i} for i, s in enumerate(specs)]}, open(path, "w"))
+    sys.exit()
+spec = next(a for a in sys.argv if a.startswith("--spec=")).removeprefix("--spec=")
 if spec == "broken":
     sys.exit("rank 1 says why")
 run = json.load(open(sys.argv[0] + ".json"))
@@ -177,13 +221,15 @@ class DriverTest(unittest.TestCase):
             with open(os.path.join(out, "demo.json"), encoding="utf-8") as file:
                 return text.getvalue(), json.load(file), os.listdir(out)
 
-    def test_runs_settings_and_writes_the_table_thrice(self):
+    def test_runs_settings_and_writes_the_tables_thrice(self):
         text, results, files = self.run_demo("none qsgd(bits=8)", "--loopback")
         self.assertTrue(text.startswith("plain loopback: "), text)
         self.assertIn("none: step 1/2, epoch 0.00", text)
         self.assertEqual([r["setting"] for r in results["rows"]], ["none", "qsgd(bits=8)"])
         self.assertEqual(tuple(results["rows"][0]), demo_table.COLUMNS)
         self.assertIn("\n".join(demo_table.format_table(results["rows"])), text)
+        self.assertEqual(results["links"]["rows"]["qsgd(bits=8)"], {"unlimited": 3.0})
+        self.assertIn("\n".join(demo_links.format_table(results["links"])), text)
         self.assertEqual(sorted(files), ["demo.html", "demo.json"])
 
     def test_says_first_why_there_is_no_test_network(self):
