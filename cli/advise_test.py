@@ -86,12 +86,7 @@ class AdviseTest(unittest.TestCase):
 
 class PageTest(unittest.TestCase):
     def test_examples_work(self):
-        examples = command_page.examples("gradwire advise")
-        self.assertGreaterEqual(len(examples), 1)
-        for example in examples:
-            done = _gradwire(*example)
-            self.assertEqual(done.returncode, 0, " ".join(example) + done.stderr)
-            self.assertIn("compress: ", done.stdout)
+        command_page.expect_examples_work(self, "gradwire advise", _gradwire, "compress: ")
 
 
 if __name__ == "__main__":

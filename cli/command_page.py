@@ -17,3 +17,14 @@ def examples(section):
         if command and command[0] != "gradwire":
             raise ValueError(f"not an example of gradwire: {command}")
     return [command[1:] for command in commands if command]
+
+
+def expect_examples_work(case, section, gradwire, words):
+    """Runs all examples with gradwire(*arguments), in the test `case`: each ends well and says
+    `words`."""
+    found = examples(section)
+    case.assertGreaterEqual(len(found), 1)
+    for example in found:
+        done = gradwire(*example)
+        case.assertEqual(done.returncode, 0, " ".join(example) + done.stderr)
+        case.assertIn(words, done.stdout)
