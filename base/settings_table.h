@@ -240,6 +240,13 @@ inline constexpr std::array kSettings = {
                .scope = SettingScope::kProcess,
                .default_text = "",
                .doc = "file to write the messages really sent, for checking; empty: none"},
+    SettingRow{
+        .name = "record_timeline",
+        .type = SettingType::kString,
+        .scope = SettingScope::kProcess,
+        .default_text = "",
+        .doc = "file to which each rank, as FILE.RANK, writes when it stepped, waited, encoded, "
+               "decoded and communicated, for `gradwire trace`; empty: none"},
     SettingRow{.name = "plan_log",
                .type = SettingType::kString,
                .scope = SettingScope::kProcess,

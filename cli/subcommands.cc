@@ -10,6 +10,7 @@
 #include "cli/run.h"
 #include "cli/schedule/schedule_command.h"
 #include "cli/subcommand.h"
+#include "cli/trace/trace_command.h"
 #include "cli/train/train_command.h"
 
 namespace gradwire {
@@ -24,6 +25,7 @@ constexpr std::array kSubcommands = {
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
     Subcommand{"codecs", "every codec: bits, how it is summed, what it is safe with",
                CodecsCommand},
+    Subcommand{"trace", "a run of train as a Chrome trace", TraceCommand},
     Subcommand{"plan", "the controller's decisions, made again from its log", PlanCommand},
     Subcommand{"info", "versions, transports, codecs, algorithms, settings", InfoCommand},
     Subcommand{"doctor", "what is wrong with this machine or process", DoctorCommand},

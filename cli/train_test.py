@@ -79,6 +79,40 @@ class TrainTest(unittest.TestCase):
         slow = [ms >= 32 for ms in row["blocks"][0]["compute_ms"]]
         self.assertEqual(slow[2:4], [True, True], row)
 
+    def test_a_timeline_becomes_a_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run, trace = (os.path.join(folder, name) for name in ("run.json", "trace.json"))
+            done = _gradwire("run", "-n", "2", "--timeout", "60", "--", "gradwire", "train", *_SMALL,
+                             "-x", "auto", "--steps", "30", "--timeline", "--json", run)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = _gradwire("trace", run, "-o", trace)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(run, encoding="utf-8") as file:
+                (row,) = json.load(file)["results"]
+            with open(trace, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+        for rank in (0, 1):
+            self._check_rank([e for e in events if e["ph"] == "X" and e["pid"] == rank])
+        plans = [e["args"]["step"] for e in events if e["ph"] == "i"]
+        self.assertEqual(plans, [plan["step"] for plan in row["plan_changes"]])
+        # From none to bf16, for the warm-up.
+        self.assertGreaterEqual(len(plans), 1)
+
+    def _check_rank(self, spans):
+        """30 steps, each with computing; what lies in a row is nested or apart."""
+        names = [span["name"] for span in spans]
+        self.assertEqual([n for n in names if n.startswith("step")], [f"step {i}" for i in range(30)])
+        self.assertLessEqual({"compute", "blocked", "encode", "decode", "wire"}, set(names))
+        for row in (0, 1, 2):
+            ends = [float("inf")]
+            for span in (s for s in spans if s["tid"] == row):
+                while ends[-1] <= span["ts"] + 1e-6:
+                    ends.pop()
+                self.assertLessEqual(span["ts"] + span["dur"], ends[-1] + 1e-6, span)
+                ends.append(span["ts"] + span["dur"])
+        computed_us = sum(span["dur"] for span in spans if span["name"] == "compute")
+        self.assertGreaterEqual(computed_us, 30 * 2000)
+
     def test_wire_bytes_are_those_of_an_all_reduce(self):
         for ranks in (2, 3):
             (row,) = _json("train", *_SMALL, "--ranks", str(ranks), "--steps", "5")["results"]
@@ -122,6 +156,8 @@ class TrainTest(unittest.TestCase):
             ([*_SMALL, "-x", "none", "-x", "qsdg"], '"qsgd"'),
             ([*_SMALL, "--set", "foo=1"], "unknown setting 'foo'"),
             ([*_SMALL, "--late", "1"], "RANK:MS"),
+            ([*_SMALL, "--timeline"], "--json FILE"),
+            ([*_SMALL, "--timeline", "--json", "/tmp/x", "-x", "none", "-x", "auto"], "one -x"),
             ([*_SMALL, "--json", "/nowhere/at/all"], "/nowhere/at/all"),
         ):
             done = _gradwire("train", "--steps", "2", *args)
@@ -137,12 +173,7 @@ class TrainTest(unittest.TestCase):
 
 class PageTest(unittest.TestCase):
     def test_examples_work(self):
-        examples = command_page.examples("gradwire train")
-        self.assertGreaterEqual(len(examples), 1)
-        for example in examples:
-            done = _gradwire(*example)
-            self.assertEqual(done.returncode, 0, " ".join(example) + done.stderr)
-            self.assertIn("95% interval", done.stdout)
+        command_page.expect_examples_work(self, "gradwire train", _gradwire, "95% interval")
 
 
 if __name__ == "__main__":

@@ -209,6 +209,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
                      .record_path = settings.Text("record_messages"),
+                     .timeline_path = settings.Text("record_timeline"),
                      .plan_log = settings.Text("plan_log"),
                      .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
   StatusOr<std::unique_ptr<Recorder>> recorder = OpenRecorder(me, settings.Text("recorder_dir"));

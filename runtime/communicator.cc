@@ -41,7 +41,8 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
                                        .op_timeout_ns = p.op_timeout_ns,
                                        .abort_timeout_ns = p.abort_timeout_ns,
                                        .nonfinite = p.agreed.nonfinite,
-                                       .recorder = p.recorder.get()};
+                                       .recorder = p.recorder.get(),
+                                       .timeline = comm->timeline_.get()};
   EngineListener* listener = comm.get();
   comm->engine_ = std::make_unique<Engine>(options, p.idle, p.transport.get(), p.control.get(),
                                            comm->clock_, listener);
@@ -60,7 +61,8 @@ Communicator::Communicator(CommParts parts)
                    .world_size = parts_.world_size,
                    .slice_elems = parts_.agreed.slice.elems,
                    .clock = clock_,
-                   .log_path = parts_.plan_log}) {}
+                   .log_path = parts_.plan_log}),
+      timeline_(parts_.timeline_path.empty() ? nullptr : std::make_unique<Timeline>()) {}
 
 Communicator::~Communicator() {
   if (!finalized_ && !is_fatal_.load()) (void)Finalize();
@@ -79,6 +81,7 @@ Communicator::~Communicator() {
   if (!is_fatal_.load())
     parts_.recorder->Record({.kind = RecordKind::kClose, .time_ns = clock_->NowNs()});
   WriteRecord();
+  WriteTimeline();
 }
 
 // ---- exact collectives ----
@@ -106,6 +109,7 @@ Status Communicator::Run(RawOp op) {
   operation->turn = user_turn_;
   {
     const Controller::Blocked blocked(&controller_);
+    const ScopedSpan span(timeline_.get(), clock_, SpanKind::kBlocked);
     engine_->SubmitAndHelp(operation);
   }
   statistics_.NoteSubmit(algorithm, op.root, bytes, /*is_filled=*/false);
@@ -142,6 +146,7 @@ Status Communicator::BeginStep(uint64_t step) {
   step_has_submits_ = false;
   step_ = step;
   loss_scale_ = 1.0f;
+  step_begin_ns_ = clock_->NowNs();
   controller_.BeginStep(step, user_turn_);
   engine_->NoteStepBegin(step);
   return Status();
@@ -180,6 +185,11 @@ void Communicator::LeaveStep() {
   step_open_ = false;
   loss_scale_ = 1.0f;
   for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
+  if (timeline_ == nullptr) return;
+  timeline_->Add({.kind = SpanKind::kStep,
+                  .begin_ns = step_begin_ns_,
+                  .end_ns = clock_->NowNs(),
+                  .number = step_});
 }
 
 StatusOr<StepEnd> Communicator::EndStep() {
@@ -216,6 +226,7 @@ Status Communicator::EndStepNoWait() {
 // The caller's thread waits; the time is the controller's to know.
 bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadline) {
   const Controller::Blocked blocked(&controller_);
+  const ScopedSpan span(timeline_.get(), clock_, SpanKind::kBlocked);
   return engine_->HelpUntil(ready, deadline);
 }
 
@@ -333,6 +344,13 @@ std::string Communicator::LedgerJson() {
   return engine_->WithCore([&](EngineCore&) {
     return gradwire::LedgerJson(parts_.rank, tensors_.All(), controller_.Json());
   });
+}
+
+void Communicator::WriteTimeline() {
+  if (timeline_ == nullptr) return;
+  const Status written =
+      timeline_->WriteTo(fmt::format("{}.{}", parts_.timeline_path, parts_.rank));
+  if (!written.ok()) GW_LOG(kWarn, kStep, "{}", written.ToString());
 }
 
 void Communicator::WriteRecord() {

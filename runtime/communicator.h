@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/timeline.h"
 #include "collectives/schemes/slice_size.h"
 #include "runtime/comm_statistics.h"
 #include "runtime/controller/controller.h"
@@ -48,8 +49,9 @@ struct CommParts {
   IdlePolicy idle;
   int64_t op_timeout_ns = 0;
   int64_t abort_timeout_ns = 0;
-  std::string record_path;  // messages really sent are written there at the end; empty: no record
-  std::string plan_log;     // what rank 0's controller decides from; empty: no log
+  std::string record_path;    // messages really sent are written there at the end; empty: no record
+  std::string timeline_path;  // likewise for the timeline
+  std::string plan_log;       // what rank 0's controller decides from; empty: no log
   std::unique_ptr<Recorder> recorder;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ControlPlane> control;
@@ -128,6 +130,7 @@ class Communicator final : private EngineListener {
   TurnEnd MakeTurnEnd(bool no_wait);
   void LeaveStep();
   void WriteRecord();
+  void WriteTimeline();
 
   CommParts parts_;
   const Clock* const clock_;
@@ -141,6 +144,7 @@ class Communicator final : private EngineListener {
   bool step_has_submits_ = false;
   uint64_t step_ = 0;
   float loss_scale_ = 1.0f;
+  int64_t step_begin_ns_ = 0;
   bool finalized_ = false;
   std::shared_ptr<const std::string> table_text_;  // of the tensors with the digest
   uint64_t table_digest_ = 0;
@@ -155,7 +159,8 @@ class Communicator final : private EngineListener {
   CommStatistics statistics_;
   Controller controller_;
   std::vector<SentMessage> record_;
-  std::unique_ptr<Engine> engine_;  // last: its thread uses everything above
+  std::unique_ptr<Timeline> timeline_;  // null: nobody wants it
+  std::unique_ptr<Engine> engine_;      // last: its thread uses everything above
 };
 
 }  // namespace gradwire

@@ -105,12 +105,26 @@ bool EngineCore::Poll() {
     moved |= ComputeLocalOnce();
     moved |= AdmitSlices();
   }
+  NoteWire();
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
   // Heartbeats are no progress: they go on while an operation hangs.
   moved_ |= moved;
   if (!moved) CheckTimeouts();
   return moved || heard;
+}
+
+void EngineCore::NoteWire() {
+  const bool is_used = !driver_.idle();
+  if (options_.timeline == nullptr || is_used == wire_since_ns_.has_value()) return;
+  const int64_t now_ns = clock_->NowNs();
+  if (wire_since_ns_) {
+    options_.timeline->Add(
+        {.kind = SpanKind::kWire, .begin_ns = *wire_since_ns_, .end_ns = now_ns});
+    wire_since_ns_.reset();
+  } else {
+    wire_since_ns_ = now_ns;
+  }
 }
 
 // ---- slices ----

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/timeline.h"
 #include "collectives/drivers/event_driver.h"
 #include "runtime/ballot.h"
 #include "runtime/operation.h"
@@ -68,6 +69,7 @@ class EngineCore final : private ControlSink {
     int64_t abort_timeout_ns = 0;  // for sends to complete after a revoke
     NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
     Recorder* recorder = nullptr;  // null: nothing is recorded
+    Timeline* timeline = nullptr;  // likewise
   };
   // All pointers outlive the core.
   EngineCore(const Options& options, Transport* transport, ControlChannel* control,
@@ -120,6 +122,7 @@ class EngineCore final : private ControlSink {
   void CompleteOperation(Operation& operation, Status status);
   void EndOperation(Operation& operation, Status status);
   void SetProgress();
+  void NoteWire();
   void Note(RecorderEvent event);
   void NoteStatus(RecorderEvent event, const Status& status);
 
@@ -190,7 +193,8 @@ class EngineCore final : private ControlSink {
   bool fatal_told_ = false;
   int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
   bool moved_ = false;
-  bool waiting_noted_ = false;  // since the last move
+  std::optional<int64_t> wire_since_ns_;  // runs are under way; for the timeline
+  bool waiting_noted_ = false;            // since the last move
   int64_t quiet_deadline_ns_ = 0;
   struct Loss {
     int peer;

@@ -151,6 +151,20 @@ Status RankTrainer::ReadLedgerInto(BlockResult* result) {
   return Status::Ok();
 }
 
+StatusOr<std::vector<PlanChange>> RankTrainer::PlanChanges() {
+  StatusOr<nlohmann::json> ledger = ReadLedger(comm_);
+  if (!ledger.ok()) return ledger.status();
+  std::vector<PlanChange> changes;
+  for (const nlohmann::json& made : (*ledger)["controller"]["decisions"]) {
+    changes.push_back({.step = made.value("step", uint64_t{0}),
+                       .change = made.value("change", ""),
+                       .why = made.value("why", ""),
+                       .predicted_ms = made.value("predicted_ms", 0.0),
+                       .was_ms = made.value("was_ms", 0.0)});
+  }
+  return changes;
+}
+
 Status RankTrainer::CombineSteps(std::vector<StepTime>* steps) {
   std::vector<double> values;
   for (const StepTime& step : *steps) values.insert(values.end(), {step.step_ms, step.compute_ms});

@@ -41,6 +41,9 @@ class RankTrainer {
   StatusOr<std::vector<StepTime>> WarmUp(int spec, int steps);
   StatusOr<BlockResult> RunBlock(const Block& block);
 
+  // What the controller has decided; rank 0 alone knows.
+  StatusOr<std::vector<PlanChange>> PlanChanges();
+
  private:
   struct Tensor {
     gwTensor_t handle = nullptr;  // the communicator's

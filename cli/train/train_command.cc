@@ -61,6 +61,16 @@ class RankRun {
     return Status::Ok();
   }
 
+  Status ReportPlans() {
+    for (size_t spec = 0; report_ != nullptr && spec < options_.specs.size(); ++spec) {
+      if (!IsAutoSpec(options_.specs[spec])) continue;
+      StatusOr<std::vector<PlanChange>> changes = TrainerOf(spec).PlanChanges();
+      if (!changes.ok()) return changes.status();
+      report_->AddPlanChanges(spec, std::move(*changes));
+    }
+    return Status::Ok();
+  }
+
  private:
   RankTrainer& TrainerOf(size_t spec) {
     return trainers_[static_cast<size_t>(lanes_.of_spec[spec])];
@@ -84,6 +94,7 @@ Status Train(std::span<const gwComm_t> comms, const TrainOptions& options, const
   if (status.ok() && facts != nullptr) report->PrintHeader(*facts);
   if (status.ok()) status = run.WarmUp();
   if (status.ok()) status = run.RunBlocks();
+  if (status.ok()) status = run.ReportPlans();
   if (!status.ok()) {
     for (const gwComm_t comm : comms) (void)gwCommAbort(comm);
   }

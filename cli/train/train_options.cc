@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "cli/arguments.h"
@@ -11,6 +12,7 @@
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "cli/train/block_plan.h"
+#include "cli/train/lanes.h"
 
 namespace gradwire {
 namespace {
@@ -36,6 +38,7 @@ struct Texts {
   ModelOptions model;
   std::string compute = "device";
   std::vector<std::string> late;
+  bool timeline = false;
   int steps = 0;  // 0: not given
   int block_steps = kDefaultBlockSteps, blocks = kDefaultBlocks;
   LibraryOptions library;
@@ -74,9 +77,27 @@ void AddStepOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
       ->check(CLI::Range(1, 256));
 }
 
-void AddFileOptions(CLI::App* app, TrainOptions* options) {
+void AddFileOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
   AddJsonOption(app, "-J,--json", &options->json_path);
+  app->add_flag("--timeline", texts->timeline,
+                "with --json FILE: keep what `gradwire trace FILE` draws, in FILE.timeline.RANK");
   app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
+}
+
+// Files of one communicator.
+Status AddTimeline(TrainOptions* options) {
+  if (options->json_path.empty() || options->json_path == "-") {
+    return Status(gwInvalidArgument, "--timeline needs --json FILE");
+  }
+  if (LanesOf(options->specs).count > 1) {
+    return Status(gwInvalidArgument, "--timeline shows one `auto`, or codecs without it",
+                  "Give one -x");
+  }
+  const std::filesystem::path path = options->json_path + ".timeline";
+  options->timeline = path.filename().string();
+  if (!options->settings.empty()) options->settings += "; ";
+  options->settings += "record_timeline=" + std::filesystem::absolute(path).string();
+  return Status::Ok();
 }
 
 // A spec that is alone takes no turns.
@@ -110,7 +131,7 @@ std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOpt
   AddModelOptions(&app, &texts.model);
   AddStepOptions(&app, &texts, options);
   AddLibraryOptions(&app, &texts.library);
-  AddFileOptions(&app, options);
+  AddFileOptions(&app, &texts, options);
   if (const auto code = ParseArguments(&app, args)) return code;
   if (options->specs.empty()) options->specs = {"none"};
   const bool on_host = texts.compute == ComputeName(ComputeKind::kHost);
@@ -120,6 +141,10 @@ std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOpt
   options->command_line = fmt::format("gradwire train {}", fmt::join(args, " "));
   const Status checked = CheckComputeMs(options->compute_ms);
   if (!checked.ok()) return ReportError("train", checked);
+  if (texts.timeline) {
+    const Status added = AddTimeline(options);
+    if (!added.ok()) return ReportError("train", added);
+  }
   for (const std::string& text : texts.late) {
     const StatusOr<LateRank> late = ParseLateRank(text);
     if (!late.ok()) return ReportError("train", late.status());

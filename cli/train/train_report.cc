@@ -95,6 +95,7 @@ std::string TrainReport::Json(const RunFacts& facts) const {
   json["auto_warm_ups"] = options_.auto_warm_ups;
   json["round_steps"] = options_.round_steps;
   json["seed"] = options_.seed;
+  if (!options_.timeline.empty()) json["timeline"] = options_.timeline;
   json["results"] = nlohmann::ordered_json::array();
   for (const TrainRow& row : rows_) json["results"].push_back(TrainRowJson(row));
   return json.dump(1) + "\n";

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -23,6 +24,10 @@ class TrainReport {
   void PrintHeader(const RunFacts& facts);
   void AddWarmUp(size_t spec, std::vector<StepTime> steps);
   void Add(BlockResult block);
+  // After all blocks.
+  void AddPlanChanges(size_t spec, std::vector<PlanChange> changes) {
+    rows_[spec].plan_changes = std::move(changes);
+  }
   void PrintFooter(const RunFacts& facts) const;
   Status WriteFiles(const RunFacts& facts) const;
 

@@ -129,6 +129,14 @@ Json TrainRowJson(const TrainRow& row) {
   json["warm_up_step_ms"] = Json::array();
   for (const StepTime& step : row.warm_up) json["warm_up_step_ms"].push_back(step.step_ms);
   for (const BlockResult& block : row.blocks) json["blocks"].push_back(BlockJson(block));
+  json["plan_changes"] = Json::array();
+  for (const PlanChange& plan : row.plan_changes) {
+    json["plan_changes"].push_back({{"step", plan.step},
+                                    {"change", plan.change},
+                                    {"why", plan.why},
+                                    {"predicted_ms", plan.predicted_ms},
+                                    {"was_ms", plan.was_ms}});
+  }
   return json;
 }
 

@@ -36,6 +36,13 @@ struct BlockResult {
   std::span<const StepTime> counted() const { return std::span(steps).subspan(1); }
 };
 
+// A decision of the controller of a spec `auto`.
+struct PlanChange {
+  uint64_t step = 0;  // whose measurements led to it
+  std::string change, why;
+  double predicted_ms = 0, was_ms = 0;
+};
+
 // One spec over its blocks.
 struct TrainRow {
   std::string spec;
@@ -45,6 +52,7 @@ struct TrainRow {
   PairedRatio ratio;                                     // of step times to the first spec's
   std::vector<StepTime> warm_up;                         // steps before the first round
   std::vector<BlockResult> blocks;                       // in the order of their rounds
+  std::vector<PlanChange> plan_changes;                  // from its first step on
 };
 
 // `blocks` and `base` are of this and of the first spec, one of each round; `base` null: this is

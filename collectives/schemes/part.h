@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/timeline.h"
 #include "base/view.h"
 #include "compress/carrier_method.h"
 #include "compress/payload_codec.h"
@@ -40,7 +41,17 @@ struct PartContext {
   uint32_t seed = 0;                        // for dithers
   const Clock* clock = nullptr;             // times encoding and decoding
   bool count_nonfinite = false;             // look at results for the non-finite policy
+  Timeline* timeline = nullptr;             // null: nobody wants it
 };
+
+// Nanoseconds since `begin_ns`, of `kind`.
+inline int64_t CodecTime(const PartContext& context, SpanKind kind, int64_t begin_ns) {
+  const int64_t end_ns = context.clock->NowNs();
+  if (context.timeline != nullptr) {
+    context.timeline->Add({.kind = kind, .begin_ns = begin_ns, .end_ns = end_ns});
+  }
+  return end_ns - begin_ns;
+}
 
 // Elements [first, first + elems) of parts[part].
 struct Piece {

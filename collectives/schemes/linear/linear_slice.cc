@@ -173,7 +173,8 @@ StatusOr<bool> LinearSlice::ComputeLocal() {
   const int64_t begin_ns = context_.clock->NowNs();
   const bool fills = state_ == State::kFilling;
   GW_RETURN_IF_ERROR(fills ? FillPiece(state) : AbsorbPiece(state));
-  (fills ? stats_.encode_ns : stats_.decode_ns) += context_.clock->NowNs() - begin_ns;
+  (fills ? stats_.encode_ns : stats_.decode_ns) +=
+      CodecTime(context_, fills ? SpanKind::kEncode : SpanKind::kDecode, begin_ns);
   return ++next_piece_ == pieces_.size();
 }
 

@@ -132,7 +132,7 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
       const ConstBytes payload = Memory(step.dst).Sub(piece.payload_offset, piece.payload_bytes);
       status = RoleOf(step.src) == BufferRole::kInput ? EncodeOwn(piece, payload)
                                                       : EncodeSum(piece, payload);
-      stats_.encode_ns += context_.clock->NowNs() - begin_ns;
+      stats_.encode_ns += CodecTime(context_, SpanKind::kEncode, begin_ns);
       return status;
     }
     case StepKind::kDecode: {
@@ -166,7 +166,7 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
     case StepKind::kRecv:
     case StepKind::kRecvReduce: return Status(gwInternalError, "a step of this kind is not local");
   }
-  stats_.decode_ns += context_.clock->NowNs() - begin_ns;
+  stats_.decode_ns += CodecTime(context_, SpanKind::kDecode, begin_ns);
   return status;
 }
 

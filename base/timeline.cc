@@ -1,0 +1,41 @@
+#include "base/timeline.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+namespace gradwire {
+
+std::string_view NameOf(SpanKind kind) {
+  switch (kind) {
+    case SpanKind::kStep: return "step";
+    case SpanKind::kBlocked: return "blocked";
+    case SpanKind::kEncode: return "encode";
+    case SpanKind::kDecode: return "decode";
+    case SpanKind::kWire: return "wire";
+  }
+  return "";
+}
+
+void Timeline::Add(const Span& span) {
+  std::lock_guard lock(mu_);
+  if (spans_.size() < kMaxSpans) spans_.push_back(span);
+}
+
+std::vector<Span> Timeline::spans() const {
+  std::lock_guard lock(mu_);
+  return spans_;
+}
+
+Status Timeline::WriteTo(const std::string& path) const {
+  std::ofstream file(path);
+  for (const Span& span : spans()) {
+    file << fmt::format("{{\"span\": \"{}\", \"begin_ns\": {}, \"end_ns\": {}, \"number\": {}}}\n",
+                        NameOf(span.kind), span.begin_ns, span.end_ns, span.number);
+  }
+  file.close();
+  return file ? Status::Ok()
+              : Status(gwSystemError, fmt::format("cannot write the timeline '{}'", path));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,48 @@
+#include "base/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/clock.h"
+
+namespace gradwire {
+namespace {
+
+TEST(ScopedSpan, LastsAsLongAsItsScope) {
+  ManualClock clock;
+  Timeline timeline;
+  const int64_t begin_ns = clock.NowNs();
+  {
+    const ScopedSpan span(&timeline, &clock, SpanKind::kBlocked);
+    clock.Advance(5);
+  }
+  ASSERT_EQ(timeline.spans().size(), 1u);
+  EXPECT_EQ(timeline.spans()[0].kind, SpanKind::kBlocked);
+  EXPECT_EQ(timeline.spans()[0].begin_ns, begin_ns);
+  EXPECT_EQ(timeline.spans()[0].end_ns, begin_ns + 5);
+}
+
+TEST(ScopedSpan, NeedsNoTimeline) {
+  ManualClock clock;
+  const ScopedSpan span(nullptr, &clock, SpanKind::kBlocked);
+  EXPECT_EQ(clock.NowNs(), clock.NowNs());
+}
+
+TEST(Timeline, IsWrittenAsLines) {
+  Timeline timeline;
+  timeline.Add({.kind = SpanKind::kStep, .begin_ns = 1, .end_ns = 9, .number = 7});
+  timeline.Add({.kind = SpanKind::kDecode, .begin_ns = 2, .end_ns = 3});
+  const std::string path = testing::TempDir() + "/timeline";
+  ASSERT_TRUE(timeline.WriteTo(path).ok());
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(),
+            "{\"span\": \"step\", \"begin_ns\": 1, \"end_ns\": 9, \"number\": 7}\n"
+            "{\"span\": \"decode\", \"begin_ns\": 2, \"end_ns\": 3, \"number\": 0}\n");
+  EXPECT_EQ(timeline.WriteTo("/nowhere/at/all").code(), gwSystemError);
+}
+
+}  // namespace
+}  // namespace gradwire

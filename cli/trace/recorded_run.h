@@ -1,0 +1,32 @@
+// What `gradwire train --timeline` left behind: the JSON of the run, and a file of spans by each
+// rank.
+#ifndef GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
+#define GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/timeline.h"
+
+namespace gradwire {
+
+struct PlanMark {
+  uint64_t step = 0;  // whose measurements led to it
+  std::string change, why;
+  double predicted_ms = 0, was_ms = 0;
+};
+
+struct RecordedRun {
+  std::vector<std::vector<Span>> ranks;  // as written: in the order of their ends
+  std::vector<PlanMark> plans;
+};
+
+// `path` is that of the run's JSON. gwSystemError: a file cannot be read. gwInvalidArgument: it is
+// something else, with the line where it is one of spans.
+StatusOr<RecordedRun> ReadRecordedRun(const std::string& path);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_TRACE_RECORDED_RUN_H_

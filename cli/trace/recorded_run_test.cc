@@ -1,0 +1,64 @@
+#include "cli/trace/recorded_run.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace gradwire {
+namespace {
+
+constexpr char kRun[] =
+    R"({"ranks": 1, "timeline": "run.json.timeline", "results": [{"plan_changes": [)"
+    R"({"step": 3, "change": "a", "why": "b", "predicted_ms": 1.5, "was_ms": 2}]}]})";
+
+// The status of reading such files.
+StatusOr<RecordedRun> ReadFiles(const std::string& run, const std::string& spans) {
+  const std::string path = testing::TempDir() + "/run.json";
+  std::ofstream(path) << run;
+  std::ofstream(path + ".timeline.0") << spans;
+  return ReadRecordedRun(path);
+}
+
+TEST(ReadRecordedRun, ReadsWhatATimelineWrites) {
+  Timeline timeline;
+  timeline.Add({.kind = SpanKind::kWire, .begin_ns = 1, .end_ns = 2});
+  timeline.Add({.kind = SpanKind::kStep, .begin_ns = 0, .end_ns = 9, .number = 5});
+  ASSERT_TRUE(timeline.WriteTo(testing::TempDir() + "/run.json.timeline.0").ok());
+  const std::string path = testing::TempDir() + "/run.json";
+  std::ofstream(path) << kRun;
+  const StatusOr<RecordedRun> run = ReadRecordedRun(path);
+  ASSERT_TRUE(run.ok()) << run.status().ToString();
+  ASSERT_EQ(run->ranks.size(), 1u);
+  ASSERT_EQ(run->ranks[0].size(), 2u);
+  EXPECT_EQ(run->ranks[0][1].kind, SpanKind::kStep);
+  EXPECT_EQ(run->ranks[0][1].end_ns, 9);
+  EXPECT_EQ(run->ranks[0][1].number, 5u);
+  ASSERT_EQ(run->plans.size(), 1u);
+  EXPECT_EQ(run->plans[0].predicted_ms, 1.5);
+}
+
+TEST(ReadRecordedRun, SaysWhatIsWrong) {
+  EXPECT_EQ(ReadRecordedRun("/nowhere/at/all").status().code(), gwSystemError);
+  EXPECT_EQ(ReadFiles("nonsense", "").status().code(), gwInvalidArgument);
+  EXPECT_EQ(ReadFiles("[]", "").status().code(), gwInvalidArgument);
+  EXPECT_EQ(ReadFiles(R"({"ranks": 1, "results": []})", "").status().detail().hint,
+            "Make it with gradwire train --timeline --json FILE");
+  EXPECT_EQ(ReadFiles(R"({"ranks": 2, "timeline": "run.json.timeline", "results": []})", "")
+                .status()
+                .code(),
+            gwSystemError);
+}
+
+TEST(ReadRecordedRun, NamesTheLine) {
+  const std::string good = R"({"span": "wire", "begin_ns": 1, "end_ns": 2, "number": 0})";
+  for (const std::string bad : {R"({"span": "wave", "begin_ns": 1, "end_ns": 2, "number": 0})",
+                                R"({"span": "wire", "begin_ns": 3, "end_ns": 2, "number": 0})",
+                                R"({"span": "wire", "begin_ns": 1)"}) {
+    const Status status = ReadFiles(kRun, good + "\n" + bad + "\n").status();
+    EXPECT_EQ(status.code(), gwInvalidArgument);
+    EXPECT_NE(status.ToString().find("line 2"), std::string::npos) << status.ToString();
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,34 @@
+#include "cli/trace/trace_command.h"
+
+#include "cli/arguments.h"
+#include "cli/subcommand.h"
+#include "cli/text_output.h"
+#include "cli/trace/chrome_trace.h"
+#include "cli/trace/recorded_run.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kDescription[] =
+    "Draws a run of `gradwire train --timeline` as a Chrome trace: for each rank when it computed\n"
+    "and waited, encoded and decoded, and when messages were under way, with the controller's\n"
+    "plans. Open the file in chrome://tracing or ui.perfetto.dev.\n\n"
+    "example: gradwire run -n 4 --netlab 1gbit -- gradwire train --model resnet50 --scale 0.1 "
+    "--compute-ms 60 -x auto --steps 100 --timeline --json run.json\n"
+    "         gradwire trace run.json -o timeline.json";
+
+}  // namespace
+
+int TraceCommand(std::span<const std::string> args) {
+  CLI::App app(kDescription, "gradwire trace");
+  std::string run_path, out_path = "-";
+  app.add_option("RUN", run_path, "the JSON file of the run")->required();
+  app.add_option("-o,--output", out_path, "the trace's file; default - is standard output");
+  if (const auto code = ParseArguments(&app, args)) return *code;
+  const StatusOr<RecordedRun> run = ReadRecordedRun(run_path);
+  if (!run.ok()) return ReportError("trace", run.status());
+  const Status written = WriteTextTo(out_path, ChromeTrace(*run));
+  return written.ok() ? kExitOk : ReportError("trace", written);
+}
+
+}  // namespace gradwire
