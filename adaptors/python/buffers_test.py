@@ -1,0 +1,110 @@
+"""Where elements lie, by buffer protocol, pointer and DLPack."""
+
+import array
+import ctypes
+import unittest
+
+from adaptors.python import installed  # pylint: disable=unused-import
+from tools import unittest_main
+
+from gradwire.buffers import (  # pylint: disable=wrong-import-order
+    DATA_TYPES,
+    ITEM_BYTES,
+    Pointer,
+    _DLTensor,
+    as_buffer,
+    data_type,
+)
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_new_capsule.restype = ctypes.py_object
+
+
+class _Exporter:
+    """An array of 2 x 3 floats that has DLPack and nothing else."""
+
+    def __init__(self, strides=None, **fields):
+        self.data = (ctypes.c_float * 6)(*range(6))
+        self._shape = (ctypes.c_int64 * 2)(2, 3)
+        self._strides = (ctypes.c_int64 * 2)(*strides) if strides else None
+        facts = {"device_type": 1, "ndim": 2, "type_code": 2, "type_bits": 32, "type_lanes": 1}
+        self._tensor = _DLTensor(data=ctypes.addressof(self.data), shape=self._shape,
+                                 strides=self._strides, **{**facts, **fields})
+
+    def __dlpack__(self):
+        return _new_capsule(ctypes.addressof(self._tensor), b"dltensor", None)
+
+
+class BufferProtocolTest(unittest.TestCase):
+    def test_finds_the_elements(self):
+        for code in "bBiIlLqQfd":
+            with self.subTest(code):
+                numbers = array.array(code, [1, 2, 3])
+                place = as_buffer(numbers, writable=True)
+                self.assertEqual((place.address, place.count), numbers.buffer_info())
+                self.assertEqual(ITEM_BYTES[place.dtype], numbers.itemsize)
+                wanted = "float" if code in "fd" else "uint" if code.isupper() else "int"
+                self.assertEqual(place.dtype, DATA_TYPES[f"{wanted}{8 * numbers.itemsize}"])
+
+    def test_half_precision_has_a_format(self):
+        half = memoryview(bytes(6)).cast("B")
+        self.assertEqual(as_buffer(half).count, 6)
+        exported = (ctypes.c_uint8 * 4)()
+        self.assertEqual(as_buffer(exported).dtype, DATA_TYPES["uint8"])
+
+    def test_read_only_data_is_for_sending(self):
+        self.assertEqual(as_buffer(b"abc").count, 3)
+        with self.assertRaises(BufferError):
+            as_buffer(b"abc", writable=True)
+
+    def test_gaps_are_refused(self):
+        with self.assertRaises(BufferError):
+            as_buffer(memoryview(bytearray(8))[::2])
+
+    def test_an_array_cannot_be_resized_while_it_is_in_use(self):
+        numbers = bytearray(8)
+        place = as_buffer(numbers)
+        with self.assertRaises(BufferError):
+            numbers.append(1)
+        del place
+        numbers.append(1)
+        self.assertEqual(len(numbers), 9)
+
+    def test_what_is_no_array_is_told_the_remedy(self):
+        with self.assertRaisesRegex(TypeError, "gradwire.Pointer"):
+            as_buffer(7)
+
+
+class DlpackTest(unittest.TestCase):
+    def test_finds_the_elements(self):
+        exporter = _Exporter(byte_offset=4)
+        place = as_buffer(exporter, writable=True)
+        self.assertEqual(place.address, ctypes.addressof(exporter.data) + 4)
+        self.assertEqual((place.count, place.dtype), (6, DATA_TYPES["float32"]))
+
+    def test_strides_of_an_array_without_gaps_are_fine(self):
+        self.assertEqual(as_buffer(_Exporter(strides=(3, 1))).count, 6)
+        with self.assertRaises(BufferError):
+            as_buffer(_Exporter(strides=(1, 2)))
+
+    def test_bfloat16(self):
+        self.assertEqual(as_buffer(_Exporter(type_code=4, type_bits=16)).dtype,
+                         DATA_TYPES["bfloat16"])
+
+    def test_refuses_other_devices_and_types(self):
+        for fields in ({"device_type": 2}, {"type_code": 5, "type_bits": 64}, {"type_lanes": 4}):
+            with self.subTest(fields), self.assertRaises(TypeError):
+                as_buffer(_Exporter(**fields))
+
+
+class DataTypeTest(unittest.TestCase):
+    def test_names_and_pointers(self):
+        self.assertEqual(data_type("bfloat16"), DATA_TYPES["bfloat16"])
+        self.assertEqual(as_buffer(Pointer(64, 3, "float16"))[:3], (64, 3, DATA_TYPES["float16"]))
+        with self.assertRaisesRegex(TypeError, "float33"):
+            data_type("float33")
+
+
+if __name__ == "__main__":
+    unittest_main.main()

@@ -1,0 +1,162 @@
+"""The package with a world of one rank."""
+
+import array
+import threading
+import unittest
+
+from adaptors.python import installed  # pylint: disable=unused-import
+from tools import unittest_main
+
+import gradwire  # pylint: disable=wrong-import-order
+from gradwire._bindings import gwResult_t  # pylint: disable=wrong-import-order
+from gradwire.errors import error_of  # pylint: disable=wrong-import-order
+
+
+def _comm(**settings):
+    return gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1, settings or None)
+
+
+def _floats(*values):
+    return array.array("f", values)
+
+
+class ErrorsTest(unittest.TestCase):
+    def test_every_code_but_success_has_an_exception_with_its_result(self):
+        for result in gwResult_t:
+            error = error_of(result, "text")
+            self.assertIsInstance(error, gradwire.GradwireError)
+            self.assertEqual((error.result, str(error)), (result, "text"))
+
+    def test_families(self):
+        self.assertTrue(issubclass(gradwire.InvalidArgument, ValueError))
+        self.assertTrue(issubclass(gradwire.TimedOut, TimeoutError))
+        self.assertIs(type(error_of(gwResult_t.gwRemoteError, "")), gradwire.PeerLost)
+        self.assertIs(type(error_of(gwResult_t.gwInternalError, "")), gradwire.GradwireError)
+
+    def test_the_text_is_the_librarys(self):
+        with _comm() as comm:
+            with self.assertRaisesRegex(gradwire.InvalidArgument, '"topk"') as raised:
+                comm.tensor("w", [4], spec="topc(0.1)")
+            self.assertEqual(raised.exception.result, gwResult_t.gwInvalidArgument)
+
+    def test_a_failed_start_has_its_text_from_the_thread_that_tried(self):
+        with self.assertRaisesRegex(gradwire.InvalidArgument, "no_such_setting"):
+            _comm(no_such_setting=1)
+        with self.assertRaisesRegex(gradwire.InvalidArgument, "unique id"):
+            gradwire.Comm.from_unique_id(b"short", 0, 1)
+
+
+class CollectivesTest(unittest.TestCase):
+    def setUp(self):
+        self.comm = _comm()
+        self.addCleanup(self.comm.close)
+
+    def test_all_of_them(self):
+        send = array.array("d", [1.5, -2.0])
+        for name in ("all_reduce", "reduce", "all_gather", "reduce_scatter", "all_to_all"):
+            with self.subTest(name):
+                recv = array.array("d", [0, 0])
+                getattr(self.comm, name)(send, recv)
+                self.assertEqual(recv, send)
+        self.comm.broadcast(send)
+        self.comm.barrier()
+        self.assertEqual((self.comm.rank, self.comm.world_size), (0, 1))
+
+    def test_sizes_and_types_must_fit(self):
+        with self.assertRaises(ValueError):
+            self.comm.all_reduce(_floats(1, 2), _floats(0))
+        with self.assertRaises(ValueError):
+            self.comm.all_reduce(_floats(1, 2), array.array("i", [0, 0]))
+        with self.assertRaisesRegex(gradwire.InvalidArgument, "'mean' is no operation"):
+            self.comm.all_reduce(_floats(1), op="mean")
+
+    def test_from_another_thread(self):
+        results = []
+
+        def work():
+            numbers = _floats(3)
+            self.comm.all_reduce(numbers)
+            results.append(numbers[0])
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.assertEqual(results, [3.0])
+
+
+class TensorsTest(unittest.TestCase):
+    def setUp(self):
+        self.comm = _comm(compress="bf16")
+        self.addCleanup(self.comm.close)
+
+    def test_a_step(self):
+        weights = self.comm.tensor("weights", [2, 2], spec="none")
+        bias = self.comm.tensor("bias", [2])
+        grads = [_floats(1, 2, 3, 4), _floats(5, 6)]
+        means = [_floats(0, 0, 0, 0), _floats(0, 0)]
+        self.comm.begin_step(3, loss_scale=8.0)
+        request = self.comm.submit(gradwire.Group([weights, bias], grads, means), op="avg")
+        request.wait(timeout=60)
+        self.assertTrue(request.test())
+        self.assertIs(self.comm.end_step(), gradwire.Outcome.COMMITTED)
+        self.assertEqual(means, grads)
+        stats, ledger = self.comm.stats(), self.comm.ledger()
+        self.assertEqual((stats["commits"], stats["world_size"]), (1, 1))
+        specs = {row["name"]: row["spec"] for row in ledger["tensors"]}
+        self.assertEqual(specs["weights"], "none")
+        self.assertTrue(specs["bias"].startswith("bf16"), specs)
+
+    def test_in_place_and_alone(self):
+        tensor = self.comm.tensor("w", [3])
+        numbers = _floats(1, 2, 3)
+        request = tensor.all_reduce(numbers, op="avg")
+        request.wait()
+        self.assertEqual(numbers, _floats(1, 2, 3))
+        tensor.set_spec("none")
+        tensor.deregister()
+        with self.assertRaisesRegex(gradwire.InvalidUsage, "deregistered"):
+            tensor.all_reduce(numbers)
+
+    def test_state_goes_around(self):
+        self.comm.tensor("w", [300], spec="topk(0.01,min_numel=0)")
+        state = self.comm.save_state()
+        self.assertIsInstance(state, bytes)
+        self.comm.load_state(state)
+        with self.assertRaises(gradwire.DataCorrupt):
+            self.comm.load_state(state[:-1] + bytes([state[-1] ^ 1]))
+
+    def test_a_policy_can_skip_the_step(self):
+        with _comm(nonfinite="skip") as comm:
+            tensor = comm.tensor("w", [1])
+            comm.begin_step(0)
+            tensor.all_reduce(_floats(float("nan"))).wait()
+            self.assertIs(comm.end_step(), gradwire.Outcome.SKIPPED)
+
+
+class LifeTest(unittest.TestCase):
+    def test_a_closed_communicator_refuses(self):
+        comm = _comm()
+        comm.close()
+        comm.close()
+        self.assertTrue(comm.closed)
+        with self.assertRaises(gradwire.InvalidArgument):
+            comm.barrier()
+
+    def test_an_exception_in_a_with_block_aborts(self):
+        with self.assertRaisesRegex(KeyError, "mine"):
+            with _comm(debug="error") as comm:
+                raise KeyError("mine")
+        self.assertTrue(comm.closed)
+
+    def test_abort_ends_what_is_under_way(self):
+        comm = _comm(debug="error")
+        comm.raise_async_error()
+        comm.abort()
+        for call in (comm.raise_async_error, comm.barrier, comm.close):
+            with self.assertRaises(gradwire.Aborted):
+                call()
+        self.assertTrue(comm.closed)
+
+
+if __name__ == "__main__":
+    unittest_main.main()

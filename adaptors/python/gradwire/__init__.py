@@ -1,0 +1,30 @@
+"""gradwire: gradients made small for the network, summed by any all-reduce.
+
+    comm = gradwire.Comm.from_environment()
+    weights = comm.tensor("weights", grad.shape, spec="qsgd(bits=8)")
+    comm.begin_step(step)
+    request = weights.all_reduce(grad, op="avg")
+    request.wait()
+    comm.end_step()
+
+gradwire.torch.attach is the one line for DistributedDataParallel.
+"""
+
+from gradwire._bindings import GW_MAJOR, GW_MINOR, GW_PATCH
+from gradwire.buffers import Pointer
+from gradwire.comm import Comm, Group, Outcome, Request, Tensor, unique_id
+from gradwire.errors import (
+    Aborted,
+    DataCorrupt,
+    GradwireError,
+    InvalidArgument,
+    InvalidUsage,
+    Mismatch,
+    NonFinite,
+    PeerLost,
+    Revoked,
+    StartFailed,
+    TimedOut,
+)
+
+__version__ = f"{GW_MAJOR}.{GW_MINOR}" + (f".{GW_PATCH}" if GW_PATCH else "")

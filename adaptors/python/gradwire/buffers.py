@@ -1,0 +1,169 @@
+"""Where the elements of an array lie: for whatever has Python's buffer protocol or DLPack."""
+
+import ctypes
+import math
+from typing import NamedTuple
+
+from gradwire._bindings import gwDataType_t
+
+# Bytes of an element.
+ITEM_BYTES = {
+    gwDataType_t.gwInt8: 1,
+    gwDataType_t.gwUint8: 1,
+    gwDataType_t.gwInt32: 4,
+    gwDataType_t.gwUint32: 4,
+    gwDataType_t.gwInt64: 8,
+    gwDataType_t.gwUint64: 8,
+    gwDataType_t.gwFloat16: 2,
+    gwDataType_t.gwFloat32: 4,
+    gwDataType_t.gwFloat64: 8,
+    gwDataType_t.gwBfloat16: 2,
+}
+# "float32": gwFloat32, ...
+DATA_TYPES = {kind.name[2:].lower(): kind for kind in gwDataType_t}
+
+
+class Pointer(NamedTuple):
+    """Elements at an address; the caller keeps them alive until the operation is complete."""
+
+    address: int
+    count: int
+    dtype: gwDataType_t
+
+
+class Buffer(NamedTuple):
+    """Elements and the object that keeps them where they are."""
+
+    address: int
+    count: int
+    dtype: gwDataType_t
+    owner: object
+
+
+def data_type(dtype):
+    """gwDataType_t of one, of its name ("float32"), of a numpy or a torch dtype."""
+    if isinstance(dtype, gwDataType_t):
+        return dtype
+    name = getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+    if name not in DATA_TYPES:
+        raise TypeError(f"elements of type {dtype} are not supported; use {', '.join(DATA_TYPES)}")
+    return DATA_TYPES[name]
+
+
+# ---- the buffer protocol, by the C API: memoryview does not tell addresses of read-only data ----
+
+_C_CONTIGUOUS, _FORMAT, _WRITABLE = 0x38, 0x4, 0x1
+_INTEGER_FORMATS = "bBhHiIlLqQ?c"
+_FLOAT_FORMATS = {"e": gwDataType_t.gwFloat16, "f": gwDataType_t.gwFloat32,
+                  "d": gwDataType_t.gwFloat64}
+
+
+class _PyBuffer(ctypes.Structure):
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p),
+                ("internal", ctypes.c_void_p)]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
+_release_buffer.restype = None
+
+
+class _Exported:
+    """Holds a buffer of an object's, which must not be resized meanwhile."""
+
+    def __init__(self, obj, writable):
+        self.view = _PyBuffer()
+        flags = _C_CONTIGUOUS | _FORMAT | (_WRITABLE if writable else 0)
+        _get_buffer(obj, ctypes.byref(self.view), flags)
+
+    def __del__(self):
+        if self.view.buf is not None:
+            _release_buffer(ctypes.byref(self.view))
+
+
+def _format_type(text, item_bytes):
+    code = text.lstrip("@=<")
+    if code in _FLOAT_FORMATS:
+        return _FLOAT_FORMATS[code]
+    if len(code) == 1 and code in _INTEGER_FORMATS:
+        kind = f"{'int' if code.islower() and code != 'c' else 'uint'}{8 * item_bytes}"
+        if kind in DATA_TYPES:
+            return DATA_TYPES[kind]
+    raise TypeError(f"elements of format '{text}' are not supported")
+
+
+def _from_buffer_protocol(obj, writable):
+    exported = _Exported(obj, writable)
+    view = exported.view
+    kind = _format_type((view.format or b"B").decode(), view.itemsize)
+    return Buffer(view.buf or 0, view.len // view.itemsize, kind, exported)
+
+
+# ---- DLPack, as its C header has it ----
+
+_DLPACK_CPU, _DLPACK_CUDA_HOST = 1, 3
+_DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("type_code", ctypes.c_uint8), ("type_bits", ctypes.c_uint8),
+                ("type_lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer.restype = ctypes.POINTER(_DLTensor)
+
+
+def _is_contiguous(tensor):
+    if not tensor.strides:
+        return True
+    expected = 1
+    for i in reversed(range(tensor.ndim)):
+        if tensor.shape[i] > 1 and tensor.strides[i] != expected:
+            return False
+        expected *= tensor.shape[i]
+    return True
+
+
+def _from_dlpack(obj):
+    # A capsule that nobody takes over frees what it holds when it goes.
+    capsule = obj.__dlpack__()
+    tensor = _capsule_pointer(capsule, b"dltensor").contents
+    if tensor.device_type not in (_DLPACK_CPU, _DLPACK_CUDA_HOST):
+        raise TypeError("this build takes host buffers only: move the array to the CPU")
+    kind = f"{_DLPACK_KINDS.get(tensor.type_code, 'unknown')}{tensor.type_bits}"
+    if kind not in DATA_TYPES or tensor.type_lanes != 1:
+        raise TypeError(f"elements of DLPack's type {tensor.type_code}, {tensor.type_bits} bits, "
+                        "are not supported")
+    count = math.prod(tensor.shape[: tensor.ndim])
+    if count > 0 and not _is_contiguous(tensor):
+        raise BufferError("the array is not contiguous: pass a contiguous copy")
+    return Buffer((tensor.data or 0) + tensor.byte_offset, count, DATA_TYPES[kind], capsule)
+
+
+def as_buffer(obj, writable=False):
+    """The elements of an array, contiguous and in host memory.
+
+    Takes a Pointer, what has the buffer protocol (numpy, array, bytearray) and what has DLPack
+    (torch, jax, cupy). TypeError, BufferError: it has neither, lies elsewhere, is not contiguous
+    or, where it is to be written, is read-only.
+    """
+    if isinstance(obj, Pointer):
+        return Buffer(obj.address, obj.count, data_type(obj.dtype), None)
+    try:
+        memoryview(obj)
+    except TypeError:
+        if not hasattr(obj, "__dlpack__"):
+            raise TypeError(f"{type(obj).__name__} has neither the buffer protocol nor DLPack; "
+                            "pass gradwire.Pointer(address, count, dtype)") from None
+        return _from_dlpack(obj)
+    return _from_buffer_protocol(obj, writable)

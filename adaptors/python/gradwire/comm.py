@@ -1,0 +1,388 @@
+"""Communicators, registered tensors and requests."""
+
+import ctypes
+import enum
+import json
+import threading
+import time
+import weakref
+
+from gradwire import _bindings as c
+from gradwire._library import SLICE_S, check, interruptible, lib
+from gradwire.buffers import ITEM_BYTES, as_buffer, data_type
+from gradwire.errors import InvalidArgument, TimedOut
+
+_OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
+        "min": c.gwRedOp_t.gwMin, "avg": c.gwRedOp_t.gwAvg}
+
+
+class Outcome(enum.Enum):
+    """How a training step ended, on all ranks alike."""
+
+    COMMITTED = c.gwStepOutcome_t.gwStepCommitted
+    SKIPPED = c.gwStepOutcome_t.gwStepSkipped
+    ABORTED = c.gwStepOutcome_t.gwStepAborted
+
+
+def _operation(op):
+    if op not in _OPS:
+        raise InvalidArgument(c.gwResult_t.gwInvalidArgument,
+                              f"'{op}' is no operation; there are {', '.join(_OPS)}")
+    return _OPS[op]
+
+
+def _config(settings):
+    if settings is None or isinstance(settings, str):
+        text = settings
+    else:
+        text = "; ".join(f"{name}={value}" for name, value in settings.items())
+    return c.gwConfig_t(ctypes.sizeof(c.gwConfig_t), c.GW_CONFIG_MAGIC, c.GW_VERSION_CODE,
+                        None if text is None else text.encode())
+
+
+def unique_id():
+    """Bytes by which ranks meet: make them in the process of rank 0, hand them to all ranks.
+
+    They hold the job's secret: ship them over a channel you trust.
+    """
+    made = c.gwUniqueId()
+    check(lib.gwGetUniqueId(ctypes.byref(made)))
+    return bytes(made)
+
+
+def _start(function, *args):
+    """Calls one of the functions that make a communicator; its handle."""
+    handle = c.gwComm_t()
+    # The text of the error belongs to the thread, so it is fetched where the call is made.
+    def call():
+        check(function(ctypes.byref(handle), *args))
+
+    def end_later(thread):
+        def end():
+            thread.join()
+            if handle:
+                lib.gwCommAbort(handle)
+                lib.gwCommDestroy(handle)
+
+        threading.Thread(target=end, name="gradwire-end", daemon=True).start()
+
+    interruptible(call, on_interrupt=end_later)
+    return handle
+
+
+def _end(handle, pending):
+    """Of a communicator that nobody closed: bounded, and the other ranks are told."""
+    if pending:
+        lib.gwCommAbort(handle)
+    lib.gwCommDestroy(handle)
+
+
+class Comm:
+    """One rank's end of a job. One thread at a time, but for abort().
+
+    A `with` block leaves in good order, or aborts where it is left by an exception. A communicator
+    that is dropped, or still there at exit, takes leave too, or aborts where something is under
+    way: the other ranks do not wait for it, and it waits for them at most abort_timeout_ms.
+    """
+
+    def __init__(self, handle):
+        self._handle = handle
+        self._pending = set()  # their buffers must stay until they are complete
+        self._finalizer = weakref.finalize(self, _end, handle, self._pending)
+
+    @classmethod
+    def from_environment(cls, settings=None):
+        """Joins as the launcher says: `gradwire run`, torchrun, mpirun, srun; alone: one rank.
+
+        settings: text "name=value; ..." or a dict, names as `gradwire info -c` lists them.
+        """
+        return cls(_start(lib.gwCommInitEnv, ctypes.byref(_config(settings))))
+
+    @classmethod
+    def from_unique_id(cls, identity, rank, world_size, settings=None):
+        """Joins `world_size` ranks by the bytes of unique_id()."""
+        if len(identity) != c.GW_UNIQUE_ID_BYTES:
+            raise InvalidArgument(c.gwResult_t.gwInvalidArgument,
+                                  f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
+        made = c.gwUniqueId.from_buffer_copy(identity)
+        config = ctypes.byref(_config(settings))
+        return cls(_start(lib.gwCommInitRankConfig, world_size, made, rank, config))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+            self._destroy()
+
+    # ---- the handle ----
+
+    def _check(self, code):
+        check(code, self._handle)
+
+    def _call(self, function, *args):
+        """A call that may wait for other ranks. Interrupting it ends the communicator."""
+        def abort(thread):
+            self.abort()
+            thread.join()
+
+        self._check(interruptible(function, *args, on_interrupt=abort))
+
+    def _int(self, function):
+        value = ctypes.c_int()
+        self._check(function(self._handle, ctypes.byref(value)))
+        return value.value
+
+    @property
+    def rank(self):
+        return self._int(lib.gwCommUserRank)
+
+    @property
+    def world_size(self):
+        return self._int(lib.gwCommCount)
+
+    @property
+    def closed(self):
+        return not self._finalizer.alive
+
+    # ---- the end ----
+
+    def close(self):
+        """Completes what was submitted, takes leave of the other ranks, frees everything."""
+        if self.closed:
+            return
+        try:
+            self._call(lib.gwCommFinalize, self._handle)
+        finally:
+            self._destroy()
+
+    def abort(self):
+        """Ends everything under way, here and at the other ranks. Any thread, any time."""
+        if not self.closed:
+            self._check(lib.gwCommAbort(self._handle))
+
+    def _destroy(self):
+        if self._finalizer.detach():
+            lib.gwCommDestroy(self._handle)
+        self._handle = c.gwComm_t()
+        for request in list(self._pending):
+            request.free()
+
+    def raise_async_error(self):
+        """Raises what ended the communicator; returns while it is usable."""
+        code = ctypes.c_int()
+        self._check(lib.gwCommGetAsyncError(self._handle, ctypes.byref(code)))
+        self._check(code.value)
+
+    # ---- exact collectives: complete on return ----
+
+    def all_reduce(self, send, recv=None, op="sum"):
+        """recv[i] = op over the ranks' send[i]; recv None: in place."""
+        source, target = _pair(send, recv, lambda count: count)
+        self._call(lib.gwAllReduce, source.address, target.address, source.count, source.dtype,
+                   _operation(op), self._handle, None)
+
+    def reduce(self, send, recv=None, op="sum", root=0):
+        """As all_reduce, but only `root` gets the result."""
+        source, target = _pair(send, recv, lambda count: count)
+        self._call(lib.gwReduce, source.address, target.address, source.count, source.dtype,
+                   _operation(op), root, self._handle, None)
+
+    def broadcast(self, buffer, root=0):
+        """`buffer` becomes root's on all ranks."""
+        place = as_buffer(buffer, writable=True)
+        self._call(lib.gwBroadcast, place.address, place.address, place.count, place.dtype, root,
+                   self._handle, None)
+
+    def all_gather(self, send, recv):
+        """recv: world_size * len(send) elements, the ranks' sends one behind the other."""
+        source, target = _pair(send, recv, lambda count: count * self.world_size)
+        self._call(lib.gwAllGather, source.address, target.address, source.count, source.dtype,
+                   self._handle, None)
+
+    def reduce_scatter(self, send, recv, op="sum"):
+        """send: world_size * len(recv) elements; recv gets this rank's part of the sum."""
+        target, source = _pair(recv, send, lambda count: count * self.world_size, writable=False)
+        self._call(lib.gwReduceScatter, source.address, target.address, target.count, target.dtype,
+                   _operation(op), self._handle, None)
+
+    def all_to_all(self, send, recv):
+        """Both: world_size * count elements; part i of send goes to rank i."""
+        source, target = _pair(send, recv, lambda count: count)
+        if source.count % self.world_size:
+            raise ValueError(f"{source.count} elements are no multiple of {self.world_size} ranks")
+        self._call(lib.gwAllToAll, source.address, target.address, source.count // self.world_size,
+                   source.dtype, self._handle, None)
+
+    def barrier(self):
+        self._call(lib.gwBarrier, self._handle, None)
+
+    # ---- registered tensors ----
+
+    def tensor(self, name, shape, dtype="float32", spec=None):
+        """Registers a gradient: the name is its identity, spec as "qsgd(bits=4)" or "auto"."""
+        lengths = (ctypes.c_int64 * len(shape))(*shape)
+        config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
+                                    c.GW_VERSION_CODE, None if spec is None else spec.encode())
+        handle = c.gwTensor_t()
+        self._check(lib.gwTensorRegister(self._handle, name.encode(), lengths, len(shape),
+                                         data_type(dtype), ctypes.byref(config),
+                                         ctypes.byref(handle)))
+        return Tensor(self, handle, name)
+
+    def submit(self, group, op="sum"):
+        """All-reduces the tensors of a Group together."""
+        request = Request(self, group)
+        self._check(lib.gwAllReduceTensors(group.count, group.tensors, group.send, group.recv,
+                                           _operation(op), None, request.reference))
+        self._pending.add(request)
+        return request
+
+    # ---- training steps ----
+
+    def begin_step(self, number, loss_scale=None):
+        """Opens a step; number and loss_scale are equal on all ranks."""
+        self._check(lib.gwStepBegin(self._handle, number))
+        if loss_scale is not None:
+            self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
+
+    def end_step(self):
+        """All ranks agree on how the step ended; after other outcomes last_error() says why."""
+        outcome = ctypes.c_int()
+        self._call(lib.gwStepEnd, self._handle, ctypes.byref(outcome))
+        return Outcome(c.gwStepOutcome_t(outcome.value))
+
+    def last_error(self):
+        """The text of the communicator's last error; empty: there was none."""
+        return lib.gwGetLastError(self._handle).decode(errors="replace")
+
+    # ---- state and statistics ----
+
+    def save_state(self):
+        """This rank's residuals and counters as bytes. Between steps."""
+        size = ctypes.c_size_t()
+        self._call(lib.gwStateSave, self._handle, None, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call(lib.gwStateSave, self._handle, buffer, ctypes.byref(size))
+        return buffer.raw[: size.value]
+
+    def load_state(self, state):
+        """Reads what save_state gave at the same rank, after the same tensors were registered."""
+        self._call(lib.gwStateLoad, self._handle, bytes(state), len(state))
+
+    def _json(self, function):
+        size = ctypes.c_size_t()
+        self._check(function(self._handle, None, ctypes.byref(size)))
+        # Counters may get longer between the two calls.
+        size.value += 4096
+        buffer = ctypes.create_string_buffer(size.value)
+        self._check(function(self._handle, buffer, ctypes.byref(size)))
+        return json.loads(buffer.value)
+
+    def stats(self):
+        """Counters of the communicator."""
+        return self._json(lib.gwCommGetStats)
+
+    def ledger(self):
+        """What happened to each tensor: codec, bytes, times, error."""
+        return self._json(lib.gwCommGetLedger)
+
+
+def _pair(first, second, elems, writable=True):
+    """Buffers of first and second, which has elems(count of first); second None: the first."""
+    if second is None:
+        place = as_buffer(first, writable=True)
+        return place, place
+    one, other = as_buffer(first, not writable), as_buffer(second, writable)
+    if one.dtype != other.dtype or other.count != elems(one.count):
+        raise ValueError(
+            f"{one.count} elements of {one.dtype.name} need {elems(one.count)} of the same type, "
+            f"not {other.count} of {other.dtype.name}"
+        )
+    return one, other
+
+
+class Tensor:
+    """A registered gradient."""
+
+    def __init__(self, comm, handle, name):
+        self._comm = comm
+        self.handle = handle
+        self.name = name
+
+    def set_spec(self, spec):
+        """Another codec from the next operation on."""
+        check(lib.gwTensorSetSpec(self.handle, spec.encode()), self._comm._handle)
+
+    def deregister(self):
+        """The residual is lost, the name is free."""
+        check(lib.gwTensorDeregister(self.handle), self._comm._handle)
+
+    def all_reduce(self, send, recv=None, op="sum"):
+        """Submits it alone; send and recv are the caller's until the request is complete."""
+        return self._comm.submit(Group([self], [send], None if recv is None else [recv]), op)
+
+
+class Group:
+    """Tensors that travel together and where their elements lie; may be submitted every step."""
+
+    def __init__(self, tensors, send, recv=None):
+        sources = [as_buffer(s, writable=recv is None) for s in send]
+        targets = sources if recv is None else [as_buffer(r, writable=True) for r in recv]
+        if not len(tensors) == len(sources) == len(targets):
+            raise ValueError("a group needs one buffer for each tensor")
+        self.count = len(tensors)
+        self.tensors = (c.gwTensor_t * self.count)(*[t.handle for t in tensors])
+        self.send = (ctypes.c_void_p * self.count)(*[s.address for s in sources])
+        self.recv = (ctypes.c_void_p * self.count)(*[t.address for t in targets])
+        self._owners = (tensors, sources, targets)
+
+
+class Request:
+    """A submission under way; keeps the communicator and the buffers alive until it is complete."""
+
+    def __init__(self, comm, group):
+        self._comm = comm
+        self._group = group
+        self._handle = c.gwRequest_t()
+        self.reference = ctypes.byref(self._handle)
+
+    def wait(self, timeout=None):
+        """Until it is complete, or `timeout` seconds: then TimedOut, and it stays valid."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._handle:
+            left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
+            code = lib.gwRequestWait(self._handle, int(left * 1e9))
+            if code != c.gwResult_t.gwTimeout:
+                self._complete(code)
+            elif end is not None and time.monotonic() >= end:
+                raise TimedOut(c.gwResult_t.gwTimeout, self._comm.last_error())
+
+    def test(self):
+        """True: it is complete; raises how it ended, if not well."""
+        if not self._handle:
+            return True
+        done = ctypes.c_int()
+        code = lib.gwRequestTest(self._handle, ctypes.byref(done))
+        if done.value:
+            self._complete(code)
+        else:
+            check(code, self._comm._handle)
+        return bool(done.value)
+
+    def _complete(self, code):
+        """How it ended, unless the wait itself was refused."""
+        try:
+            check(code, self._comm._handle)
+        finally:
+            self.free()
+
+    def free(self):
+        """Frees it if it is complete; no effect otherwise."""
+        if lib.gwRequestFree(self._handle) == c.gwResult_t.gwSuccess:
+            self._handle = c.gwRequest_t()
+            self.reference = ctypes.byref(self._handle)
+            self._comm._pending.discard(self)
