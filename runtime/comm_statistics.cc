@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -9,6 +10,16 @@
 #include "runtime/operations.h"
 
 namespace gradwire {
+namespace {
+
+bool MayKeepResidual(const TensorState& tensor) {
+  if (tensor.automatic == nullptr) return tensor.feedback();
+  const std::vector<Rung>& ladder = tensor.automatic->ladder;
+  return std::any_of(ladder.begin(), ladder.end(),
+                     [](const Rung& rung) { return rung.codec.feedback == Feedback::kOn; });
+}
+
+}  // namespace
 
 void CommStatistics::NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes,
                                 bool is_filled) {
@@ -82,13 +93,13 @@ std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors,
   for (const TensorState* tensor : tensors) {
     rows += fmt::format(
         "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"auto\": {}, "
-        "\"scheme\": {}, \"note\": {}, "
+        "\"feedback\": {}, \"scheme\": {}, \"note\": {}, "
         "\"ops\": {}, "
         "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
         "\"committed_step\": {}}}",
         rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
         JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
-        JsonText(tensor->automatic ? tensor->automatic->spec : ""),
+        JsonText(tensor->automatic ? tensor->automatic->spec : ""), MayKeepResidual(*tensor),
         JsonText(Name(SchemeOf(*tensor))), JsonText(NoteOf(*tensor)), tensor->ops,
         tensor->payload_bytes, tensor->encode_ns, tensor->decode_ns, tensor->last_relerr,
         tensor->committed_step);

@@ -117,6 +117,16 @@ class TensorsTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidUsage, "deregistered"):
             tensor.all_reduce(numbers)
 
+    def test_the_ledger_tells_what_may_keep_a_residual(self):
+        specs = {"none": False, "bf16": False, "topk(0.1,min_numel=0)": True, "auto": True,
+                 "qsgd(bits=4,feedback=off)": False, "powersgd(rank=1)": False}
+        for number, spec in enumerate(specs):
+            self.comm.tensor(str(number), [8, 8], spec=spec)
+        rows = self.comm.ledger()["tensors"]
+        kept = {row["name"]: row["feedback"] for row in rows}
+        # Too small for low rank, so it travels exactly.
+        self.assertEqual(list(map(kept.get, map(str, range(6)))), list(specs.values()))
+
     def test_state_goes_around(self):
         self.comm.tensor("w", [300], spec="topk(0.01,min_numel=0)")
         state = self.comm.save_state()
