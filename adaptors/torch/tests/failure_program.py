@@ -1,0 +1,73 @@
+"""What test_failures runs on two ranks: failure_program.py SCENARIO."""
+
+import faulthandler
+import os
+import signal
+import sys
+
+from torch import distributed as dist
+
+import gradwire.torch
+import models
+from launch import LIMIT_S
+from models import attached
+
+FEEDBACK = "qsgd(bits=4,feedback=on)"
+
+
+def _expect_peer_lost(model):
+    try:
+        models.train(model, range(3, 6))
+    except gradwire.PeerLost as error:
+        print(f"told: {error}", flush=True)
+    finally:
+        print("finally", flush=True)
+
+
+def killed():
+    model, _ = attached(FEEDBACK)
+    models.train(model, range(3))
+    if dist.get_rank() == 1:
+        # In the middle of a backward: after its first gradient.
+        next(reversed(list(model.parameters()))).register_hook(
+            lambda grad: os.kill(os.getpid(), signal.SIGKILL))
+    _expect_peer_lost(model)
+    os._exit(0)  # torch's own group waits for the dead at the end
+
+
+def exception():
+    model, _ = attached(FEEDBACK)
+    models.train(model, range(3))
+    if dist.get_rank() == 1:
+        raise KeyError("of rank 1")
+    _expect_peer_lost(model)
+    os._exit(0)
+
+
+def exit_without_destroy():
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(3))
+    print(f"steps {handle.stats()['steps']}", flush=True)
+
+
+def destroy_before_del():
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(3))
+    dist.destroy_process_group()
+    print(f"steps {handle.stats()['steps']}", flush=True)
+    del model
+
+
+def attach_after_destroy():
+    model = models.wrap()
+    dist.destroy_process_group()
+    try:
+        gradwire.torch.attach(model, "none")
+    except RuntimeError as error:
+        print(f"told: {error}", flush=True)
+
+
+if __name__ == "__main__":
+    faulthandler.dump_traceback_later(LIMIT_S - 10, exit=True)
+    dist.init_process_group("gloo")
+    globals()[sys.argv[1]]()

@@ -1,0 +1,51 @@
+"""Runs a program on two ranks, each a process with a time-out of its own."""
+
+import os
+import socket
+import subprocess
+import sys
+from typing import NamedTuple
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+RANKS = 2
+LIMIT_S = 300
+
+
+class Ended(NamedTuple):
+    """How a rank ended, and what it printed."""
+
+    code: int
+    output: str
+
+
+def _free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def environment(**variables):
+    """One thread each: the ranks share few cores."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+
+
+def ranks(program, *args):
+    """What torchrun does, but it ends nobody when a rank fails: [Ended] by rank."""
+    port = str(_free_port())
+    command = [sys.executable, "-X", "faulthandler", os.path.join(_FOLDER, program), *args]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         env=environment(RANK=str(rank), WORLD_SIZE=str(RANKS),
+                                         LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(RANKS),
+                                         MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
+        for rank in range(RANKS)
+    ]
+    ended = []
+    for process in processes:
+        try:
+            output, _ = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output = process.communicate()[0] + f"\nkilled after {LIMIT_S} s"
+        ended.append(Ended(process.returncode, output))
+    return ended

@@ -1,0 +1,81 @@
+"""A small model, its data and its training, the same in all tests."""
+
+import torch
+from torch import distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import gradwire.torch
+
+# Four buckets for the model below, once torch has seen the order of gradients.
+SMALL_BUCKETS_MB = 0.1
+LEARNING_RATE = 0.2
+BATCHES = 4
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
+                         nn.Linear(128, 128), nn.Linear(128, 8))
+
+
+def batch(step):
+    """One of a few, others for each rank; targets that the network can learn."""
+    generator = torch.Generator().manual_seed(1000 * (step % BATCHES) + dist.get_rank())
+    x = torch.randn(16, 64, generator=generator)
+    return x, x[:, :8] - x[:, 8:16]
+
+
+def wrap(module=None, **options):
+    options.setdefault("bucket_cap_mb", SMALL_BUCKETS_MB)
+    return DistributedDataParallel(network() if module is None else module, **options)
+
+
+def loss_of(model, step):
+    x, y = batch(step)
+    return nn.functional.mse_loss(model(x), y)
+
+
+def train(model, steps, optimizer=None):
+    """The losses of the steps."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    losses = []
+    for step in steps:
+        optimizer.zero_grad()
+        loss = loss_of(model, step)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def attached(spec, module=None, wrap_options=None, **options):
+    """(model, handle)"""
+    model = wrap(module, **(wrap_options or {}))
+    return model, gradwire.torch.attach(model, spec, **options)
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten().float() for p in model.parameters()])
+
+
+def expect_equal(one, other):
+    difference = (one - other).abs().max().item()
+    assert torch.equal(one, other), f"differ by up to {difference}"
+
+
+def expect_equal_on_ranks(tensor):
+    """Bit for bit."""
+    all_of_them = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_of_them, tensor)
+    for other in all_of_them:
+        expect_equal(tensor, other)
+
+
+def expect_raises(kind, words, call):
+    try:
+        call()
+    except kind as error:
+        assert words in str(error), f"'{words}' is not in: {error}"
+        return error
+    raise AssertionError(f"no {kind.__name__} with '{words}'")

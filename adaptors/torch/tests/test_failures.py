@@ -1,0 +1,40 @@
+"""What a rank is told when another one fails, and how programs end."""
+
+import signal
+
+import pytest
+
+import launch
+
+_PROGRAM = "failure_program.py"
+# Ends of programs race with threads: once is no proof.
+_REPEATS = 2
+
+
+def test_a_killed_rank_is_named():
+    survivor, dead = launch.ranks(_PROGRAM, "killed")
+    assert dead.code == -signal.SIGKILL, dead.output
+    assert survivor.code == 0, survivor.output
+    assert "told: peer lost: rank 1" in survivor.output
+    assert "finally" in survivor.output
+
+
+def test_an_exception_reaches_the_other_rank():
+    survivor, failed = launch.ranks(_PROGRAM, "exception")
+    assert failed.code == 1 and "KeyError: 'of rank 1'" in failed.output, failed.output
+    assert survivor.code == 0, survivor.output
+    assert "told: peer lost: rank 1" in survivor.output
+
+
+@pytest.mark.parametrize("scenario", ["exit_without_destroy", "destroy_before_del"])
+@pytest.mark.parametrize("repeat", range(_REPEATS))
+def test_programs_end(scenario, repeat):
+    for ended in launch.ranks(_PROGRAM, scenario):
+        assert ended.code == 0, ended.output
+        assert "steps 3" in ended.output
+        assert "WARN" not in ended.output, ended.output
+
+
+def test_attach_without_a_process_group_is_told():
+    for ended in launch.ranks(_PROGRAM, "attach_after_destroy"):
+        assert ended.code == 0 and "told: there is no process group" in ended.output, ended.output
