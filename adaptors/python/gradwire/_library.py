@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import queue
 import threading
 
 from gradwire import _bindings as c
@@ -41,19 +42,29 @@ def check(code, comm=None):
         raise error_of(code, text.decode(errors="replace"))
 
 
-class _Call(threading.Thread):
-    """Runs a function; what it returns or raises is for take()."""
+class _Call:
+    """A function for another thread to run; what it returns or raises is for take()."""
 
     def __init__(self, function, args):
-        super().__init__(name="gradwire-call", daemon=True)
         self._function, self._args = function, args
         self._value = self._error = None
+        self._ended = False
+        self._running = threading.Lock()
+        self._running.acquire()
 
     def run(self):
         try:
             self._value = self._function(*self._args)
         except BaseException as error:  # pylint: disable=broad-except
             self._error = error
+        self._ended = True
+        self._running.release()
+
+    def join(self):
+        """Until it has ended. Signal handlers run meanwhile, and what they raise ends the wait."""
+        # A handler may raise after the lock is taken, so the lock alone does not tell.
+        while not self._ended:
+            self._running.acquire(timeout=SLICE_S)
 
     def take(self):
         """The outcome of a call that has ended."""
@@ -62,21 +73,49 @@ class _Call(threading.Thread):
         return self._value
 
 
+class _Worker(threading.Thread):
+    """Runs calls one after the other."""
+
+    def __init__(self):
+        super().__init__(name="gradwire-calls", daemon=True)
+        self.calls = queue.SimpleQueue()
+        self.start()
+
+    def run(self):
+        while (call := self.calls.get()) is not None:
+            call.run()
+
+
+_worker = None
+
+
+def _forget_worker():
+    global _worker  # pylint: disable=global-statement
+    _worker = None
+
+
+os.register_at_fork(after_in_child=_forget_worker)
+
+
 def interruptible(function, *args, on_interrupt):
     """function(*args), which may wait for other ranks, while signal handlers run.
 
-    Python runs them in the main thread only and only between its own instructions, so that
-    thread waits here in slices for another one. What a handler raises leaves at once, after
-    on_interrupt(call), which must see to it that the call, a thread, comes to an end.
+    Python runs them in the main thread only and only between its own instructions, so another
+    thread makes the call. What a handler raises leaves at once, after on_interrupt(call), which
+    must see to it that the call comes to an end.
     """
+    global _worker  # pylint: disable=global-statement
     if threading.current_thread() is not threading.main_thread():
         return function(*args)
+    _worker = _worker or _Worker()
     call = _Call(function, args)
-    call.start()
+    _worker.calls.put(call)
     try:
-        while call.is_alive():
-            call.join(SLICE_S)
+        call.join()
     except BaseException:
+        # It is busy with this call for now; the next one must not wait for that.
+        _worker.calls.put(None)
+        _forget_worker()
         on_interrupt(call)
         raise
     return call.take()

@@ -57,9 +57,9 @@ def _start(function, *args):
     def call():
         check(function(ctypes.byref(handle), *args))
 
-    def end_later(thread):
+    def end_later(started):
         def end():
-            thread.join()
+            started.join()
             if handle:
                 lib.gwCommAbort(handle)
                 lib.gwCommDestroy(handle)
@@ -125,9 +125,9 @@ class Comm:
 
     def _call(self, function, *args):
         """A call that may wait for other ranks. Interrupting it ends the communicator."""
-        def abort(thread):
+        def abort(call):
             self.abort()
-            thread.join()
+            call.join()
 
         self._check(interruptible(function, *args, on_interrupt=abort))
 
