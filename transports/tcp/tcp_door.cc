@@ -12,7 +12,10 @@
 namespace gradwire {
 
 TcpDoor::TcpDoor(const Clock& clock, int world_size)
-    : clock_(clock), world_size_(world_size), turned_away_(clock, 5, kNsPerSecond) {}
+    : clock_(clock),
+      world_size_(world_size),
+      turned_away_(clock, 5, kNsPerSecond),
+      out_of_descriptors_(clock, 1, kNsPerSecond) {}
 
 Status TcpDoor::Open(const SocketAddress& address) {
   if (getrandom(token_.data(), token_.size(), 0) != static_cast<ssize_t>(token_.size())) {
@@ -59,7 +62,7 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
   // A bound, so that a flood does not hold up what is inside.
   for (size_t i = 0; i < kMostStrangers; ++i) {
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) return;
+    if (!fd.valid()) return Refused(errno);
     if (!Watch(fd.get()).ok()) continue;
     Stranger stranger{.fd = std::move(fd), .since_ns = clock_.NowNs()};
     // A member's hello comes with its connection: under a flood it is heard before it could be
@@ -71,6 +74,13 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
     TurnAway(&strangers_.front());
     strangers_.erase(strangers_.begin());
   }
+}
+
+void TcpDoor::Refused(int error) {
+  int64_t left_out = 0;
+  const bool out_of_descriptors = error == EMFILE || error == ENFILE;
+  if (!out_of_descriptors || !out_of_descriptors_.Allow(&left_out)) return;
+  GW_LOG(kWarn, kNet, "tcp: no peer can connect: this process is out of file descriptors");
 }
 
 void TcpDoor::Hear(Stranger* stranger, std::vector<TcpGuest>* guests) {

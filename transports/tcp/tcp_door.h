@@ -56,6 +56,7 @@ class TcpDoor {
   void Hear(Stranger* stranger, std::vector<TcpGuest>* guests);
   void TurnAway(Stranger* stranger);
   void AcceptAll(std::vector<TcpGuest>* guests);
+  void Refused(int error);
   Status Watch(int fd);
 
   const Clock& clock_;
@@ -64,7 +65,7 @@ class TcpDoor {
   SocketAddress address_;
   TcpToken token_ = {};
   std::vector<Stranger> strangers_;  // oldest first
-  LogRateLimit turned_away_;
+  LogRateLimit turned_away_, out_of_descriptors_;
 };
 
 }  // namespace gradwire

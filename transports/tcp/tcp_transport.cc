@@ -13,6 +13,7 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -48,9 +49,12 @@ void Prepare(int fd, int64_t death_timeout_ns) {
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   if (death_timeout_ns <= 0) return;
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(death_timeout_ns / kNsPerMs));
+  const auto in_units_of = [death_timeout_ns](int64_t ns) {
+    return static_cast<int>(std::clamp<int64_t>(death_timeout_ns / ns, 1, INT_MAX));
+  };
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, in_units_of(kNsPerMs));
   // A connection on which nothing is under way is asked, by whole seconds.
-  const int idle_s = std::max(static_cast<int>(death_timeout_ns / kNsPerSecond), 1);
+  const int idle_s = in_units_of(kNsPerSecond);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
   set(IPPROTO_TCP, TCP_KEEPINTVL, idle_s);
@@ -231,7 +235,8 @@ void TcpTransport::Flush(TcpPeer* peer) {
   }
 }
 
-// Nothing goes to the peer any more. What it has sent before may still be on its way.
+// Nothing goes to the peer any more. What it has sent before may still be on its way: its
+// connection is closed in the other direction only, which tells it to end it if it is still there.
 void TcpTransport::Fail(TcpPeer* peer, int error) {
   if (std::exchange(peer->unreachable, true)) return;
   peer->cause = Status(gwPeerLost, fmt::format("tcp: the connection to rank {} at {}: {}",
@@ -240,6 +245,7 @@ void TcpTransport::Fail(TcpPeer* peer, int error) {
   peer->out.reset();
   peer->outbox.Clear(&sent_);
   unreachable_.push_back(peer);
+  if (peer->in.valid()) (void)shutdown(peer->in.get(), SHUT_WR);
 }
 
 void TcpTransport::Lose(TcpPeer* peer, const std::string& why) {
@@ -280,6 +286,7 @@ void TcpTransport::Admit() {
     if (!expected) continue;
     peer.in = std::move(guest.fd);
     Prepare(peer.in.get(), death_timeout_ns_);
+    if (peer.unreachable) (void)shutdown(peer.in.get(), SHUT_WR);
     Status opened = peer.inbox.Open(caps_.max_fragment_bytes);
     if (opened.ok()) opened = Watch(peer.in.get(), EPOLLIN, Mark(Way::kIn, peer.rank));
     if (!opened.ok()) Lose(&peer, opened.detail().message);
@@ -328,8 +335,8 @@ int TcpTransport::Deliver(TcpPeer* peer, Sink* sink) {
   }
 }
 
-// A peer that cannot be reached is lost once all that it sent is here: where it has connected, its
-// connection ends too. It may just have done so.
+// A peer that cannot be reached is lost once all that it sent is here: where it has connected, once
+// its connection ends. It may have connected just now.
 void TcpTransport::Settle() {
   if (unreachable_.empty()) return;
   Admit();

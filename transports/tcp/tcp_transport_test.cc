@@ -234,6 +234,37 @@ TEST(TcpTransportTest, RankThatNeverSpokeIsLostToWhomWritesToIt) {
   EXPECT_EQ(ends[0]->Progress(&heard), 0);
 }
 
+// A wall lets connections through in one direction only.
+TEST(TcpTransportTest, PeerThatCannotBeReachedIsToldAndHeardToItsEnd) {
+  auto end = MakeEnd(1);
+  auto listener = Listen(*InterfaceAddress("lo", 0));
+  ASSERT_TRUE(listener.ok());
+  const TcpAddress nobody = {.fragment_bytes = end->caps().max_fragment_bytes,
+                             .host_port = BoundAddress(listener->get())->ToString()};
+  listener->reset();
+  ASSERT_TRUE(
+      end->Connect(std::vector<std::string>{EncodeTcpAddress(nobody), end->address()}).ok());
+  UniqueFd rank0 = Call(*end);
+  Say(rank0, HelloFor(*end, 0));
+  const auto speak = [&](uint32_t message) {
+    Say(rank0, TcpPrefix{});
+    Say(rank0, FrameHeader{.message = message});
+  };
+  speak(1);
+  Recorder heard;
+  ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return heard.messages.size() == 1; }));
+  EXPECT_EQ(Send(end.get(), 0, {}, {}, 7), SendOutcome::kAccepted);
+  ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return heard.sent.contains(7); }));
+  EXPECT_EQ(Send(end.get(), 0, {}, {}), SendOutcome::kLost);
+  EXPECT_TRUE(EndsClosed(rank0));
+  speak(2);
+  ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return heard.messages.size() == 2; }));
+  EXPECT_TRUE(heard.lost.empty());
+  rank0.reset();
+  ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return !heard.lost.empty(); }));
+  EXPECT_NE(heard.why.find("refused"), heard.why.npos) << heard.why;
+}
+
 TEST(TcpTransportTest, KilledProcessIsNoticedAndItsTokensComeBack) {
   const auto body = [](ForkedRank& rank) -> std::string {
     auto end = MakeTcpTransport({.rank = rank.rank(), .world_size = 2, .interface = "lo"});
