@@ -14,14 +14,15 @@ import signal
 import sys
 import time
 
-import cells
+import accuracy
+import change
 import jobs
 import never_slower
 import oracle
 import runs
 import sweep
 
-_TABLES = {table.NAME: table for table in (oracle, never_slower, sweep)}
+_TABLES = {table.NAME: table for table in (oracle, never_slower, change, sweep, accuracy)}
 
 
 def parse_args(argv):
@@ -29,6 +30,7 @@ def parse_args(argv):
     summary = __doc__.split("\n", maxsplit=1)[0]
     parser = argparse.ArgumentParser(prog="./run bench-train", description=summary)
     parser.add_argument("--gradwire", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--trainer", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--table", choices=_TABLES, default=oracle.NAME, help="(default: oracle)")
     parser.add_argument("--cells", default="all", help="as 1,5,9-12 (default: all)")
     parser.add_argument("--out", default="out/bench-train", help="(default: out/bench-train)")
@@ -40,7 +42,7 @@ def parse_args(argv):
                             help=f"(default: {field.default})")
     args = parser.parse_args(argv)
     try:
-        args.cells = cells.select(args.cells)
+        args.cells = _TABLES[args.table].select(args.cells)
     except ValueError as error:
         parser.error(str(error))
     return args
@@ -108,7 +110,7 @@ def markdown(title, rows, command):
 
 def measure_cells(args, table, size, store):
     """A row for each cell whose parts are all there."""
-    job_runner = jobs.Jobs(args.gradwire)
+    job_runner = jobs.Jobs(args.gradwire, args.trainer)
     for cell in args.cells:
         by_part = {}
         for part in table.parts(cell, size):
@@ -139,7 +141,7 @@ def main(argv):
     try:
         for row in measure_cells(args, table, size, Store(folder, size)):
             rows.append(row)
-            command = "./run bench-train " + " ".join(_without_program(argv))
+            command = "./run bench-train " + " ".join(_without_programs(argv))
             write_whole(folder / "table.json", json.dumps(rows, indent=1) + "\n")
             write_whole(folder / "table.md", markdown(table.TITLE, rows, command))
     except jobs.JobFailed as error:
@@ -150,10 +152,10 @@ def main(argv):
     return 0
 
 
-def _without_program(argv):
+def _without_programs(argv):
     """The arguments that a user has given."""
-    at = argv.index("--gradwire")
-    return argv[:at] + argv[at + 2 :]
+    programs = ("--gradwire", "--trainer")
+    return [a for before, a in zip(["", *argv], argv) if not {before, a} & set(programs)]
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ import pathlib
 import tempfile
 import unittest
 
+import accuracy
 import bench_train
 import cells
+import change
 import never_slower
 import oracle
 import ratios
@@ -123,13 +125,74 @@ class SweepTest(unittest.TestCase):
         self.assertFalse(self._row(0.13, 1, 0.25, 1, 0.5)["holds"])
 
 
+class ChangeTest(unittest.TestCase):
+    def _slower(self, ms_after, count=400):
+        """Steps of 1 s each by their beginnings; the link changes in step 199."""
+        block = {"begin_s": list(range(count)), "step_ms": [10.0] * 240 + [ms_after] * (count - 240)}
+        auto = {"results": [{"blocks": [block], "plan_changes": []}],
+                "rate_changes": [{"at_s": 199.5, "rate": "100mbit"}]}
+        return change.row(_CELL, {"slower": {"best_ms": 50.0, "auto": auto}})
+
+    def test_has_so_many_steps_to_find_the_new_best(self):
+        self.assertTrue(self._slower(54.0)["holds"])
+        self.assertFalse(self._slower(56.0)["holds"])
+        self.assertFalse(self._slower(54.0, count=250)["holds"], "the run ended too early")
+
+    def _stalled(self, *changes):
+        plans = [{"step": step, "change": text} for step, text in changes]
+        auto = {"results": [{"blocks": [], "plan_changes": plans}]}
+        return change.row(_CELL, {"stall": {"auto": auto}})["holds"]
+
+    def test_no_plan_may_be_adopted_right_after_a_stall(self):
+        self.assertTrue(self._stalled((60, "w none -> bf16"), (250, "w bf16 -> none")))
+        self.assertTrue(self._stalled((205, "on trial: w none -> bf16"), (210, "no change")))
+        self.assertFalse(self._stalled((205, "w none -> bf16")))
+
+    def test_a_straggler_may_only_make_it_lighter(self):
+        for after, holds in ((50, False), (99, True), (200, True)):
+            measured = {"bytes": 100, "straggler_bytes": after}
+            self.assertEqual(change.row(_CELL, {"straggler": measured})["holds"], holds)
+
+    def test_an_unlimited_link_has_no_rate_to_change(self):
+        cell = dataclasses.replace(_CELL, link=cells.UNLIMITED)
+        self.assertEqual(change.parts(cell, None), ["stall", "late", "straggler"])
+
+
+class AccuracyTest(unittest.TestCase):
+    def _row(self, link, **seconds):
+        """Every setting takes 20 s, but for those named, which take so long at their best rate."""
+        by_part = {}
+        for part in accuracy.parts(None, runs.Size(seeds=2)):
+            spec, rate, seed = accuracy.trainings(runs.Size(seeds=2))[part]
+            best = seconds.get(spec.split("(")[0], 20.0)
+            time = best if rate == 0.15 else None
+            by_part[part] = {"spec": spec, "rate": rate, "seed": seed, "to_target_s": time}
+        return accuracy.row(accuracy.Link(1, link), by_part)
+
+    def test_auto_is_compared_with_the_first_that_its_bounds_admit(self):
+        row = self._row("1gbit", bf16=10.0, efsign=1.0, auto=10.4)
+        self.assertAlmostEqual(row["auto over the first admitted"], 1.04)
+        self.assertTrue(row["holds"])
+        self.assertFalse(self._row("1gbit", bf16=10.0, auto=10.6)["holds"])
+        self.assertFalse(self._row("1gbit", auto=None)["holds"])
+
+    def test_without_a_limit_it_is_compared_with_none(self):
+        self.assertTrue(self._row(cells.UNLIMITED, bf16=10.0, auto=20.3)["holds"])
+        self.assertFalse(self._row(cells.UNLIMITED, bf16=10.0, auto=20.5)["holds"])
+
+    def test_links_are_chosen_by_number(self):
+        self.assertEqual([c.link for c in accuracy.select("1,3")], ["200mbit", cells.UNLIMITED])
+        with self.assertRaises(ValueError):
+            accuracy.select("4")
+
+
 _TINY = ["--blocks", "2", "--block", "2", "--auto-warm-up", "3"]
 
 
 class DriverTest(unittest.TestCase):
     def _run(self, out, *more):
         """Exit code and output of the cell of four ranks over shared memory."""
-        argv = ["--gradwire", _GRADWIRE, "--cells", "14", "--out", out, *_TINY, *more]
+        argv = ["--gradwire", _GRADWIRE, "--trainer", "unused", "--cells", "14", "--out", out, *_TINY, *more]
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
             code = bench_train.main(argv)
@@ -145,7 +208,7 @@ class DriverTest(unittest.TestCase):
             self.assertEqual((row["cell"], row["link"], row["ranks"]), (14, "unlimited", 4))
             self.assertGreater(row["auto_ms"], row["compute_ms"])
             table = (folder / "table.md").read_text(encoding="utf-8")
-            self.assertIn("./run bench-train --cells 14", table)
+            self.assertIn("    ./run bench-train --cells 14 --out", table)
             self.assertIn("| 14 | unlimited | fashion-mlp |", table)
 
             _, text = self._run(out)
@@ -157,7 +220,7 @@ class DriverTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             store = bench_train.Store(pathlib.Path(out, "oracle-device"), runs.Size())
             store.save(_CELL, "all", {"x": 1})
-            argv = ["--gradwire", "/bin/false", "--cells", "14", "--out", out]
+            argv = ["--gradwire", "/bin/false", "--trainer", "unused", "--cells", "14", "--out", out]
             with contextlib.redirect_stderr(io.StringIO()) as err:
                 self.assertEqual(bench_train.main(argv), 1)
             self.assertIn("/bin/false", err.getvalue())

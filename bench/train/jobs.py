@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from cells import UNLIMITED
 
@@ -23,44 +24,63 @@ def _tied_to_us(command):
     return ["setpriv", "--pdeathsig", "KILL", "--", *command]
 
 
+def _checked(cell, result):
+    """The result, if its links were those of the cell."""
+    if cell.link != UNLIMITED and result["netlab"] is None:
+        raise JobFailed("there is no test network here: run as root")
+    return result
+
+
 class Jobs:
-    """Runs one job at a time with the program `gradwire`."""
+    """Runs one job at a time with the programs `gradwire` and `train_fashion_mnist`."""
 
-    def __init__(self, gradwire):
-        self._gradwire = str(gradwire)
+    def __init__(self, gradwire, trainer):
+        self._gradwire, self._trainer = str(gradwire), str(trainer)
 
-    def train(self, cell, options, netlab_then=(), plan_log=None):
-        """The JSON of `gradwire train OPTIONS` on the cell's ranks and link. `netlab_then`: later
-        rates of it, as ("20", "100mbit"); with those the result has "rate_changes" too."""
+    def _run_command(self, cell):
+        """`gradwire run` on the cell's ranks and link."""
+        command = [self._gradwire, "run", "-n", str(cell.ranks), "--timeout", str(_TIMEOUT_S)]
+        return command if cell.link == UNLIMITED else [*command, "--netlab", cell.link]
+
+    def fashion_mnist(self, cell, options):
+        """The JSON of `train_fashion_mnist OPTIONS` on the cell's ranks and link."""
+        with tempfile.TemporaryDirectory(prefix="gradwire-bench-") as folder:
+            path = pathlib.Path(folder, "result")
+            command = [*self._run_command(cell), "--", self._trainer, *options, f"--json={path}"]
+            self._run(command)
+            return _checked(cell, json.loads(path.read_text(encoding="utf-8")))
+
+    def train(self, cell, options, netlab_then=()):
+        """The JSON of `gradwire train OPTIONS` on the cell's ranks and link, and when it was
+        launched (by the clock of "begin_s"). `netlab_then`: later rates of the link, as
+        ("20", "100mbit"); with those the result has "rate_changes" too."""
         with tempfile.TemporaryDirectory(prefix="gradwire-bench-") as folder:
             result_path, counters_path = (pathlib.Path(folder, n) for n in ("result", "counters"))
-            command = [self._gradwire, "run", "-n", str(cell.ranks), "--timeout", str(_TIMEOUT_S)]
-            if cell.link != UNLIMITED:
-                command += ["--netlab", cell.link]
+            command = self._run_command(cell)
             if netlab_then:
                 command += ["--counters", str(counters_path)]
             for seconds, rate in netlab_then:
                 command += ["--netlab-then", f"{seconds}={rate}"]
             command += ["--", self._gradwire, "train", "--model", cell.model]
             command += ["--scale", str(cell.scale), *options, "--json", str(result_path)]
-            self._run(command, {"GRADWIRE_PLAN_LOG": str(plan_log)} if plan_log else {})
+            launched_s = time.monotonic()
+            self._run(command)
             result = json.loads(result_path.read_text(encoding="utf-8"))
+            result["launched_s"] = launched_s
             if netlab_then:
                 counters = json.loads(counters_path.read_text(encoding="utf-8"))
                 result["rate_changes"] = counters["rate_changes"]
-        if cell.link != UNLIMITED and result["netlab"] is None:
-            raise JobFailed("there is no test network here: run as root")
-        return result
+        return _checked(cell, result)
 
     def machine_state(self):
         """How fast two cores exchange a cache line, and what else runs: times compare only where
         these are alike."""
         command = [self._gradwire, "train", "--model", "fashion-mlp", "--scale", "0.01"]
         command += ["--compute-ms", "0", "--ranks", "2", "--steps", "2", "--json", "-"]
-        before, _ = json.loads(self._run(command, {}))["ping_pong_us"]
+        before, _ = json.loads(self._run(command))["ping_pong_us"]
         return {"ping_pong_us": before, "load_1m": os.getloadavg()[0]}
 
-    def _run(self, command, environment):
+    def _run(self, command):
         with subprocess.Popen(
             _tied_to_us(command),
             stdin=subprocess.DEVNULL,
@@ -68,7 +88,6 @@ class Jobs:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={**os.environ, **environment},
         ) as process:
             try:
                 out, err = process.communicate()

@@ -2,11 +2,13 @@
 
 import statistics
 
+import cells
 import ratios
 import runs
 
 NAME = "never-slower"
 TITLE = "Never slower: speed of auto over speed of none, by blocks of 25 steps"
+select = cells.select
 _BLOCK = 25
 _ALLOWED_LOWER = 0.96
 # None and then bf16 are measured first; what comes later is the controller's choice.

@@ -3,11 +3,13 @@
 import math
 import statistics
 
+import cells
 import ratios
 import runs
 
 NAME = "oracle"
 TITLE = "Measured oracle: auto against the best of the fixed codecs"
+select = cells.select
 _ALLOWED_MEDIAN, _ALLOWED_UPPER = 1.05, 1.08
 # What a controller does before it settles, in steps.
 _CONTROLLER_WARM_UP = 60

@@ -19,6 +19,7 @@ class Size:
     none_steps: int = 300  # before and after
     auto_steps: int = 500
     repeats: int = 5
+    seeds: int = 3  # of trainings
     seed: int = 1
     compute: str = "device"
 
@@ -39,7 +40,7 @@ def compute_ms(jobs, cell, factor=None):
 
 def compact(result):
     """Without what no table needs, so that committed results stay readable."""
-    keep = ("start_time", "hostname", "version", "args", "results", "rate_changes")
+    keep = ("start_time", "hostname", "version", "args", "results", "rate_changes", "launched_s")
     result = {key: result[key] for key in keep if key in result}
     for row in result["results"]:
         row["warm_up_step_ms"] = [round(ms, 3) for ms in row["warm_up_step_ms"]]

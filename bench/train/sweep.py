@@ -1,10 +1,12 @@
 """Compute sweep: on one link, the more is computed the less it pays to compress."""
 
+import cells
 import jobs as gradwire_jobs
 import runs
 
 NAME = "sweep"
 TITLE = "Compute sweep: what auto settles on as computing grows"
+select = cells.select
 _FACTORS = (0.2, 1, 5, 20)
 _HOGGED_FACTOR = 1
 _HOG = "hog"
