@@ -321,6 +321,27 @@ def failures_of_the_model():
     handle.close()
 
 
+def failed_backward():
+    """Some buckets have been submitted when it throws; the model is wrapped again, as torch wants."""
+    model, handle = attached(FEEDBACK)
+
+    def fail(grad):
+        raise ZeroDivisionError("in the model")
+
+    first = next(model.parameters()).register_hook(fail)
+    expect_raises(ZeroDivisionError, "in the model", models.loss_of(model, 0).backward)
+    first.remove()
+    module = model.module
+    del model  # with its hooks of the parameters
+    gc.collect()
+    again, new_handle = attached(FEEDBACK, module)
+    models.train(again, range(3))
+    expect_equal_on_ranks(models.weights(again))
+    assert new_handle.stats()["commits"] == 3
+    handle.close()
+    new_handle.close()
+
+
 def two_models():
     """Trained in turns, and by one backward."""
     pairs = [attached(FEEDBACK, name=name) for name in ("one", "two")]
