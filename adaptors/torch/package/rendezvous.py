@@ -12,42 +12,43 @@ _numbers = collections.Counter()
 _FAILED = b"failed: "  # instead of an id
 
 
-def _store_of(key):
-    store = dist.PrefixStore("gradwire", dist.distributed_c10d._get_default_store())
+class _MeetingPoint:
+    """A place in torch's store, for one communicator."""
 
-    def publish(value):
-        store.set(key, value)
+    def __init__(self, group):
+        self._store = dist.PrefixStore("gradwire", dist.distributed_c10d._get_default_store())
+        self._key = f"{group.group_name}/{_numbers[group.group_name]}"
+        _numbers[group.group_name] += 1
 
-    def await_value():
-        value = store.get(key)
+    def publish(self, value):
+        self._store.set(self._key, value)
+
+    def wait_for_id(self):
+        value = self._store.get(self._key)
         if value.startswith(_FAILED):
-            raise RuntimeError("rank 0 could not open a communicator: "
-                               + value[len(_FAILED):].decode())
+            text = value[len(_FAILED):].decode()
+            raise RuntimeError(f"rank 0 could not open a communicator: {text}")
         return value
 
-    def forget():
+    def forget(self):
         # It holds the job's secret. Not every kind of store can delete.
         with contextlib.suppress(RuntimeError, NotImplementedError):
-            store.delete_key(key)
-
-    return publish, await_value, forget
+            self._store.delete_key(self._key)
 
 
 def communicator(group, settings):
     """Joins the ranks of `group`. Collective."""
-    number = _numbers[group.group_name]
-    _numbers[group.group_name] += 1
-    publish, await_value, forget = _store_of(f"{group.group_name}/{number}")
+    point = _MeetingPoint(group)
     rank, world_size = dist.get_rank(group), dist.get_world_size(group)
     if rank != 0:
-        return gradwire.Comm.from_unique_id(await_value(), rank, world_size, settings)
+        return gradwire.Comm.from_unique_id(point.wait_for_id(), rank, world_size, settings)
     try:
         identity = gradwire.unique_id()
+        point.publish(identity)
+        comm = gradwire.Comm.from_unique_id(identity, rank, world_size, settings)
     except gradwire.GradwireError as error:
-        publish(_FAILED + str(error).encode())
+        # Who has not read the id yet need not wait for this rank.
+        point.publish(_FAILED + str(error).encode())
         raise
-    publish(identity)
-    try:
-        return gradwire.Comm.from_unique_id(identity, rank, world_size, settings)
-    finally:
-        forget()
+    point.forget()
+    return comm
