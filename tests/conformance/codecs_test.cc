@@ -6,6 +6,7 @@
 
 #include "compress/kernels/dispatch.h"
 #include "tests/conformance/codec_world.h"
+#include "tests/lib/sanitized.h"
 
 namespace gradwire {
 namespace {
@@ -115,7 +116,10 @@ TEST_P(CodecsTest, KeepsItsLaws) {
     for (DType dtype : kGradTypes) {
       for (Kind kind : kKinds) {
         SCOPED_TRACE(::testing::Message() << elems << " " << Name(dtype) << " " << Name(kind));
-        for (ResidualMode mode : kResidualModes) CheckLaws(NewCase(kind, elems, dtype, mode));
+        for (ResidualMode mode : kResidualModes) {
+          if (kSanitized && random().Below(3) != 0) continue;
+          CheckLaws(NewCase(kind, elems, dtype, mode));
+        }
         ASSERT_FALSE(HasFailure());
       }
     }
