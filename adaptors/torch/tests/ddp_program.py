@@ -27,7 +27,7 @@ COMPRESSED = ["bf16", "qsgd(bits=8)", "qsgd(bits=4,feedback=on)", "topk(0.1)", "
 FEEDBACK = "qsgd(bits=4,feedback=on)"
 # The ways in which DDP drives hooks.
 WAYS = [{}, {"bucket_cap_mb": 25}, {"gradient_as_bucket_view": True}, {"static_graph": True},
-        {"find_unused_parameters": True}, {"broadcast_buffers": False}]
+        {"find_unused_parameters": True}]
 
 
 def none_is_plain_ddp():
