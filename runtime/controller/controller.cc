@@ -151,7 +151,7 @@ int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) 
 }
 
 bool Controller::MayProbe(int64_t now_ns) const {
-  if (options_.rank != 0 || !open_ || open_->observation.turn == probe_turn_) return false;
+  if (open_->observation.turn == probe_turn_) return false;
   if (probe_count_ < kWarmUpProbes) return true;
   const auto turns = static_cast<uint16_t>(open_->observation.turn - probe_turn_);
   return turns >= kTurnsBetweenProbes && now_ns >= next_probe_ns_;
@@ -173,12 +173,13 @@ void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
   if (!open_) return;
   const int64_t now_ns = options_.clock->NowNs();
   tensor->tally.ready_us = Us(now_ns - open_->begin_ns);
-  // Another tensor every time.
+  if (options_.rank != 0) return;
+  const std::optional<int> rung = RungToProbe(*tensor);
+  if (!rung) return;
+  // Another tensor every time, of those that can be probed.
   const int64_t submit = submits_++;
   const bool its_turn = submit >= probe_count_ % std::max<int64_t>(submits_before_, 1);
   if (!its_turn || !MayProbe(now_ns)) return;
-  const std::optional<int> rung = RungToProbe(*tensor);
-  if (!rung) return;
   probe_turn_ = open_->observation.turn;
   ++probe_count_;
   lock.unlock();

@@ -120,7 +120,7 @@ class Controller {
   // Rank 0.
   uint16_t probe_turn_ = 0;
   int64_t probe_count_ = 0, next_probe_ns_ = 0;
-  int64_t submits_ = 0, submits_before_ = 0;                 // in this step and in the one before
+  int64_t submits_ = 0, submits_before_ = 0;  // that can be probed, in this step and the one before
   std::vector<std::pair<std::string, ProbeReport>> probes_;  // by spec, since the last decision
   JobFacts job_;
   uint64_t job_digest_ = 0;
