@@ -28,6 +28,11 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
                  ControlChannel* control, const Clock* clock)
     : options_(options),
       rank_(rank),
+      clock_(clock),
+      controller_({.rank = rank,
+                   .world_size = options.world_size,
+                   .slice_elems = options.slice_elems,
+                   .clock = clock}),
       schedules_(rank, options.world_size),
       transport_(std::move(transport)) {
   const EngineCore::Options core = {.rank = rank,
@@ -42,8 +47,18 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
   core_ = std::make_unique<EngineCore>(core, transport_.get(), control, clock, listener);
 }
 
+void JobRank::OnOperationDone(Operation& operation) {
+  controller_.NoteOperation(operation.turn, operation.submit_ns, operation.complete_ns);
+}
+
+std::string JobRank::OnObservations(uint16_t turn, std::span<const std::string> observations) {
+  return controller_.Advise(turn, observations, tensors_.All());
+}
+
 void JobRank::OnTurnEnd(const TurnResult& result) {
-  tensors_.EndStep(result.step, result.outcome == StepOutcome::kCommit);
+  const bool commit = result.outcome == StepOutcome::kCommit;
+  tensors_.EndStep(result.step, commit);
+  controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
   for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
   results_.push_back(result);
   if (on_turn_end) on_turn_end(result);
@@ -66,6 +81,22 @@ void JobRank::SetSpec(TensorState* tensor, const std::string& spec) {
   tensor->SetCodec(Must(MakeCodec(spec)));
 }
 
+void JobRank::SetAutomatic(TensorState* tensor, std::shared_ptr<const AutoSpec> spec) {
+  tensor->automatic = std::move(spec);
+  tensor->SetCodec(tensor->automatic->ladder[kNoneRung].codec);
+  controller_.Enable();
+}
+
+void JobRank::FollowPlan(std::span<const SubmittedTensor> tensors, const StepContext& step) {
+  for (const SubmittedTensor& submitted : tensors) {
+    TensorState& tensor = *submitted.tensor;
+    if (tensor.automatic == nullptr) continue;
+    const int rung = controller_.RungFor(tensor, step.turn, step.open);
+    tensor.TakeRung(tensor.automatic->ladder[rung].codec, options_.world_size);
+    controller_.NoteSubmit(&tensor, submitted.send);
+  }
+}
+
 std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn) {
   op.rank = rank_;
   op.world_size = options_.world_size;
@@ -79,6 +110,7 @@ std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row,
 
 Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                                   const StepContext& step) {
+  FollowPlan(tensors, step);
   Operations operations;
   for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, options_.world_size)) {
     for (SubmittedTensor& submitted : group)
@@ -101,7 +133,7 @@ Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, Redu
                     .in_scale = 1.0f / step.loss_scale,
                     .out_scale = step.loss_scale * average,
                     .seed = options_.seed,
-                    .clock = &SteadyClock(),
+                    .clock = clock_,
                     .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
         .slice_elems = options_.slice_elems,
         .algorithm = &row,
@@ -126,6 +158,7 @@ void JobRank::EndStep(const StepContext& step, bool no_wait) {
                   .table_digest = tensors_.Digest(),
                   .table = std::make_shared<const std::string>(
                       EncodeTensorList(tensors_.List(), kMaxControlBodyBytes)),
+                  .observation = controller_.TakeObservation(),
                   .no_wait = no_wait});
 }
 
@@ -154,8 +187,9 @@ SimJob::SimJob(const JobOptions& options) : options_(options) {
       end = MakeFaulty(std::move(end), plan);
     }
     addresses.push_back(end->address());
+    clocks_.emplace_back(&network_->clock());
     ranks_.push_back(std::make_unique<JobRank>(options, r, std::move(end), control_->channel(r),
-                                               &network_->clock()));
+                                               &clocks_.back()));
   }
   for (auto& rank : ranks_) {
     if (!rank->transport().Connect(addresses).ok()) std::abort();
@@ -167,12 +201,25 @@ void SimJob::Kill(int rank) {
   ranks_[rank]->Die();
 }
 
+int64_t SimJob::FreeNs() const {
+  int64_t free_ns = INT64_MAX;
+  for (const RankClock& clock : clocks_) {
+    if (clock.is_busy()) free_ns = std::min(free_ns, clock.busy_until_ns());
+  }
+  return free_ns;
+}
+
 void SimJob::PassTime(int64_t next_ns) {
-  next_ns = std::min(next_ns, control_->NextNs());
+  const int64_t before_ns = now_ns();
+  const int64_t free_ns = FreeNs();
+  // What is due and has not been taken waits for a rank that is busy.
+  const auto counts = [&](int64_t ns) { return ns > before_ns || free_ns == INT64_MAX; };
+  next_ns = std::min(next_ns, free_ns);
+  if (counts(control_->NextNs())) next_ns = std::min(next_ns, control_->NextNs());
   const std::optional<int64_t> event_ns = network_->NextEventNs();
-  if (event_ns && *event_ns <= next_ns) {
+  if (event_ns && counts(*event_ns) && *event_ns <= next_ns) {
     network_->AdvanceToNextEvent();
-  } else if (next_ns > now_ns()) {
+  } else if (next_ns > before_ns) {
     network_->clock().Set(next_ns);
   }
 }
@@ -186,7 +233,7 @@ bool SimJob::RunUntil(const std::function<bool()>& done, int64_t bound_ns, const
   for (int idle = 0; !done();) {
     bool busy = false;
     for (int rank : network_->RankOrder()) {
-      if (!alive(rank)) continue;
+      if (!alive(rank) || clocks_[rank].is_busy()) continue;
       busy |= callers.work(rank);
       if (alive(rank)) busy |= ranks_[rank]->Poll();
     }

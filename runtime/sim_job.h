@@ -3,7 +3,9 @@
 #ifndef GRADWIRE_RUNTIME_SIM_JOB_H_
 #define GRADWIRE_RUNTIME_SIM_JOB_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/controller/controller.h"
 #include "runtime/engine_core.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
@@ -38,6 +41,24 @@ struct JobOptions {
   std::optional<FaultPlan> faults;  // around loopback; each rank gets a seed of its own
 };
 
+// A rank's own time. While it is busy it does nothing else, and what it measures is later than the
+// job's time.
+class RankClock final : public Clock {
+ public:
+  // The job's; outlives this.
+  explicit RankClock(const ManualClock* job) : job_(job) {}
+
+  int64_t NowNs() const override { return std::max(job_->NowNs(), busy_until_ns_); }
+  // It has worked for so long, from now on.
+  void Work(int64_t ns) { busy_until_ns_ = NowNs() + ns; }
+  bool is_busy() const { return busy_until_ns_ > job_->NowNs(); }
+  int64_t busy_until_ns() const { return busy_until_ns_; }
+
+ private:
+  const ManualClock* const job_;
+  int64_t busy_until_ns_ = 0;
+};
+
 // How a step looks to whoever submits.
 struct StepContext {
   uint64_t number = 0;
@@ -56,8 +77,13 @@ class JobRank final : private EngineListener {
   TensorState* Register(const std::string& name, int64_t elems, DType dtype,
                         const std::string& spec);
   static void SetSpec(TensorState* tensor, const std::string& spec);
+  // Its codec is the controller's choice.
+  void SetAutomatic(TensorState* tensor, std::shared_ptr<const AutoSpec> spec);
 
   std::shared_ptr<Operation> SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn);
+  // For the controller; nobody else asks.
+  void BeginStep(const StepContext& step) { controller_.BeginStep(step.number, step.turn); }
+  Controller* controller() { return &controller_; }
   // One operation a scheme and type.
   Operations SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                            const StepContext& step);
@@ -78,12 +104,16 @@ class JobRank final : private EngineListener {
   std::function<void(const TurnResult&)> on_turn_end;
 
  private:
-  void OnOperationDone(Operation&) override {}
+  void OnOperationDone(Operation& operation) override;
   void OnTurnEnd(const TurnResult& result) override;
+  std::string OnObservations(uint16_t turn, std::span<const std::string> observations) override;
   void OnFatal(const Status& status) override { fatal_ = status; }
+  void FollowPlan(std::span<const SubmittedTensor> tensors, const StepContext& step);
 
   const JobOptions options_;
   const int rank_;
+  const Clock* const clock_;
+  Controller controller_;
   ScheduleCache schedules_;
   TensorTable tensors_;
   std::vector<TurnResult> results_;
@@ -101,6 +131,7 @@ class SimJob {
   bool alive(int rank) const { return control_->alive(rank); }
   int64_t now_ns() const { return clock().NowNs(); }
   SimNetwork& network() { return *network_; }
+  RankClock& clock(int rank) { return clocks_[rank]; }
   void Kill(int rank);
   // As gwCommFinalize, without waiting: the rank says that it leaves. When it may, Kill ends it.
   void SayBye(int rank) { control_->SayBye(rank, Status()); }
@@ -119,11 +150,14 @@ class SimJob {
  private:
   const ManualClock& clock() const { return network_->clock(); }
   std::unique_ptr<Transport> MakeTransport(int rank);
+  // When the first busy rank is free, INT64_MAX: none is busy.
+  int64_t FreeNs() const;
   void PassTime(int64_t next_ns);
 
   const JobOptions options_;
   std::shared_ptr<SimNetwork> network_;  // where loopback is used only its clock and its dice
   std::unique_ptr<SimControl> control_;
+  std::deque<RankClock> clocks_;
   std::vector<std::unique_ptr<JobRank>> ranks_;
 };
 
