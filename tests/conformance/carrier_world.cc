@@ -205,7 +205,8 @@ void CheckSame(const std::vector<CarrierRank>& expected, const std::vector<Carri
     ASSERT_EQ(a.bytes, b.bytes);
     ASSERT_EQ(BitsOf(a.absmax), BitsOf(b.absmax));
     ASSERT_NEAR(a.sum_p2, b.sum_p2, 1e-5 * a.sum_p2);
-    ASSERT_NEAR(a.sum_err2, b.sum_err2, 1e-4 * a.sum_err2 + 1e-12 * a.sum_p2);
+    // Of methods that select it is the difference of two sums over float32 lanes.
+    ASSERT_NEAR(a.sum_err2, b.sum_err2, 1e-4 * a.sum_err2 + 1e-6 * a.sum_p2);
   }
 }
 
