@@ -137,11 +137,11 @@ Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) const
 int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) const {
   const SliceSize& slice = parts_.agreed.slice;
   int64_t elems = slice.elems;
+  // Carriers of codes and of few values take long slices as they are.
+  if (SchemeOf(*tensors[0].tensor) != Scheme::kTwoShot && !AreLossless(tensors)) return elems;
   for (const SubmittedTensor& submitted : tensors) {
     const TensorState& tensor = *submitted.tensor;
     const PayloadCodec* payload = tensor.codec.payload.get();
-    // Carriers of codes and of few values take long slices as they are.
-    if (payload == nullptr && !tensor.codec.carrier->traits().lossless) continue;
     elems = std::min(elems, slice.ElemsFor(WireBytesPerElem(payload, tensor.dtype)));
   }
   return elems;

@@ -12,26 +12,6 @@
 
 namespace gradwire {
 
-Scheme SchemeOf(const TensorState& tensor) {
-  const CarrierMethod* method = tensor.codec.carrier.get();
-  if (method == nullptr) return Scheme::kTwoShot;
-  return method->Gathers() ? Scheme::kGather : Scheme::kLinear;
-}
-
-std::string_view Name(Scheme scheme) {
-  switch (scheme) {
-    case Scheme::kLinear: return "linear";
-    case Scheme::kGather: return "gather";
-    case Scheme::kTwoShot: return "two_shot";
-  }
-  return {};
-}
-
-Collective CollectiveOf(Scheme scheme, int world_size) {
-  return scheme == Scheme::kGather && world_size > 1 ? Collective::kAllGather
-                                                     : Collective::kAllReduce;
-}
-
 namespace {
 
 const CarrierMethod* ExactMethod() {
@@ -42,38 +22,6 @@ const CarrierMethod* ExactMethod() {
 uint64_t DigestOf(uint64_t tensor_id, ConstBytes state) {
   return Hasher().Add(tensor_id).Add(HashBytes(state)).digest();
 }
-
-bool ShareCollectives(const TensorState& a, const TensorState& b, int world_size) {
-  if (SchemeOf(a) != SchemeOf(b) || a.dtype != b.dtype) return false;
-  if (SchemeOf(a) == Scheme::kTwoShot) return true;
-  const CarrierMethod& first = *a.codec.carrier;
-  const CarrierMethod& second = *b.codec.carrier;
-  if (first.rounds() != second.rounds() || first.traits().lossless != second.traits().lossless)
-    return false;
-  for (int round = 0; round < first.rounds(); ++round) {
-    const RoundSpec x = first.Round(round, MetaOf(a), world_size, {}, {});
-    const RoundSpec y = second.Round(round, MetaOf(b), world_size, {}, {});
-    if (x.dtype != y.dtype || x.op != y.op) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
-                                                     int world_size) {
-  std::vector<std::vector<SubmittedTensor>> groups;
-  for (const SubmittedTensor& submitted : tensors) {
-    auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-      return ShareCollectives(*group[0].tensor, *submitted.tensor, world_size);
-    });
-    if (it == groups.end()) it = groups.insert(groups.end(), std::vector<SubmittedTensor>());
-    it->push_back(submitted);
-  }
-  return groups;
-}
-
-namespace {
 
 // A list as votes carry it and errors show it: a long one is cut, and still differs where it
 // differed.
@@ -125,8 +73,8 @@ TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Opt
     : tensors_(std::move(tensors)),
       options_(options),
       text_(MakeText()),
-      exact_(options.scheme == Scheme::kLinear &&
-             tensors_[0].tensor->codec.carrier->traits().lossless) {
+      exact_(options.scheme == Scheme::kLinear && AreLossless(tensors_)),
+      rider_(RiderFor(tensors_, options.context.world_size)) {
   dtype = tensors_[0].tensor->dtype;
   for (const SubmittedTensor& submitted : tensors_)
     bytes += submitted.tensor->elems * SizeOf(*dtype);
@@ -264,7 +212,8 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   if (options_.scheme == Scheme::kTwoShot) {
     part.codec = tensor.codec.payload.get();
   } else {
-    part.method = tensor.codec.carrier.get();
+    const bool rides = rider_ != nullptr && IsLossless(tensor);
+    part.method = (rides ? rider_ : tensor.codec.carrier).get();
     part.quantum_elems = part.method->QuantumElems(MetaOf(tensor), world_size);
     part.replicated_in = tensor.replicated.live();
     part.replicated_out = tensor.replicated.next();

@@ -1,5 +1,5 @@
 // The operations there are: exact collectives on plain buffers, and groups of registered tensors by
-// either scheme.
+// any scheme.
 #ifndef GRADWIRE_RUNTIME_OPERATIONS_H_
 #define GRADWIRE_RUNTIME_OPERATIONS_H_
 
@@ -15,6 +15,7 @@
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/raw/raw_slice.h"
 #include "runtime/operation.h"
+#include "runtime/tensor_groups.h"
 #include "runtime/tensor_state.h"
 
 namespace gradwire {
@@ -45,31 +46,10 @@ class RawOperation final : public Operation {
   const PreparedSchedule* const schedule_;
 };
 
-// One registered tensor of a group as submitted.
-struct SubmittedTensor {
-  TensorState* tensor = nullptr;
-  const std::byte* send = nullptr;
-  std::byte* recv = nullptr;
-  uint32_t dither_step = 0;
-};
-
 // No message of a slice is longer.
 inline int64_t SliceBytes(int64_t slice_elems) {
   return std::max(slice_elems, kMaxCutElems) * kMaxElementBytes;
 }
-
-// kGather: carriers of methods that gather, by the machine of kLinear.
-enum class Scheme : uint8_t { kLinear, kGather, kTwoShot };
-Scheme SchemeOf(const TensorState& tensor);
-std::string_view Name(Scheme scheme);
-// What its schedules do. One rank by itself sums: no method runs.
-Collective CollectiveOf(Scheme scheme, int world_size);
-
-// Tensors of one scheme and type, whose carriers are of one type and operation in every round,
-// travel together, in the order in which they were submitted; the split is a function of the table
-// alone.
-std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
-                                                     int world_size);
 
 // A group of tensors of one scheme and type. Reads the live residuals and stages the next ones;
 // whether they are kept is the vote's decision. Tensors, schedule and memory outlive the operation.
@@ -112,9 +92,10 @@ class TensorOperation final : public Operation {
 
   const std::vector<SubmittedTensor> tensors_;
   const Options options_;
-  const OpText text_;                   // but for the residual
-  const bool exact_;                    // the plain sum, with residuals sent along
-  std::optional<bool> has_residual_;    // from Prepare on
+  const OpText text_;                                 // but for the residual
+  const bool exact_;                                  // the plain sum, with residuals sent along
+  const std::shared_ptr<const CarrierMethod> rider_;  // of exact tensors among others; may be null
+  std::optional<bool> has_residual_;                  // from Prepare on
   std::optional<uint64_t> replicated_;  // digest of what Prepare found; none: there is no state
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;

@@ -1,0 +1,115 @@
+#include "runtime/tensor_groups.h"
+
+#include <algorithm>
+
+#include "collectives/schemes/part.h"
+#include "compress/codecs/none/exact_rider.h"
+
+namespace gradwire {
+
+Scheme SchemeOf(const TensorState& tensor) {
+  const CarrierMethod* method = tensor.codec.carrier.get();
+  if (method == nullptr) return Scheme::kTwoShot;
+  return method->Gathers() ? Scheme::kGather : Scheme::kLinear;
+}
+
+std::string_view Name(Scheme scheme) {
+  switch (scheme) {
+    case Scheme::kLinear: return "linear";
+    case Scheme::kGather: return "gather";
+    case Scheme::kTwoShot: return "two_shot";
+  }
+  return {};
+}
+
+Collective CollectiveOf(Scheme scheme, int world_size) {
+  return scheme == Scheme::kGather && world_size > 1 ? Collective::kAllGather
+                                                     : Collective::kAllReduce;
+}
+
+bool IsLossless(const TensorState& tensor) {
+  return tensor.codec.carrier != nullptr && tensor.codec.carrier->traits().lossless;
+}
+
+namespace {
+
+std::vector<RoundSpec> RoundsOf(const TensorState& tensor, int world_size) {
+  const CarrierMethod& method = *tensor.codec.carrier;
+  std::vector<RoundSpec> rounds;
+  for (int round = 0; round < method.rounds(); ++round) {
+    rounds.push_back(method.Round(round, MetaOf(tensor), world_size, {}, {}));
+  }
+  return rounds;
+}
+
+bool ShareCollectives(const TensorState& a, const TensorState& b, int world_size) {
+  if (SchemeOf(a) != SchemeOf(b) || a.dtype != b.dtype) return false;
+  if (SchemeOf(a) == Scheme::kTwoShot) return true;
+  if (IsLossless(a) != IsLossless(b)) return false;
+  const std::vector<RoundSpec> first = RoundsOf(a, world_size), second = RoundsOf(b, world_size);
+  return std::equal(
+      first.begin(), first.end(), second.begin(), second.end(),
+      [](const RoundSpec& x, const RoundSpec& y) { return x.dtype == y.dtype && x.op == y.op; });
+}
+
+// Longer ones are copied for longer than a collective of their own takes to begin.
+constexpr int64_t kMaxRiderElems = kPieceElems;
+
+// The tensors that can take exact ones along, the first of each type.
+std::vector<const TensorState*> FindHosts(std::span<const SubmittedTensor> tensors,
+                                          int world_size) {
+  std::vector<const TensorState*> hosts;
+  for (const SubmittedTensor& submitted : tensors) {
+    const TensorState& tensor = *submitted.tensor;
+    const bool has_one = std::any_of(hosts.begin(), hosts.end(), [&](const TensorState* host) {
+      return host->dtype == tensor.dtype;
+    });
+    if (!has_one && SchemeOf(tensor) == Scheme::kLinear && !IsLossless(tensor) &&
+        TakesRiders(RoundsOf(tensor, world_size))) {
+      hosts.push_back(&tensor);
+    }
+  }
+  return hosts;
+}
+
+// Whose collectives carry the tensor: its host's, or its own.
+const TensorState& CarriedWith(const TensorState& tensor,
+                               std::span<const TensorState* const> hosts) {
+  if (!IsLossless(tensor) || tensor.elems > kMaxRiderElems) return tensor;
+  const auto host = std::find_if(hosts.begin(), hosts.end(),
+                                 [&](const TensorState* h) { return h->dtype == tensor.dtype; });
+  return host == hosts.end() ? tensor : **host;
+}
+
+}  // namespace
+
+std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
+                                                     int world_size) {
+  const std::vector<const TensorState*> hosts = FindHosts(tensors, world_size);
+  std::vector<std::vector<SubmittedTensor>> groups;
+  for (const SubmittedTensor& submitted : tensors) {
+    const TensorState& carried = CarriedWith(*submitted.tensor, hosts);
+    auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+      return ShareCollectives(CarriedWith(*group[0].tensor, hosts), carried, world_size);
+    });
+    if (it == groups.end()) it = groups.insert(groups.end(), std::vector<SubmittedTensor>());
+    it->push_back(submitted);
+  }
+  return groups;
+}
+
+bool AreLossless(std::span<const SubmittedTensor> group) {
+  return std::all_of(group.begin(), group.end(), [](const SubmittedTensor& submitted) {
+    return IsLossless(*submitted.tensor);
+  });
+}
+
+std::shared_ptr<const CarrierMethod> RiderFor(std::span<const SubmittedTensor> group,
+                                              int world_size) {
+  const std::vector<const TensorState*> hosts = FindHosts(group, world_size);
+  const bool rides = std::any_of(group.begin(), group.end(),
+                                 [](const SubmittedTensor& s) { return IsLossless(*s.tensor); });
+  return hosts.empty() || !rides ? nullptr : MakeExactRider(RoundsOf(*hosts[0], world_size));
+}
+
+}  // namespace gradwire

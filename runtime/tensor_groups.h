@@ -1,0 +1,49 @@
+// Which tensors of a submission travel together, and by which scheme.
+#ifndef GRADWIRE_RUNTIME_TENSOR_GROUPS_H_
+#define GRADWIRE_RUNTIME_TENSOR_GROUPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "collectives/schedule.h"
+#include "compress/carrier_method.h"
+#include "runtime/tensor_state.h"
+
+namespace gradwire {
+
+// One registered tensor of a group as submitted.
+struct SubmittedTensor {
+  TensorState* tensor = nullptr;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  uint32_t dither_step = 0;
+};
+
+// kGather: carriers of methods that gather, by the machine of kLinear.
+enum class Scheme : uint8_t { kLinear, kGather, kTwoShot };
+Scheme SchemeOf(const TensorState& tensor);
+std::string_view Name(Scheme scheme);
+// What its schedules do. One rank by itself sums: no method runs.
+Collective CollectiveOf(Scheme scheme, int world_size);
+
+// Tensors of one scheme and type, whose carriers are of one type and operation in every round,
+// travel together, in the order in which they were submitted; the split is a function of the table
+// alone. Small exact tensors ride along with the first others of their type whose last round can
+// take them: that costs less than a collective of their own.
+std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
+                                                     int world_size);
+
+// The plain sum: no codec runs.
+bool IsLossless(const TensorState& tensor);
+bool AreLossless(std::span<const SubmittedTensor> group);
+// The method of the exact tensors of a group with others; null where it has not both.
+std::shared_ptr<const CarrierMethod> RiderFor(std::span<const SubmittedTensor> group,
+                                              int world_size);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_TENSOR_GROUPS_H_
