@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/workspace.h"
 #include "compress/codecs/carrier_jobs.h"
@@ -88,7 +89,8 @@ std::span<const uint32_t> UnionOf(const StepView& view) {
   return {IndicesIn(view.agreed), AgreedOf(view.agreed).count};
 }
 
-// Workspace: the indices of one speaker, and what selects them or joins them with the others'.
+// Workspace: what selects the indices of one speaker or joins them with the others', these indices,
+// and the sum of the squares of p.
 int64_t ToolBytes(const Selection& selection) {
   return AlignUp(std::max(TopkWorkspaceBytes(selection.elems, selection.k),
                           IndexUnion::BytesFor(selection.elems)));
@@ -97,6 +99,17 @@ int64_t ToolBytes(const Selection& selection) {
 std::span<uint32_t> ListIn(const StepView& view, const Selection& selection, int64_t count) {
   return {reinterpret_cast<uint32_t*>(view.workspace.data + ToolBytes(selection)),
           static_cast<size_t>(count)};
+}
+
+double& EnergyIn(const StepView& view, const Selection& selection) {
+  std::byte* place = view.workspace.data + ToolBytes(selection) + AlignUp(kWordBytes * selection.k);
+  return *reinterpret_cast<double*>(place);
+}
+
+// The first pass leaves p in e_out, so that no other one needs gradient and residual. Not in place:
+// there the residual must survive where another rank is not finite.
+bool StagesInput(const StepView& view) {
+  return !view.e_out.empty() && view.e_out.data != view.e_in.data;
 }
 
 // This rank's slot in this step; it speaks where there is one.
@@ -142,7 +155,8 @@ class TopkCarrier final : public CarrierMethod {
   }
   int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const override {
     const Selection selection = SelectionOf(meta, world_size, {});
-    return ToolBytes(selection) + kWordBytes * selection.k;
+    return ToolBytes(selection) + AlignUp(kWordBytes * selection.k) +
+           static_cast<int64_t>(sizeof(double));
   }
   int64_t ReplicatedBytes(const TensorMeta&, int) const override { return sizeof(State); }
 
@@ -206,32 +220,34 @@ class TopkCarrier final : public CarrierMethod {
     const Selection selection = SelectionOf(view);
     std::memset(carrier.data, 0, static_cast<size_t>(carrier.bytes()));
     const int64_t slot = SlotOf(view, selection);
-    const bool finite =
-        slot < selection.speakers
-            ? NameLargest(view, selection,
-                          carrier.Sub(1 + slot * selection.SlotWords(), selection.SlotWords()))
-            : IsFinite(view);
-    carrier.as<uint32_t>()[0] = finite ? 0 : 1;
+    const View words = slot < selection.speakers
+                           ? carrier.Sub(1 + slot * selection.SlotWords(), selection.SlotWords())
+                           : View();
+    const EncodeStats stats = ReadInput(view, selection, words);
+    carrier.as<uint32_t>()[0] = stats.nonfinite == 0 ? 0 : 1;
+    EnergyIn(view, selection) = stats.sum_p2;
+    view.stats->absmax = std::max(view.stats->absmax, stats.absmax);
+    view.stats->nonfinite += stats.nonfinite;
+    if (stats.nonfinite == 0) view.stats->sum_p2 += stats.sum_p2;
   }
 
-  // Fills a speaker's slot; false where an element is not finite.
-  static bool NameLargest(const StepView& view, const Selection& selection, View slot) {
-    const EncodeJob input = EncodeJobOf(view, slot);
+  // The one pass over gradient and residual. A speaker's fills its slot; others have none.
+  static EncodeStats ReadInput(const StepView& view, const Selection& selection, View slot) {
+    EncodeJob job = EncodeJobOf(view, {});
+    if (!StagesInput(view)) job.e_out = nullptr;
+    if (slot.empty()) return StatsOfInput(job);
+    EncodeStats stats;
     const std::span<uint32_t> list = ListIn(view, selection, selection.quota);
-    const bool finite = SelectTopk({.grad = input.grad,
-                                    .dtype = input.dtype,
-                                    .in_scale = input.in_scale,
-                                    .e_in = input.e_in,
-                                    .elems = input.elems},
-                                   view.workspace, list);
+    SelectTopk({.grad = job.grad,
+                .dtype = job.dtype,
+                .in_scale = job.in_scale,
+                .e_in = job.e_in,
+                .p_out = job.e_out,
+                .stats = &stats,
+                .elems = job.elems},
+               view.workspace, list);
     EncodeIndexList(list, selection.elems, slot.data);
-    return finite;
-  }
-
-  static bool IsFinite(const StepView& view) {
-    EncodeJob input = EncodeJobOf(view, {});
-    input.e_out = nullptr;  // made in the next round
-    return StatsOfInput(input).nonfinite == 0;
+    return stats;
   }
 
   Status Listen(const StepView& view, ConstView reduced) const {
@@ -250,13 +266,27 @@ class TopkCarrier final : public CarrierMethod {
     return Status();
   }
 
-  // The residual is made here, where statistics are: it is already known whether all are finite.
-  static void FillValues(const StepView& view, View carrier) {
-    EncodeJob job = EncodeJobOf(view, carrier);
-    const bool finite = AgreedOf(view.agreed).nonfinite_ranks == 0;
-    if (!finite) job.e_out = nullptr;
-    SplitInput(job, UnionOf(view), 1, carrier.as<float>());
-    if (!finite) KeepResidual(view);
+  // Values at the union, and a residual without them: it is known now whether all are finite.
+  void FillValues(const StepView& view, View carrier) const {
+    if (AgreedOf(view.agreed).nonfinite_ranks > 0) {
+      std::memset(carrier.data, 0, static_cast<size_t>(carrier.bytes()));
+      return KeepResidual(view);
+    }
+    auto* values = carrier.as<float>();
+    if (StagesInput(view)) {
+      TakeStaged(UnionOf(view), view.e_out.as<float>(), values);
+    } else {
+      EncodeStats counted;  // in round 0
+      EncodeJob job = EncodeJobOf(view, carrier);
+      job.stats = &counted;
+      SplitInput(job, UnionOf(view), 1, values);
+    }
+    const double energy = EnergyIn(view, SelectionOf(view));
+    view.stats->sum_err2 += std::max(energy - EnergyOf(values, carrier.elems), 0.0);
+  }
+
+  static void TakeStaged(std::span<const uint32_t> indices, float* p, float* values) {
+    for (uint32_t index : indices) *values++ = std::exchange(p[index], 0.0f);
   }
 
   const double density_;

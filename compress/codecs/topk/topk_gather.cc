@@ -162,17 +162,19 @@ class TopkGather final : public CarrierMethod {
       job.in_scale = 1;
       job.e_in = nullptr;
     }
+    EncodeStats stats;
     const bool finite = SelectTopk({.grad = job.grad,
                                     .dtype = job.dtype,
                                     .in_scale = job.in_scale,
                                     .e_in = job.e_in,
+                                    .stats = &stats,
                                     .elems = job.elems},
                                    scratch.tools, scratch.sent);
     carrier.as<uint32_t>()[0] = finite ? 0 : 1;
     EncodeIndexList(scratch.sent, selection.elems, carrier.data + kWordBytes);
     float* values = carrier.as<float>() + 1 + selection.ListWords();
     for (uint32_t index : scratch.sent) *values++ = ref::Input(job, index);
-    CountStats(job, {values - selection.k, values});
+    AddStats(stats, EnergyOf(values - selection.k, selection.k), view.stats);
     return Status();
   }
 
@@ -256,15 +258,13 @@ class TopkGather final : public CarrierMethod {
     for (int64_t i = 0; i < all.elems; ++i) velocity[i] += e_in[i];
   }
 
-  static void CountStats(const EncodeJob& job, std::span<const float> sent) {
-    const EncodeStats stats = StatsOfInput(job);
-    job.stats->absmax = std::max(job.stats->absmax, stats.absmax);
-    job.stats->nonfinite += stats.nonfinite;
-    if (stats.nonfinite > 0) return;
-    double sent2 = 0;
-    for (float value : sent) sent2 += static_cast<double>(value) * value;
-    job.stats->sum_p2 += stats.sum_p2;
-    job.stats->sum_err2 += std::max(stats.sum_p2 - sent2, 0.0);
+  static void AddStats(const EncodeStats& of_input, double sent_energy, EncodeStats* stats) {
+    stats->absmax = std::max(stats->absmax, of_input.absmax);
+    stats->nonfinite += of_input.nonfinite;
+    stats->sum_p2 += of_input.sum_p2;  // zero where an element is not finite
+    if (of_input.nonfinite == 0) {
+      stats->sum_err2 += std::max(of_input.sum_p2 - sent_energy, 0.0);
+    }
   }
 
   // A step that is not finite leaves everything as it was.

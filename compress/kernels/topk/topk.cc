@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/kernel_job.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/kernels/topk/topk_kernels.h"
@@ -99,12 +100,27 @@ uint32_t SampleFloor(const EncodeJob& input, int64_t k, TopkCandidates* found) {
 void KeepLargestOfInput(const EncodeJob& input, int64_t k, uint32_t floor, TopkCandidates* found) {
   const TopkScan scan = ActiveTopkScan();
   found->count = 0;
+  if (input.stats != nullptr) *input.stats = {};
   for (int64_t at = scan(input, 0, floor, found); at < input.elems;) {
     // An equal one that comes later is smaller.
     floor = KeepLargest(k, found) + 1;
     at = scan(input, at, floor, found);
   }
   if (found->count > k) KeepLargest(k, found);
+}
+
+// What the scan does not count.
+void AddStats(const EncodeJob& input, uint32_t absmax_bits, EncodeStats* stats) {
+  if (absmax_bits < kInfBits) {
+    stats->sum_p2 += input.stats->sum_p2;
+    stats->absmax = std::max(stats->absmax, std::bit_cast<float>(absmax_bits));
+    return;
+  }
+  EncodeJob all = input;
+  all.e_out = nullptr;
+  const EncodeStats counted = StatsOfInput(all);
+  stats->nonfinite += counted.nonfinite;
+  stats->absmax = std::max(stats->absmax, counted.absmax);
 }
 
 }  // namespace
@@ -128,17 +144,20 @@ int64_t TopkWorkspaceBytes(int64_t elems, int64_t k) {
 }
 
 bool SelectTopk(const TopkInput& in, Bytes workspace, std::span<uint32_t> out) {
+  EncodeStats scanned;
   const EncodeJob input = {.grad = in.grad,
                            .dtype = in.dtype,
                            .in_scale = in.in_scale,
                            .e_in = in.e_in,
                            .e_out = in.p_out,
-                           .elems = in.elems};
+                           .elems = in.elems,
+                           .stats = in.stats != nullptr ? &scanned : nullptr};
   const auto k = static_cast<int64_t>(out.size());
   TopkCandidates found = Carve(workspace, Capacity(in.elems, k));
   KeepLargestOfInput(input, k, SampleFloor(input, k, &found), &found);
   if (found.count < k) KeepLargestOfInput(input, k, 0, &found);
   if (k > 0) std::memcpy(out.data(), found.index, out.size_bytes());
+  if (in.stats != nullptr) AddStats(input, found.absmax_bits, in.stats);
   return found.absmax_bits < kInfBits;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/view.h"
+#include "compress/payload_codec.h"
 
 namespace gradwire {
 
@@ -27,6 +28,8 @@ struct TopkInput {
   // elems, or null; overlaps nothing. Receives p, so that a residual needs no pass of its own. Bits
   // of a NaN are unspecified.
   float* p_out = nullptr;
+  // Or null. absmax, nonfinite and, where all elements are finite, sum_p2 are added to.
+  EncodeStats* stats = nullptr;
   int64_t elems = 0;  // at most kTopkMaxElems
 };
 

@@ -11,6 +11,7 @@ int64_t TopkScanRef(const EncodeJob& input, int64_t first, uint32_t floor, TopkC
   for (; i < input.elems && found->count < found->capacity; ++i) {
     const float p = ref::Input(input, i);
     if (input.e_out != nullptr) input.e_out[i] = p;
+    if (input.stats != nullptr) input.stats->sum_p2 += static_cast<double>(p) * p;
     const uint32_t magnitude = ref::MagnitudeBits(p);
     found->absmax_bits = std::max(found->absmax_bits, magnitude);
     const uint32_t bits = std::min(magnitude, kInfBits);

@@ -23,6 +23,12 @@ HWY_INLINE void CopyRun(const float* HWY_RESTRICT p, float* HWY_RESTRICT to) {
   for (int64_t i = 0; i < kRunElems; i += kLanes) Store()(hn::Load(DF(), p + i), to + i);
 }
 
+HWY_INLINE void AddSquares(const float* HWY_RESTRICT p, uint32_t absmax_bits, EncodeStats* stats) {
+  SquareSums sums(absmax_bits);
+  for (int64_t i = 0; i < kRunElems; i += kLanes) sums.AddValue(hn::Load(DF(), p + i));
+  sums.AddTo(stats);
+}
+
 // Bit i: |p[i]| of 64 is not below `least`; so for a NaN.
 HWY_INLINE uint64_t ReachBits(const float* HWY_RESTRICT p, VF least) {
   uint64_t below = 0;
@@ -65,6 +71,7 @@ int64_t ScanRuns(const EncodeJob& input, int64_t first, uint32_t floor, TopkCand
   while (input.elems - first >= kRunElems && found->capacity - found->count >= kTopkRoom) {
     const uint32_t absmax_bits = LoadRun<Prefetch::kNone>(input.Sub(first, kRunElems, 0), 0, p);
     if (input.e_out != nullptr) CopyRun<Store>(p, input.e_out + first);
+    if (input.stats != nullptr) AddSquares(p, absmax_bits, input.stats);
     found->absmax_bits = std::max(found->absmax_bits, absmax_bits);
     // Nothing reaches a floor above infinity, which as a float would be a NaN.
     if (std::min(absmax_bits, kInfBits) >= floor) found->count = AppendRun(p, first, floor, *found);
