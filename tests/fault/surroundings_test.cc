@@ -301,9 +301,7 @@ void ExpectAutoTakes(const std::string& transport, bool two_hosts) {
 }
 
 TEST(Surroundings, AutoSharesMemoryOnAHostWhereUcxDoesNotWork) { ExpectAutoTakes("shm", false); }
-TEST(Surroundings, AutoGoesOverTcpBetweenHostsWhereUcxDoesNotWork) {
-  ExpectAutoTakes("tcp", true);
-}
+TEST(Surroundings, AutoGoesOverTcpBetweenHostsWhereUcxDoesNotWork) { ExpectAutoTakes("tcp", true); }
 
 }  // namespace
 }  // namespace gradwire
