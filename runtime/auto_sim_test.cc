@@ -91,7 +91,7 @@ class Trainer {
       const std::shared_ptr<const AutoSpec> spec = SlowAuto(world, &clock());
       if (rung == kAutomatic) {
         me().SetAutomatic(tensor, spec);
-      } else if (!IsExempt(*tensor, spec->ladder[rung].codec)) {
+      } else if (ExemptionFrom(spec->ladder[rung].codec, *tensor).empty()) {
         tensor->SetCodec(spec->ladder[rung].codec);
       }
       tensors_.push_back(tensor);
