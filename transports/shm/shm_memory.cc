@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,6 +26,9 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free &&
               std::atomic<uint64_t>::is_always_lock_free);
 
 constexpr int64_t kQueuesAt = sizeof(ShmInboxHead);
+
+// Nobody who has it open can take memory away from under the others.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 int64_t SlotStride(const ShmShape& shape) {
   return static_cast<int64_t>(sizeof(ShmSlot)) +
@@ -73,11 +77,12 @@ StatusOr<ShmAddress> DecodeShmAddress(std::string_view bytes) {
 }
 
 StatusOr<ShmInbox> ShmInbox::Create(const ShmShape& shape) {
-  UniqueFd fd(memfd_create("gradwire", MFD_CLOEXEC));
+  UniqueFd fd(memfd_create("gradwire", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Unavailable("no memory to share", errno);
   if (ftruncate(fd.get(), InboxBytes(shape)) != 0) {
     return Unavailable(fmt::format("{} bytes to share", InboxBytes(shape)), errno);
   }
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return Unavailable("sealing its size", errno);
   StatusOr<ShmInbox> inbox = Map(std::move(fd), shape);
   if (!inbox.ok()) return inbox;
   ShmInboxHead& head = inbox->head();
@@ -85,6 +90,8 @@ StatusOr<ShmInbox> ShmInbox::Create(const ShmShape& shape) {
     return Status(gwSystemError, "shm: the system has no random numbers");
   }
   head.shape = shape;
+  // A process that may not be looked into opens its own files all the same.
+  if (prctl(PR_GET_DUMPABLE) != 1) return Unavailable("this process is not dumpable", EACCES);
   // Peers will come the same way.
   StatusOr<ShmInbox> from_outside = Open(inbox->address());
   if (!from_outside.ok()) return from_outside.status();
@@ -97,7 +104,8 @@ StatusOr<ShmInbox> ShmInbox::Open(const ShmAddress& address) {
   if (!fd.valid()) return Unavailable("opening " + path, errno);
   struct stat file = {};
   // Access behind the end of a file would be a signal, not an error.
-  if (fstat(fd.get(), &file) != 0 || file.st_size != InboxBytes(address.shape)) {
+  const bool sealed = (fcntl(fd.get(), F_GET_SEALS) & kSeals) == kSeals;
+  if (!sealed || fstat(fd.get(), &file) != 0 || file.st_size != InboxBytes(address.shape)) {
     return Unavailable(path + " is not a rank's memory", EINVAL);
   }
   StatusOr<ShmInbox> inbox = Map(std::move(fd), address.shape);

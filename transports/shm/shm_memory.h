@@ -30,7 +30,7 @@ static_assert(sizeof(ShmSlot) == kShmLine);
 // The queue from one peer; its slots lie behind all queues.
 struct ShmQueue {
   alignas(kShmLine) std::atomic<uint64_t> taken;         // fragments consumed; by the owner
-  alignas(kShmLine) std::atomic<uint32_t> sender_waits;  // it found no room; the owner clears it
+  alignas(kShmLine) std::atomic<uint32_t> sender_waits;  // it found no room; by it
   std::atomic<uint32_t> gone;                            // the sender has destroyed its end
 };
 

@@ -91,7 +91,7 @@ class ShmTransport final : public Transport {
 
   Status Wait(int64_t timeout_ns) override {
     inbox_.Sleep(timeout_ns, [this] { return HasNews(); });
-    woken_.store(false);
+    (void)woken_.exchange(false);
     return Status::Ok();
   }
 
@@ -138,12 +138,16 @@ class ShmTransport final : public Transport {
   SendOutcome CheckRoom(int peer) {
     Peer& to = peers_[peer];
     if (Gone(peer)) return SendOutcome::kLost;
-    to.refused = false;
-    if (HasRoom(to)) return SendOutcome::kAccepted;
-    to.inbox.queue(rank_).sender_waits.store(1);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // with the one in TellWaitingSender
-    to.refused = !HasRoom(to);
-    return to.refused ? SendOutcome::kFull : SendOutcome::kAccepted;
+    std::atomic<uint32_t>& waits = to.inbox.queue(rank_).sender_waits;
+    if (!HasRoom(to)) {
+      waits.store(1);
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // with the one in TellWaitingSender
+      to.refused = true;
+      if (!HasRoom(to)) return SendOutcome::kFull;
+    }
+    // Only we write it: the receiver could clear it between our setting it and our sleep.
+    if (std::exchange(to.refused, false)) waits.store(0, std::memory_order_relaxed);
+    return SendOutcome::kAccepted;
   }
 
   bool Gone(int peer) const { return inbox_.queue(peer).gone.load(std::memory_order_acquire) != 0; }
@@ -169,11 +173,13 @@ class ShmTransport final : public Transport {
     // No more than were there to begin with, or a fast sender would keep us from the others.
     for (int i = 0; i < shape_.slots && inbox_.HasFragment(peer, from.received); ++i) {
       ShmSlot& slot = inbox_.slot(peer, from.received);
+      // Copies: the peer could change them between a check and their use.
       const int64_t bytes = slot.bytes;
+      const FrameHeader header = slot.header;
       if (bytes < 0 || bytes > shape_.fragment_bytes) {
         return Lose(peer, Status(gwDataCorrupt, "its shared memory is damaged"), sink);
       }
-      sink->OnFragment(peer, slot.header, {inbox_.payload(slot), bytes});
+      sink->OnFragment(peer, header, {inbox_.payload(slot), bytes});
       queue.taken.store(++from.received, std::memory_order_release);
     }
     const int delivered = static_cast<int>(from.received - before);
@@ -184,9 +190,8 @@ class ShmTransport final : public Transport {
 
   void TellWaitingSender(ShmQueue& queue, int peer) {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // with the one in CheckRoom
-    if (queue.sender_waits.load(std::memory_order_relaxed) == 0) return;
-    queue.sender_waits.store(0);
-    if (peers_[peer].connected) peers_[peer].inbox.Ring();
+    const bool waits = queue.sender_waits.load(std::memory_order_relaxed) != 0;
+    if (waits && peers_[peer].connected) peers_[peer].inbox.Ring();
   }
 
   int Lose(int peer, const Status& cause, Sink* sink) {
