@@ -10,6 +10,15 @@
 #include <utility>
 
 namespace gradwire {
+namespace {
+
+// Bounds, so that a flood does not hold up what is inside.
+constexpr int kEventsPerVisit = 64, kAcceptsPerVisit = 64;
+
+// After the process has run out of descriptors.
+constexpr int64_t kPauseNs = 100 * kNsPerMs;
+
+}  // namespace
 
 TcpDoor::TcpDoor(const Clock& clock, int world_size)
     : clock_(clock),
@@ -38,12 +47,16 @@ Status TcpDoor::Watch(int fd) {
   return ErrnoStatus("epoll_ctl", errno);
 }
 
-bool TcpDoor::overdue() const {
+bool TcpDoor::Outstayed() const {
   return !strangers_.empty() && clock_.NowNs() - strangers_.front().since_ns > kPatienceNs;
 }
 
+bool TcpDoor::overdue() const {
+  return Outstayed() || (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_);
+}
+
 void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
-  epoll_event events[kMostStrangers + 1];
+  epoll_event events[kEventsPerVisit];
   const int count = epoll_wait(epoll_.get(), events, std::size(events), 0);
   bool somebody_knocks = false;
   for (int i = 0; i < count; ++i) {
@@ -53,24 +66,26 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
       if (stranger.fd.get() == fd) Hear(&stranger, guests);
     }
   }
-  if (overdue()) TurnAway(&strangers_.front());
+  if (Outstayed()) TurnAway(&strangers_.front());
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.fd.valid(); });
+  if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_) {
+    listen_again_ns_ = 0;
+    (void)Watch(listener_.get());
+  }
   if (somebody_knocks) AcceptAll(guests);
 }
 
 void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
-  // A bound, so that a flood does not hold up what is inside.
-  for (size_t i = 0; i < kMostStrangers; ++i) {
+  for (int i = 0; i < kAcceptsPerVisit; ++i) {
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) return Refused(errno);
     if (!Watch(fd.get()).ok()) continue;
     Stranger stranger{.fd = std::move(fd), .since_ns = clock_.NowNs()};
-    // A member's hello comes with its connection: under a flood it is heard before it could be
-    // pushed out.
+    // Often a member's hello is there already.
     Hear(&stranger, guests);
     if (!stranger.fd.valid()) continue;
     strangers_.push_back(std::move(stranger));
-    if (strangers_.size() <= kMostStrangers) continue;
+    if (strangers_.size() <= MostStrangers(world_size_)) continue;
     TurnAway(&strangers_.front());
     strangers_.erase(strangers_.begin());
   }
@@ -79,7 +94,11 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
 void TcpDoor::Refused(int error) {
   int64_t left_out = 0;
   const bool out_of_descriptors = error == EMFILE || error == ENFILE;
-  if (!out_of_descriptors || !out_of_descriptors_.Allow(&left_out)) return;
+  if (!out_of_descriptors) return;
+  // Who knocks stays in the backlog, and would end every wait at once.
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  listen_again_ns_ = clock_.NowNs() + kPauseNs;
+  if (!out_of_descriptors_.Allow(&left_out)) return;
   GW_LOG(kWarn, kNet, "tcp: no peer can connect: this process is out of file descriptors");
 }
 

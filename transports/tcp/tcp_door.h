@@ -22,11 +22,13 @@ struct TcpGuest {
 };
 
 // Strangers, connections that have not said hello, cost a descriptor and a few bytes each. There
-// are at most kMostStrangers, one more pushes the oldest out; none stays longer than kPatienceNs.
+// are at most MostStrangers, one more pushes the oldest out; none stays longer than kPatienceNs.
 class TcpDoor {
  public:
-  static constexpr size_t kMostStrangers = 64;
-  static constexpr int64_t kPatienceNs = 5 * kNsPerSecond;
+  // Members are strangers too until they are heard, and all may come at once.
+  static size_t MostStrangers(int world_size) { return 64 + static_cast<size_t>(world_size); }
+  // Longer than the default heartbeat bound: who is silent longer is lost anyway.
+  static constexpr int64_t kPatienceNs = 15 * kNsPerSecond;
 
   // `clock` outlives this.
   TcpDoor(const Clock& clock, int world_size);
@@ -38,7 +40,7 @@ class TcpDoor {
   const SocketAddress& address() const { return address_; }
   // Readable when Visit has something to do.
   int fd() const { return epoll_.get(); }
-  // Somebody's time is up: Visit has something to do although fd() is not readable.
+  // Some time is up: Visit has something to do although fd() is not readable.
   bool overdue() const;
 
   // Hears who has come and appends those that are let in; never blocks.
@@ -58,6 +60,7 @@ class TcpDoor {
   void AcceptAll(std::vector<TcpGuest>* guests);
   void Refused(int error);
   Status Watch(int fd);
+  bool Outstayed() const;  // the oldest stranger
 
   const Clock& clock_;
   const int world_size_;
@@ -65,6 +68,7 @@ class TcpDoor {
   SocketAddress address_;
   TcpToken token_ = {};
   std::vector<Stranger> strangers_;  // oldest first
+  int64_t listen_again_ns_ = 0;      // 0: it listens
   LogRateLimit turned_away_, out_of_descriptors_;
 };
 

@@ -52,8 +52,8 @@ void Prepare(int fd, int64_t death_timeout_ns) {
   const auto in_units_of = [death_timeout_ns](int64_t ns) {
     return static_cast<int>(std::clamp<int64_t>(death_timeout_ns / ns, 1, INT_MAX));
   };
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, in_units_of(kNsPerMs));
-  // A connection on which nothing is under way is asked, by whole seconds.
+  // A connection on which nothing is under way is asked, by whole seconds. Not TCP_USER_TIMEOUT: it
+  // would also end a connection whose receiver is alive and busy, with what is on the way.
   const int idle_s = in_units_of(kNsPerSecond);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
@@ -112,7 +112,7 @@ class TcpTransport final : public Transport {
 
   // What has been sent goes out before anybody can hear that this end is gone.
   ~TcpTransport() override {
-    for (TcpPeer& peer : peers_) peer.out.reset();
+    for (TcpPeer& peer : peers_) Close(&peer.out, SHUT_WR);
   }
 
   Status Start(const SocketAddress& address) {
@@ -147,6 +147,7 @@ class TcpTransport final : public Transport {
   Status Watch(int fd, uint32_t events, uint64_t mark);
   void Open(TcpPeer* peer);
   void Flush(TcpPeer* peer);
+  void Close(UniqueFd* fd, int how);
   void Fail(TcpPeer* peer, int error);
   void Lose(TcpPeer* peer, const std::string& why);
   void Admit();
@@ -235,6 +236,14 @@ void TcpTransport::Flush(TcpPeer* peer) {
   }
 }
 
+// A child of fork may hold a copy, with which the connection would live on, and its events too.
+void TcpTransport::Close(UniqueFd* fd, int how) {
+  if (!fd->valid()) return;
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd->get(), nullptr);
+  (void)shutdown(fd->get(), how);
+  fd->reset();
+}
+
 // Nothing goes to the peer any more. What it has sent before may still be on its way: its
 // connection is closed in the other direction only, which tells it to end it if it is still there.
 void TcpTransport::Fail(TcpPeer* peer, int error) {
@@ -242,7 +251,7 @@ void TcpTransport::Fail(TcpPeer* peer, int error) {
   peer->cause = Status(gwPeerLost, fmt::format("tcp: the connection to rank {} at {}: {}",
                                                peer->rank, peer->address.ToString(), Why(error)))
                     .WithPeer(peer->rank);
-  peer->out.reset();
+  Close(&peer->out, SHUT_RDWR);
   peer->outbox.Clear(&sent_);
   unreachable_.push_back(peer);
   if (peer->in.valid()) (void)shutdown(peer->in.get(), SHUT_WR);
@@ -255,8 +264,8 @@ void TcpTransport::Lose(TcpPeer* peer, const std::string& why) {
             .WithPeer(peer->rank);
   }
   peer->lost = true;
-  peer->in.reset();
-  peer->out.reset();
+  Close(&peer->in, SHUT_RDWR);
+  Close(&peer->out, SHUT_RDWR);
   peer->outbox.Clear(&sent_);
   lost_.push_back(peer);
 }

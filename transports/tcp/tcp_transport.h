@@ -6,8 +6,9 @@
 // that travel in the address, so through the authenticated roster: others are turned away and
 // change nothing. Nothing is encrypted (docs/reliability.md, section Security).
 //
-// A process that ends or is killed is noticed at once, a host or link that falls silent while
-// something is on the way after options.death_timeout_ns, or else after about twice that.
+// A process that ends or is killed is noticed at once, unless a child that it has forked holds its
+// sockets; a host or link that falls silent after about twice options.death_timeout_ns where
+// nothing is under way, and else by the control plane's heartbeats.
 #ifndef GRADWIRE_TRANSPORTS_TCP_TCP_TRANSPORT_H_
 #define GRADWIRE_TRANSPORTS_TCP_TCP_TRANSPORT_H_
 

@@ -412,7 +412,7 @@ TEST_F(TcpDoorTest, SilentStrangerIsTurnedAwayInTheEnd) {
 
 TEST_F(TcpDoorTest, OneStrangerTooManyPushesTheOldestOut) {
   std::vector<UniqueFd> strangers;
-  for (size_t i = 0; i < TcpDoor::kMostStrangers; ++i) {
+  for (size_t i = 0; i < TcpDoor::MostStrangers(2); ++i) {
     strangers.push_back(Call(door_.address()));
     Visit();
   }
