@@ -45,6 +45,11 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+int64_t WallNs() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
+}
+
 // Equal for all processes of one machine since it started.
 std::string BootId() {
   std::string boot = ReadFile("/proc/sys/kernel/random/boot_id");
@@ -61,17 +66,15 @@ uint64_t Namespace(const char* kind) {
 // Ranks with equal ids see each other's processes, share memory and a network stack.
 std::string HostId(const Settings& settings) {
   if (settings.is_set("host_id")) return settings.Text("host_id");
-  return fmt::format("{}/{}/{}", BootId(), Namespace("net"), Namespace("pid"));
+  const uint64_t net = Namespace("net"), pid = Namespace("pid"), user = Namespace("user");
+  // Where the system does not tell, a process is on a host of its own.
+  if (BootId().empty() || net == 0 || pid == 0) return fmt::format("unknown/{}", WallNs());
+  return fmt::format("{}/{}/{}/{}/{}", BootId(), net, pid, user, geteuid());
 }
 
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
-}
-
-int64_t WallNs() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
 }
 
 // What all ranks must have set alike.
@@ -197,6 +200,15 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
     return ChooseForAll(blobs, agreed);
   };
+  // Before any rank is through its start: one that is may leave, and could not be reached any more.
+  std::unique_ptr<Transport> transport;
+  bootstrap.use_roster = [&](const Roster& roster) -> Status {
+    const std::string end = FindInOpText(DecodeOpText(roster.settings), "end");
+    StatusOr<std::unique_ptr<Transport>> taken = std::move(*offer).Take(end, OffersOf(roster));
+    if (!taken.ok()) return taken.status();
+    transport = std::move(*taken);
+    return Status::Ok();
+  };
   StatusOr<BootstrapResult> joined = Bootstrap(std::move(bootstrap));
   if (!joined.ok()) return joined.status();
   const OpText chosen = DecodeOpText(joined->roster.settings);
@@ -215,10 +227,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   StatusOr<std::unique_ptr<Recorder>> recorder = OpenRecorder(me, settings.Text("recorder_dir"));
   if (!recorder.ok()) return recorder.status();
   parts.recorder = std::move(*recorder);
-  StatusOr<std::unique_ptr<Transport>> transport =
-      std::move(*offer).Take(FindInOpText(chosen, "end"), OffersOf(joined->roster));
-  if (!transport.ok()) return transport.status();
-  parts.transport = std::move(*transport);
+  parts.transport = std::move(transport);
   StatusOr<std::unique_ptr<ControlPlane>> control = ControlPlane::Start(
       {.node = {.rank = me.rank,
                 .world_size = me.world_size,

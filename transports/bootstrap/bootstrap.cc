@@ -32,6 +32,7 @@ StatusOr<BootstrapResult> Alone(const BootstrapOptions& options) {
     if (!settings.ok()) return settings.status();
     result.roster.settings = std::move(*settings);
   }
+  if (options.use_roster) GW_RETURN_IF_ERROR(options.use_roster(result.roster));
   return result;
 }
 

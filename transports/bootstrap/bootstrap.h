@@ -28,6 +28,7 @@ struct BootstrapOptions {
   uint64_t job = 0;       // equal on all ranks of this job, different in others
   std::string blob;       // what the others must know of this rank; opaque, at most 64 KiB
   ChooseSettings choose_settings;               // used on rank 0 only
+  UseRoster use_roster;                         // may be empty
   int64_t timeout_ns = 60 * kNsPerSecond;       // for everybody to be there
   int64_t hello_timeout_ns = 5 * kNsPerSecond;  // for a stranger to prove itself
   uint32_t library_version = GW_VERSION_CODE;
@@ -45,6 +46,8 @@ struct BootstrapResult {
 // Every rank calls it once. Blocks until all have joined; at most timeout_ns on rank 0 and twice
 // that elsewhere (a guest waits as long as rank 0 says it does). The listener is closed when it
 // returns.
+// `use_roster` is called once the roster is there; no rank returns before it has succeeded on all,
+// and an error of one is every rank's.
 //   gwInvalidArgument  rank, world size, blob or root are impossible; no effect
 //   gwInvalidUsage     no secret for an address that is not loopback; rank taken by another process
 //   gwUnauthenticated  the secrets differ

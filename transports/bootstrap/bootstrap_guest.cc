@@ -120,6 +120,7 @@ class GuestShell {
                                   .secret = options_.secret,
                                   .library_version = options_.library_version},
                            .blob = options_.blob,
+                           .use_roster = options_.use_roster,
                            .entropy = options_.entropy,
                            .host = root_text_});
     std::string out;

@@ -179,6 +179,7 @@ StatusOr<BootstrapResult> RunHost(BootstrapOptions options) {
                                    .library_version = options.library_version},
                             .blob = options.blob,
                             .choose_settings = options.choose_settings,
+                            .use_roster = options.use_roster,
                             .entropy = options.entropy,
                             .start_ns = options.clock->NowNs(),
                             .timeout_ns = options.timeout_ns,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -377,6 +378,42 @@ TEST(Bootstrap, SettingsThatFailFailEverywhere) {
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(job.status(r).code(), gwTransportUnavailable);
     EXPECT_THAT(job.status(r).ToString(), HasSubstr("no common transport"));
+  }
+}
+
+// A rank may leave as soon as it is through, so by then all must have what they need of it.
+TEST(Bootstrap, NoRankReturnsBeforeAllHaveUsedTheRoster) {
+  constexpr int kRanks = 4;
+  Job job(kRanks);
+  std::atomic<int> used = 0;
+  job.StartAll([&used](BootstrapOptions* o) {
+    o->use_roster = [&used](const Roster& roster) {
+      EXPECT_EQ(roster.blobs.size(), size_t{kRanks});
+      ++used;
+      return Status();
+    };
+  });
+  for (int r = 0; r < kRanks; ++r) {
+    job.Join(r);
+    EXPECT_EQ(used, kRanks) << "rank " << r << " was through";
+  }
+  ExpectStarted(&job, kRanks);
+}
+
+TEST(Bootstrap, ARosterThatOneRankCannotUseFailsAll) {
+  for (int unable : {0, 2}) {
+    Job job(3);
+    job.StartAll([unable](BootstrapOptions* o) {
+      o->use_roster = [unable, rank = o->rank](const Roster&) {
+        return rank == unable ? Status(gwTransportUnavailable, "no way to rank 1") : Status();
+      };
+    });
+    job.Join();
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(job.status(r).code(), gwTransportUnavailable) << job.status(r).ToString();
+      EXPECT_THAT(job.status(r).ToString(),
+                  HasSubstr(fmt::format("rank {} is not ready: no way to rank 1", unable)));
+    }
   }
 }
 

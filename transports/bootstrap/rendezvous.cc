@@ -63,6 +63,12 @@ Status JobMismatch(const ControlMessage& mine, const ControlMessage& theirs) {
                    .actual = fmt::format("{:016x}", theirs.job)});
 }
 
+Status Unready(const Status& why, int rank) {
+  ErrorDetail detail = why.detail();
+  detail.message = fmt::format("rank {} is not ready: {}", rank, detail.message);
+  return Status(why.code(), std::move(detail)).WithOp("start").WithRank(rank);
+}
+
 std::string EncodeRefusal(const RendezvousIdentity& me, const Status& why, bool with_body) {
   ControlMessage bye{.src = static_cast<uint16_t>(me.rank),
                      .dst = kAllRanks,

@@ -42,6 +42,9 @@ StatusOr<ControlMessage> MakeHello(const RendezvousIdentity& me, const Entropy& 
 Status CompareHellos(const ControlMessage& mine, const ControlMessage& theirs);
 Status JobMismatch(const ControlMessage& mine, const ControlMessage& theirs);
 
+// The error of a rank that cannot work with the others, as all of them read it.
+Status Unready(const Status& why, int rank);
+
 // A BYE that refuses; without a body where the other side has not been proven yet.
 std::string EncodeRefusal(const RendezvousIdentity& me, const Status& why, bool with_body);
 

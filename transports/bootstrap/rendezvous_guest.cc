@@ -51,6 +51,7 @@ void RendezvousGuest::OnClosed() {
     outcome_ = Outcome::kRetry;
     return;
   }
+  if (!unready_.ok()) return Fail(unready_);
   Fail(Status(gwPeerLost, "rank 0 closed its connection during the start"));
 }
 
@@ -126,8 +127,15 @@ void RendezvousGuest::OnRoster(const ControlMessage& message) {
   if (!roster.ok()) return Fail(roster.status());
   PassFailpoint(Failpoint::kRoster);
   roster_ = std::move(*roster);
-  output_ += EncodeControl({.src = hello_.src, .job = options_.me.job, .fields = ReadyFields{}});
   phase_ = Phase::kReady;
+  const Status used = options_.use_roster ? options_.use_roster(roster_) : Status();
+  if (used.ok()) {
+    output_ += EncodeControl({.src = hello_.src, .job = options_.me.job, .fields = ReadyFields{}});
+  } else {
+    // Rank 0 tells everybody, us too: it may know of something that failed before.
+    unready_ = Unready(used, options_.me.rank);
+    output_ += EncodeRefusal(options_.me, unready_, true);
+  }
 }
 
 void RendezvousGuest::OnBye(const ControlMessage& message) {

@@ -18,6 +18,7 @@ namespace gradwire {
 struct RendezvousGuestOptions {
   RendezvousIdentity me;
   std::string blob;
+  UseRoster use_roster;
   Entropy entropy = SystemEntropy;
   std::string host;  // rank 0's address, for error texts
 };
@@ -69,6 +70,7 @@ class RendezvousGuest {
   ControlMessage hello_, host_hello_;
   PartAssembler parts_;
   Roster roster_;
+  Status unready_;  // what use_roster said
   std::string output_, unread_;
   int64_t host_deadline_ns_ = 0;
   Outcome outcome_ = Outcome::kPending;

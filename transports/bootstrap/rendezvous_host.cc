@@ -77,6 +77,7 @@ void RendezvousHost::OnMessage(int conn, const ControlMessage& message, int64_t 
       break;
     case Phase::kJoined:
       if (message.get<ReadyFields>() && All(Phase::kJoined)) return OnReady(conn);
+      if (message.get<ByeFields>()) return Fail(DecodeStatus(message.body));
       break;
     case Phase::kReady: break;
   }
@@ -177,6 +178,8 @@ void RendezvousHost::SendRoster() {
 void RendezvousHost::OnReady(int conn) {
   guests_.at(conn).phase = Phase::kReady;
   if (!All(Phase::kReady)) return;
+  const Status used = options_.use_roster ? options_.use_roster(roster_) : Status();
+  if (!used.ok()) return Fail(Unready(used, 0));
   const std::string wire =
       EncodeControl({.dst = kAllRanks, .job = options_.me.job, .fields = ReadyFields{}});
   for (int r = 1; r < options_.me.world_size; ++r) wires_->Send(conn_of_[r], wire);

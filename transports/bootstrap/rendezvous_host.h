@@ -25,6 +25,7 @@ struct RendezvousHostOptions {
   RendezvousIdentity me;
   std::string blob;
   ChooseSettings choose_settings;  // empty: no settings
+  UseRoster use_roster;            // empty: nothing to do
   Entropy entropy = SystemEntropy;
   int64_t start_ns = 0;
   int64_t timeout_ns = 60'000'000'000;  // for all ranks to be there

@@ -3,6 +3,7 @@
 #define GRADWIRE_TRANSPORTS_BOOTSTRAP_ROSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct Roster {
   std::vector<std::string> blobs;  // by rank
   friend bool operator==(const Roster&, const Roster&) = default;
 };
+
+// What a rank does as soon as it knows everybody. Its error fails the start on all ranks.
+using UseRoster = std::function<Status(const Roster&)>;
 
 std::string EncodeRoster(const Roster& roster);
 // Any text gives a roster of exactly `world_size` ranks or gwDataCorrupt.
