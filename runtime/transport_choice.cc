@@ -60,15 +60,20 @@ StatusOr<std::string> FromHex(const std::string& text) {
   return out;
 }
 
-// Why rank 0's choice falls on none of its kinds: the first rank that lacks one.
-Status NoCommonTransport(std::span<const OpText> offers) {
+// The first rank that lacks an end, and why; empty: none does.
+std::string FirstLack(std::span<const OpText> offers) {
   for (int rank = 0; rank < static_cast<int>(offers.size()); ++rank) {
     const std::string missing = FindInOpText(offers[rank], kMissing);
     if (missing.empty()) continue;
     const auto [kind, why] = Split(missing);
-    return Status(gwTransportUnavailable,
-                  fmt::format("no transport reaches all ranks: rank {} lacks {}: {}", rank,
-                              TransportName(kind), why),
+    return fmt::format("rank {} lacks {}: {}", rank, TransportName(kind), why);
+  }
+  return "";
+}
+
+Status NoCommonTransport(std::span<const OpText> offers) {
+  if (const std::string lack = FirstLack(offers); !lack.empty()) {
+    return Status(gwTransportUnavailable, "no transport reaches all ranks: " + lack,
                   "Run `gradwire doctor` on that machine");
   }
   return Status(gwTransportUnavailable,
@@ -154,7 +159,12 @@ StatusOr<std::string> ChooseTransport(std::span<const OpText> offers, bool one_h
     if (within_host && !one_host) continue;
     // A transport that has an end for one host is not replaced by its other one in silence.
     if (!within_host && one_host && AnyLacks(offers, TransportName(kind) + kHost)) continue;
-    if (AllOffer(offers, kind)) return kind;
+    if (!AllOffer(offers, kind)) continue;
+    const std::string lack = FirstLack(offers);
+    if (one_host && !within_host && !lack.empty()) {
+      GW_LOG(kWarn, kInit, "ranks of one host talk over {}: {}", TransportName(kind), lack);
+    }
+    return kind;
   }
   return NoCommonTransport(offers);
 }

@@ -294,7 +294,9 @@ std::vector<TransportKind> TransportKinds() {
   for (const TransportRow& row : Transports()) {
     const std::string faulty = fmt::format("faulty({},{})", row.name, kHarmlessFaults);
     kinds.push_back(KindOfSpec(row.name, row.name, Place::kOneHost));
-    kinds.push_back(KindOfSpec("far_" + row.name, row.name, Place::kManyHosts));
+    if (row.between_hosts) {
+      kinds.push_back(KindOfSpec("far_" + row.name, row.name, Place::kManyHosts));
+    }
     kinds.push_back(KindOfSpec("faulty_" + row.name, faulty, Place::kOneHost));
   }
   kinds.push_back(KindOfSim("sim", {}));
