@@ -32,6 +32,12 @@ inline DecodeJob DecodeJobOf(const StepView& view, ConstView reduced) {
           .elems = view.out.elems};
 }
 
+// Whether the first pass over gradient and residual may leave p in e_out, so that later ones read
+// one array. Not in place: the residual must survive where another rank is not finite.
+inline bool StagesInput(const StepView& view) {
+  return !view.e_out.empty() && view.e_out.data != view.e_in.data;
+}
+
 // e_out = e_in, or zeros where there is none: the gradient is not folded in.
 inline void KeepResidual(const StepView& view) {
   if (view.e_out.empty() || view.e_out.data == view.e_in.data) return;

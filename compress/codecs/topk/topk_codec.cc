@@ -106,12 +106,6 @@ double& EnergyIn(const StepView& view, const Selection& selection) {
   return *reinterpret_cast<double*>(place);
 }
 
-// The first pass leaves p in e_out, so that no other one needs gradient and residual. Not in place:
-// there the residual must survive where another rank is not finite.
-bool StagesInput(const StepView& view) {
-  return !view.e_out.empty() && view.e_out.data != view.e_in.data;
-}
-
 // This rank's slot in this step; it speaks where there is one.
 int64_t SlotOf(const StepView& view, const Selection& selection) {
   return (int64_t{view.dither.rank} - selection.first_speaker + view.world_size) % view.world_size;

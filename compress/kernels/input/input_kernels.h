@@ -3,6 +3,8 @@
 #ifndef GRADWIRE_COMPRESS_KERNELS_INPUT_INPUT_KERNELS_H_
 #define GRADWIRE_COMPRESS_KERNELS_INPUT_INPUT_KERNELS_H_
 
+#include <algorithm>
+
 #include "compress/kernels/kernel_job.h"
 
 namespace gradwire {
@@ -13,6 +15,8 @@ using MeasureInput = void (*)(const EncodeJob& job);
 
 // The reference.
 void MeasureInputRef(const EncodeJob& job);
+// Of one element.
+void CountInputRef(float p, EncodeStats* stats);
 
 // The kernel of the active SIMD target.
 MeasureInput ActiveMeasureInput();
@@ -25,13 +29,30 @@ inline EncodeStats StatsOfInput(EncodeJob job) {
   return stats;
 }
 
-// Sum of squares.
-inline double EnergyOf(const float* values, int64_t elems) {
+// Of p where it was left as floats.
+inline EncodeStats StatsOfFloats(const float* values, int64_t elems) {
   return StatsOfInput({.grad = reinterpret_cast<const std::byte*>(values),
                        .dtype = DType::kFloat32,
                        .in_scale = 1.0f,
-                       .elems = elems})
-      .sum_p2;
+                       .elems = elems});
+}
+
+// For another pass over the input that counts by the way: adds to `stats` what it found, of which
+// `nonfinite` says no more than whether there are any. If so they are counted, in e_out where the
+// pass left p there: e_in may be the same array.
+inline void AddScanned(const EncodeJob& input, const EncodeStats& scanned, EncodeStats* stats) {
+  EncodeStats exact = scanned;
+  if (scanned.nonfinite > 0) {
+    exact = input.e_out == nullptr ? StatsOfInput(input) : StatsOfFloats(input.e_out, input.elems);
+  }
+  if (exact.nonfinite == 0) stats->sum_p2 += exact.sum_p2;
+  stats->absmax = std::max(stats->absmax, exact.absmax);
+  stats->nonfinite += exact.nonfinite;
+}
+
+// Sum of squares.
+inline double EnergyOf(const float* values, int64_t elems) {
+  return StatsOfFloats(values, elems).sum_p2;
 }
 
 }  // namespace gradwire

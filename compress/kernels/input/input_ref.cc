@@ -7,16 +7,20 @@
 
 namespace gradwire {
 
+void CountInputRef(float p, EncodeStats* stats) {
+  if (!ref::IsFinite(p)) {
+    ++stats->nonfinite;
+    return;
+  }
+  stats->sum_p2 += static_cast<double>(p) * p;
+  stats->absmax = std::max(stats->absmax, std::fabs(p));
+}
+
 void MeasureInputRef(const EncodeJob& job) {
   for (int64_t i = 0; i < job.elems; ++i) {
     const float p = ref::CanonicalNan(ref::Input(job, i));
     if (job.e_out != nullptr) job.e_out[i] = p;
-    if (ref::IsFinite(p)) {
-      job.stats->sum_p2 += static_cast<double>(p) * p;
-      job.stats->absmax = std::max(job.stats->absmax, std::fabs(p));
-    } else {
-      ++job.stats->nonfinite;
-    }
+    CountInputRef(p, job.stats);
   }
 }
 

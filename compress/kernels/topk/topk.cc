@@ -109,20 +109,6 @@ void KeepLargestOfInput(const EncodeJob& input, int64_t k, uint32_t floor, TopkC
   if (found->count > k) KeepLargest(k, found);
 }
 
-// What the scan does not count.
-void AddStats(const EncodeJob& input, uint32_t absmax_bits, EncodeStats* stats) {
-  if (absmax_bits < kInfBits) {
-    stats->sum_p2 += input.stats->sum_p2;
-    stats->absmax = std::max(stats->absmax, std::bit_cast<float>(absmax_bits));
-    return;
-  }
-  EncodeJob all = input;
-  all.e_out = nullptr;
-  const EncodeStats counted = StatsOfInput(all);
-  stats->nonfinite += counted.nonfinite;
-  stats->absmax = std::max(stats->absmax, counted.absmax);
-}
-
 }  // namespace
 
 int64_t TopkSamples(int64_t elems) {
@@ -157,8 +143,13 @@ bool SelectTopk(const TopkInput& in, Bytes workspace, std::span<uint32_t> out) {
   KeepLargestOfInput(input, k, SampleFloor(input, k, &found), &found);
   if (found.count < k) KeepLargestOfInput(input, k, 0, &found);
   if (k > 0) std::memcpy(out.data(), found.index, out.size_bytes());
-  if (in.stats != nullptr) AddStats(input, found.absmax_bits, in.stats);
-  return found.absmax_bits < kInfBits;
+  const bool finite = found.absmax_bits < kInfBits;
+  if (in.stats != nullptr) {
+    scanned.absmax = std::bit_cast<float>(found.absmax_bits);
+    scanned.nonfinite = finite ? 0 : 1;
+    AddScanned(input, scanned, in.stats);
+  }
+  return finite;
 }
 
 }  // namespace gradwire

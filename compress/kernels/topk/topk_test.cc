@@ -242,6 +242,32 @@ TEST_P(TopkTest, SaysWhereAnElementIsNotFinite) {
   }
 }
 
+// By the way, whatever the sample and the passes it took.
+TEST_P(TopkTest, CountsItsInput) {
+  for (const Kind& kind : Kinds()) {
+    const int64_t elems = 5000;
+    const Floats p = Make(kind, elems, &random_);
+    const GuardedFloats grad(p);
+    double energy = 0;
+    float largest = 0;
+    uint32_t nonfinite = 0;
+    for (float v : p) {
+      nonfinite += std::isfinite(v) ? 0 : 1;
+      energy += static_cast<double>(v) * v;
+      largest = std::max(largest, std::isfinite(v) ? std::fabs(v) : 0.0f);
+    }
+    for (int64_t k : Counts(elems)) {
+      EncodeStats stats;
+      Select({.grad = grad.bytes(), .stats = &stats, .elems = elems}, k);
+      EXPECT_EQ(stats.nonfinite, nonfinite) << kind.name;
+      EXPECT_EQ(stats.absmax, largest) << kind.name;
+      if (nonfinite == 0) {
+        EXPECT_NEAR(stats.sum_p2, energy, 1e-5 * energy) << kind.name << ", k " << k;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TopkTest,
                          testing::ValuesIn(SupportedTargets().begin(), SupportedTargets().end()),
                          [](const auto& info) { return std::string(Name(info.param)); });
