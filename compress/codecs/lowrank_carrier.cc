@@ -85,10 +85,18 @@ LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
           .e_in = view.e_in.empty() ? nullptr : view.e_in.as<float>()};
 }
 
+LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
+  if (!StagesInput(view)) return LowRankMatrixOf(view, dims);
+  return {.rows = dims.rows, .cols = dims.cols, .grad = view.e_out.data};
+}
+
 bool ReadLowRankInput(const StepView& view) {
   EncodeJob job = EncodeJobOf(view, {});
   job.e_out = nullptr;
-  EncodeStats stats = StatsOfInput(job);
+  return CountLowRankInput(view, StatsOfInput(job));
+}
+
+bool CountLowRankInput(const StepView& view, EncodeStats stats) {
   view.stats->absmax = std::max(view.stats->absmax, stats.absmax);
   if (stats.nonfinite == 0 && !LeavesHeadroom(view, stats.absmax)) stats.nonfinite = 1;
   view.stats->nonfinite += stats.nonfinite;
@@ -104,12 +112,10 @@ void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns) 
   Orthonormalize(basis.rows, basis.rank, basis.dither, scratch, columns);
 }
 
-void KeepBack(const StepView& view, const LowRankDims& dims, const LowRankProduct& product,
+void KeepBack(const StepView& view, const LowRankMatrix& m, const LowRankProduct& product,
               Bytes scratch) {
   if (view.e_out.empty()) return;
-  auto* e_out = view.e_out.as<float>();
-  SubtractProduct(LowRankMatrixOf(view, dims), product, scratch, e_out);
-  view.stats->sum_err2 += EnergyOf(e_out, view.e_out.elems);
+  view.stats->sum_err2 += SubtractProduct(m, product, scratch, view.e_out.as<float>());
 }
 
 void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,

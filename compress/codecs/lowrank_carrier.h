@@ -57,10 +57,15 @@ class LowRankCarrier : public CarrierMethod {
   const int rank_;
 };
 
+// Of gradient and residual.
 LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims);
+// Where StagesInput, of what the first pass left in e_out.
+LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dims);
 
-// Adds sum_p2, absmax and nonfinite of M to the statistics. False where M cannot be summed; it then
-// counts as at least one non-finite element and adds nothing to sum_p2.
+// Adds sum_p2, absmax and nonfinite of M to the step's statistics. False where M cannot be summed;
+// it then counts as at least one non-finite element and adds nothing to sum_p2.
+bool CountLowRankInput(const StepView& view, EncodeStats of_input);
+// The same in a pass of its own.
 bool ReadLowRankInput(const StepView& view);
 
 // `rank` orthonormal columns of `rows` elements that span those in `stored`. Zeros, as before the
@@ -74,7 +79,7 @@ struct LowRankBasis {
 void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns);
 
 // e_out = M - P Q^T, and its energy to sum_err2. Nothing where the step has no residual.
-void KeepBack(const StepView& view, const LowRankDims& dims, const LowRankProduct& product,
+void KeepBack(const StepView& view, const LowRankMatrix& m, const LowRankProduct& product,
               Bytes scratch);
 
 // out = P Q^T * out_scale.

@@ -52,6 +52,23 @@ TEST_F(PowerSgdTest, KeepsBackWhatIsOrthogonalToTheResult) {
   }
 }
 
+// Where there is no second slot, what is not finite on another rank is known before the residual is
+// written.
+TEST_F(PowerSgdTest, KeepsResidualsInPlaceWhereAnotherRankIsNotFinite) {
+  constexpr int kRanks = 3;
+  const MatrixShape shape = {30, 50};
+  std::vector<Floats> grads;
+  for (int r = 0; r < kRanks; ++r) grads.push_back(Gaussians(shape.elems(), &random_));
+  LowRankRanks ranks(
+      {.method = "powersgd", .shape = shape, .world_size = kRanks, .mode = ResidualMode::kInPlace});
+  ranks.Step(grads);
+  const LowRankRanks before = ranks;
+  grads[1][random_.Below(grads[1].size())] = NAN;
+  const Floats sum = ranks.Step(grads);
+  EXPECT_TRUE(std::all_of(sum.begin(), sum.end(), [](float v) { return std::isnan(v); }));
+  for (int r = 0; r < kRanks; ++r) EXPECT_EQ(ranks.e(r), before.e(r)) << "rank " << r;
+}
+
 TEST_F(PowerSgdTest, StartsWhereTheLastStepEnded) {
   const MatrixShape shape = {60, 60};
   const Floats m = MatrixOf(shape, {5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1}, &random_);

@@ -105,7 +105,7 @@ class AcpCarrier final : public LowRankCarrier {
     } else {
       MultiplyByP(m, factors.scratch.basis, dims.rank, factors.scratch.kernels, made);
     }
-    KeepBack(view, dims, factors.Product(made), factors.scratch.kernels);
+    KeepBack(view, m, factors.Product(made), factors.scratch.kernels);
   }
 
   static void StoreNext(const StepView& view, Turn turn, ConstView made) {

@@ -52,15 +52,18 @@ class PowerSgdCarrier final : public LowRankCarrier {
 
   void FillP(const StepView& view, View carrier) const {
     const LowRankDims dims = Dims(view.meta);
-    if (!ReadLowRankInput(view)) return FillWithNan(carrier);
     const LowRankScratch scratch = LowRankScratchOf(view, dims);
     MakeLowRankBasis({.stored = view.replicated_in.data,
                       .rows = dims.cols,
                       .rank = dims.rank,
                       .dither = view.dither},
                      scratch.kernels, scratch.basis);
+    EncodeStats stats;
     MultiplyByQ(LowRankMatrixOf(view, dims), scratch.basis, dims.rank, scratch.kernels,
-                {.p = carrier.as<float>()});
+                {.p = carrier.as<float>(),
+                 .m_out = StagesInput(view) ? view.e_out.as<float>() : nullptr,
+                 .stats = &stats});
+    if (!CountLowRankInput(view, stats)) FillWithNan(carrier);
   }
 
   void AbsorbP(ConstView reduced, const StepView& view) const {
@@ -77,8 +80,9 @@ class PowerSgdCarrier final : public LowRankCarrier {
     }
     const LowRankDims dims = Dims(view.meta);
     const Bytes scratch = LowRankScratchOf(view, dims).kernels;
-    MultiplyByP(LowRankMatrixOf(view, dims), P(view), dims.rank, scratch, carrier.as<float>());
-    KeepBack(view, dims, {.rank = dims.rank, .p = P(view), .q = carrier.as<float>()}, scratch);
+    const LowRankMatrix m = StagedLowRankMatrixOf(view, dims);
+    MultiplyByP(m, P(view), dims.rank, scratch, carrier.as<float>());
+    KeepBack(view, m, {.rank = dims.rank, .p = P(view), .q = carrier.as<float>()}, scratch);
   }
 
   void AbsorbQ(ConstView reduced, const StepView& view) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/lowrank/lowrank_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 
@@ -9,7 +10,11 @@ namespace gradwire {
 namespace {
 
 LowRankJob MakeJob(const LowRankMatrix& m, int rank) {
-  return {.m = {.grad = m.grad, .dtype = m.dtype, .in_scale = m.in_scale, .e_in = m.e_in},
+  return {.m = {.grad = m.grad,
+                .dtype = m.dtype,
+                .in_scale = m.in_scale,
+                .e_in = m.e_in,
+                .elems = m.rows * m.cols},
           .rows = m.rows,
           .cols = m.cols,
           .rank = rank};
@@ -47,7 +52,10 @@ void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspa
   LowRankJob job = MakeJob(m, rank);
   job.q_columns = Columns(workspace);
   job.m.e_out = out.m_out;
+  EncodeStats scanned;
+  if (out.stats != nullptr) job.m.stats = &scanned;
   ActiveLowRankKernels().multiply_by_q(job, out.p);
+  if (out.stats != nullptr) AddScanned(job.m, scanned, out.stats);
 }
 
 void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace, float* q) {
@@ -59,14 +67,17 @@ void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspa
   JoinColumns(columns, m.cols, rank, q);
 }
 
-void SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
-                     float* e_out) {
+double SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
+                       float* e_out) {
   SplitColumns(product.q, m.cols, product.rank, Columns(workspace));
   LowRankJob job = MakeJob(m, product.rank);
   job.p = product.p;
   job.q_columns = Columns(workspace);
   job.m.e_out = e_out;
+  EncodeStats stats;
+  job.m.stats = &stats;
   ActiveLowRankKernels().subtract_product(job);
+  return stats.sum_err2;
 }
 
 void StoreProduct(const LowRankProduct& product, Bytes workspace, const LowRankOutput& out) {

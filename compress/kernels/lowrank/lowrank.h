@@ -16,6 +16,7 @@
 #include "base/dtype.h"
 #include "base/rng.h"
 #include "base/view.h"
+#include "compress/payload_codec.h"
 
 namespace gradwire {
 
@@ -55,6 +56,8 @@ int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank);
 struct LowRankPOut {
   float* p = nullptr;
   float* m_out = nullptr;
+  // Or null. absmax, nonfinite and, where all elements of M are finite, sum_p2 are added to.
+  EncodeStats* stats = nullptr;
 };
 void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
                  const LowRankPOut& out);
@@ -62,9 +65,10 @@ void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspa
 // Q = M^T P, one pass over M.
 void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace, float* q);
 
-// e_out = M - P Q^T, one pass over M. e_out may be m.e_in or, of float32, m.grad.
-void SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
-                     float* e_out);
+// e_out = M - P Q^T, one pass over M. e_out may be m.e_in or, of float32, m.grad. Returns the sum
+// of its squares, as far as it is finite, which alone may differ in the last bits between targets.
+double SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
+                       float* e_out);
 
 // out = P Q^T * scale.
 void StoreProduct(const LowRankProduct& product, Bytes workspace, const LowRankOutput& out);

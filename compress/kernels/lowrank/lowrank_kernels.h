@@ -20,7 +20,7 @@ inline constexpr int64_t PaddedColumn(int64_t elems) {
 inline constexpr int64_t kBlockRows = 4;
 
 struct LowRankJob {
-  EncodeJob m;  // of it only grad, dtype, in_scale, e_in and e_out are used
+  EncodeJob m;  // of it only grad, dtype, in_scale, e_in, e_out and stats are used
   int64_t rows, cols;
   int rank;
   const float* p;          // rows x rank
@@ -28,11 +28,13 @@ struct LowRankJob {
 };
 
 struct LowRankKernels {
-  // p = M Q. Reads q_columns; writes M to m.e_out unless that is null.
+  // p = M Q. Reads q_columns; writes M to m.e_out unless that is null. Unless m.stats is null, adds
+  // there sum_p2 and absmax; where something is not finite, at least 1 to nonfinite, and the other
+  // two are undefined.
   void (*multiply_by_q)(const LowRankJob&, float* p);
   // q_columns += M^T P. Reads p. What is between cols and the padding's end becomes undefined.
   void (*multiply_by_p)(const LowRankJob&, float* q_columns);
-  // m.e_out = M - P Q^T.
+  // m.e_out = M - P Q^T, whose squares are added to m.stats->sum_err2 as far as they are finite.
   void (*subtract_product)(const LowRankJob&);
   // out = P Q^T * out.out_scale; m is not used.
   void (*store_product)(const LowRankJob&, const DecodeJob& out);

@@ -1,4 +1,5 @@
 // The specification of the low-rank kernels: plain loops, element by element.
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/lowrank/lowrank_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/kernels/sum_lanes.h"
@@ -28,6 +29,7 @@ void MultiplyByQRef(const LowRankJob& job, float* p) {
       const int64_t i = row * job.cols + col;
       const float m = ref::Input(job.m, i);
       if (job.m.e_out != nullptr) job.m.e_out[i] = m;
+      if (job.m.stats != nullptr) CountInputRef(m, job.m.stats);
       for (int c = 0; c < job.rank; ++c) lanes[c][col % 16] += m * Q(job, col, c);
     }
     for (int c = 0; c < job.rank; ++c) {
@@ -57,6 +59,7 @@ void SubtractProductRef(const LowRankJob& job) {
       const int64_t i = row * job.cols + col;
       const float error = ref::Input(job.m, i) - Product(job, row, col);
       job.m.e_out[i] = ref::CanonicalNan(error);
+      if (ref::IsFinite(error)) job.m.stats->sum_err2 += static_cast<double>(error) * error;
     }
   }
 }

@@ -79,6 +79,47 @@ HWY_INLINE void StoreTile(const LowRankJob& job, const Tile& tile, const TileVal
   }
 }
 
+// Of what the tile has of the matrix.
+HWY_INLINE uint32_t AbsmaxBits(const Tile& tile, const TileValues& values) {
+  const DU du;
+  VU absmax = hn::Zero(du);
+  for (int64_t b = 0; b < tile.rows; ++b) {
+    for (int64_t i = 0; i < kColumnPad; i += kLanes) {
+      const VF magnitude = hn::Abs(hn::Load(DF(), values.rows[b] + i));
+      absmax = hn::Max(absmax, hn::BitCast(du, magnitude));
+    }
+  }
+  return hn::GetLane(hn::MaxOfLanes(du, absmax));
+}
+
+// Of a finite tile with this largest magnitude.
+HWY_INLINE double EnergyOfTile(const Tile& tile, const TileValues& values, uint32_t absmax_bits) {
+  SquareSums sums(absmax_bits);
+  for (int64_t b = 0; b < tile.rows; ++b) {
+    for (int64_t i = 0; i < kColumnPad; i += kLanes) {
+      sums.AddValue(hn::Load(DF(), values.rows[b] + i));
+    }
+  }
+  EncodeStats stats;
+  sums.AddTo(&stats);
+  return stats.sum_p2;
+}
+
+HWY_INLINE void CountInput(const Tile& tile, const TileValues& m, EncodeStats* stats) {
+  const uint32_t absmax_bits = AbsmaxBits(tile, m);
+  if (absmax_bits >= kInfBits) {
+    ++stats->nonfinite;
+    return;
+  }
+  NoteAbsmax(absmax_bits, stats);
+  stats->sum_p2 += EnergyOfTile(tile, m, absmax_bits);
+}
+
+HWY_INLINE void CountError(const Tile& tile, const TileValues& error, EncodeStats* stats) {
+  const uint32_t absmax_bits = AbsmaxBits(tile, error);
+  if (absmax_bits < kInfBits) stats->sum_err2 += EnergyOfTile(tile, error, absmax_bits);
+}
+
 // The rows of P that belong to a block of rows, column by column; zeros behind the last row.
 struct BlockP {
   float columns[kLowRankMaxRank][kBlockRows];
@@ -134,6 +175,7 @@ void MultiplyByQWith(const LowRankJob& job, float* p) {
     if (tile.col == 0) std::memset(&sums, 0, static_cast<size_t>(job.rank) * sizeof(sums.lanes[0]));
     LoadTile(job, tile, &m);
     if (job.m.e_out != nullptr) StoreTile<Store>(job, tile, m);
+    if (job.m.stats != nullptr) CountInput(tile, m, job.m.stats);
     for (int c = 0; c < job.rank; ++c) {
       AddRows(m.rows, QColumn(job, c) + tile.col, sums.lanes[c]);
     }
@@ -241,6 +283,7 @@ void SubtractProductWith(const LowRankJob& job) {
       SubtractRow(product, m.rows[b]);
     }
     StoreTile<Store>(job, tile, m);
+    CountError(tile, m, job.m.stats);
   });
 }
 
