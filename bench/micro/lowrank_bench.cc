@@ -66,10 +66,11 @@ LowRankMatrix Stored(Buffers* b) {
   return {kRows, kCols, reinterpret_cast<const std::byte*>(b->e_out())};
 }
 
-// P = (grad + e) Q; the sum is kept in the next residual's place.
+// P = (grad + e) Q; the sum is counted, and kept in the next residual's place.
 void MultiplyAndStore(Buffers* b) {
+  EncodeStats stats;
   MultiplyByQ(Sum(b), b->q.as<float>(), kRank, b->workspace.bytes(),
-              {.p = b->p.as<float>(), .m_out = b->e_out()});
+              {.p = b->p.as<float>(), .m_out = b->e_out(), .stats = &stats});
 }
 
 void MultiplyGradient(Buffers* b) {
