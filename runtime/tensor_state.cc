@@ -56,7 +56,7 @@ void FloatSlots::SetLiveZero() { SetZero(LiveInPlace()); }
 void FloatSlots::StageZero() { SetZero(next()); }
 
 void TensorState::SetCodec(Codec now) {
-  if (now.spec != codec.spec) {
+  if (now.spec != kept_spec) {
     replicated.Release();
     local.Release();
   }

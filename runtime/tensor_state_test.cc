@@ -85,6 +85,27 @@ TEST(TensorTable, AnotherCodecForgetsReplicatedState) {
   EXPECT_FALSE(tensor.replicated.allocated());
 }
 
+// A rung that keeps nothing becomes the tensor's spec: what topk has kept must not be saved as its.
+TEST(TensorTable, ASpecForgetsWhatAnEarlierRungKept) {
+  TensorTable table;
+  auto made = std::make_unique<TensorState>();
+  made->elems = 4096;
+  made->shape = {4096};
+  const Codec none = *MakeCodec("none"), topk = *MakeCodec("topk(0.1)");
+  made->SetCodec(none);
+  TensorState* tensor = *table.Add(std::move(made));
+  tensor->TakeRung(topk, 2);
+  ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
+  tensor->TakeRung(none, 2);
+  ASSERT_TRUE(tensor->replicated.allocated()) << "a trial goes back to it";
+  tensor->SetCodec(none);
+  EXPECT_FALSE(tensor->replicated.allocated());
+  const std::string saved = table.Save(0, 2);
+  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
+                         static_cast<int64_t>(saved.size()));
+  EXPECT_TRUE(table.Load(bytes, 0, 2, true).ok());
+}
+
 // An aborted step leaves it as it was.
 TEST(TensorTable, LocalStateFlipsWithTheVote) {
   TensorTable table;
