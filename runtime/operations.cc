@@ -292,7 +292,8 @@ void TensorOperation::SettleResidual(TensorState* tensor) {
 }
 
 void TensorOperation::SettleReplicated(TensorState* tensor) {
-  if (!replicated_ || !tensor->replicated.allocated()) return;
+  // What another codec has kept stays as it is.
+  if (!replicated_ || ReplicatedBytes(*tensor, options_.context.world_size) == 0) return;
   if (in_step) {
     tensor->replicated_staged = true;
     replicated_digest += DigestOf(tensor->id, tensor->replicated.next());

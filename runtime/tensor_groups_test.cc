@@ -15,6 +15,10 @@
 namespace gradwire {
 namespace {
 
+std::string TextOf(ConstBytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size)};
+}
+
 // Tensors in the order in which they are submitted.
 class Submission {
  public:
@@ -77,58 +81,100 @@ TEST(TensorGroups, ExactTensorsByThemselvesAreAsBefore) {
   EXPECT_EQ(s.Groups(), "0 1,2");
 }
 
-// Over the engine: one operation, the exact sum, and what an earlier codec kept back is sent.
-TEST(TensorGroups, RidersAreSummedExactly) {
-  constexpr int kRanks = 3;
-  constexpr int64_t kElems = 1000, kMatrix = 2048;
-  SimJob job({.world_size = kRanks});
-  std::vector<TensorState*> bias, weight;
-  std::vector<std::vector<float>> grads(kRanks), outs(kRanks), matrices(kRanks);
-  for (int r = 0; r < kRanks; ++r) {
-    weight.push_back(job[r].Register("weight", kMatrix, DType::kFloat32, "topk(0.1)"));
-    bias.push_back(job[r].Register("bias", kElems, DType::kFloat32, "efsign"));
-    matrices[r].assign(kMatrix, 1.0f);
-    outs[r].resize(kElems);
-    for (int64_t i = 0; i < kElems; ++i) {
-      grads[r].push_back(static_cast<float>((i * (r + 3)) % 41) - 20);
+// A matrix by top-k and a bias that may ride beside it, over the engine.
+class RidersTest : public testing::Test {
+ protected:
+  static constexpr int kRanks = 3;
+  static constexpr int64_t kElems = 1000, kMatrix = 2048;
+
+  explicit RidersTest(const std::string& bias_spec = "topk(0.1)") {
+    for (int r = 0; r < kRanks; ++r) {
+      weight_.push_back(job_[r].Register("weight", kMatrix, DType::kFloat32, "topk(0.1)"));
+      bias_.push_back(job_[r].Register("bias", kElems, DType::kFloat32, bias_spec));
+      for (int64_t i = 0; i < kMatrix; ++i) {
+        matrices_[r].push_back(static_cast<float>((i * 7 + r) % 101) - 50);
+      }
+      for (int64_t i = 0; i < kElems; ++i) {
+        grads_[r].push_back(static_cast<float>((i * (r + 3)) % 41) - 20);
+      }
     }
   }
-  size_t operations = 0;
-  const auto run_step = [&] {
-    const uint16_t turn = job[0].turn();
+
+  // Both tensors in one submission. The operations of the last rank.
+  Operations RunStep() {
+    const uint16_t turn = job_[0].turn();
+    const StepContext step = {.number = turn + uint64_t{1}, .turn = turn};
+    Operations operations;
     for (int r = 0; r < kRanks; ++r) {
-      auto* matrix = reinterpret_cast<std::byte*>(matrices[r].data());
+      const auto bytes_of = [](std::vector<float>& floats) {
+        return reinterpret_cast<std::byte*>(floats.data());
+      };
       const std::vector<SubmittedTensor> submitted = {
-          {weight[r], matrix, matrix},
-          {bias[r], reinterpret_cast<const std::byte*>(grads[r].data()),
-           reinterpret_cast<std::byte*>(outs[r].data())}};
-      const StepContext step = {.number = turn + uint64_t{1}, .turn = turn};
-      operations = job[r].SubmitTensors(submitted, ReduceOp::kSum, step).size();
-      job[r].EndStep(step);
+          {weight_[r], bytes_of(matrices_[r]), bytes_of(sums_[r])},
+          {bias_[r], bytes_of(grads_[r]), bytes_of(outs_[r])}};
+      operations = job_[r].SubmitTensors(submitted, ReduceOp::kSum, step);
+      job_[r].EndStep(step);
     }
     const auto all_done = [&] {
       for (int r = 0; r < kRanks; ++r) {
-        if (job[r].turn() == turn) return false;
+        if (job_[r].turn() == turn) return false;
       }
       return true;
     };
-    ASSERT_TRUE(job.RunUntil(all_done, 600 * kNsPerSecond));
-  };
-  ASSERT_NO_FATAL_FAILURE(run_step());
-  EXPECT_EQ(operations, 2u);
+    EXPECT_TRUE(job_.RunUntil(all_done, 600 * kNsPerSecond));
+    EXPECT_EQ(job_[0].results().back().outcome, StepOutcome::kCommit);
+    return operations;
+  }
+  void TakeRung(const std::string& spec) {
+    for (TensorState* bias : bias_) bias->TakeRung(*MakeCodec(spec), kRanks);
+  }
+
+  SimJob job_{{.world_size = kRanks}};
+  std::vector<TensorState*> bias_, weight_;
+  std::vector<std::vector<float>> grads_{kRanks}, matrices_{kRanks};
+  std::vector<std::vector<float>> outs_{kRanks, std::vector<float>(kElems)};
+  std::vector<std::vector<float>> sums_{kRanks, std::vector<float>(kMatrix)};
+};
+
+class ResidualRidersTest : public RidersTest {
+ protected:
+  ResidualRidersTest() : RidersTest("efsign") {}
+};
+
+// One operation, the exact sum, and what an earlier codec kept back is sent.
+TEST_F(ResidualRidersTest, AreSummedExactly) {
+  EXPECT_EQ(RunStep().size(), 2u);
   std::vector<double> expected(kElems);
   for (int r = 0; r < kRanks; ++r) {
-    ASSERT_TRUE(bias[r]->residual.allocated());
+    ASSERT_TRUE(bias_[r]->residual.allocated());
     for (int64_t i = 0; i < kElems; ++i) {
-      expected[i] += grads[r][i] + bias[r]->residual.live().as<float>()[i];
+      expected[i] += grads_[r][i] + bias_[r]->residual.live().as<float>()[i];
     }
-    JobRank::SetSpec(bias[r], "none");
+    JobRank::SetSpec(bias_[r], "none");
   }
-  ASSERT_NO_FATAL_FAILURE(run_step());
-  EXPECT_EQ(operations, 1u);
+  EXPECT_EQ(RunStep().size(), 1u);
   for (int r = 0; r < kRanks; ++r) {
-    EXPECT_FALSE(bias[r]->residual.allocated()) << "sent";
-    for (int64_t i = 0; i < kElems; ++i) ASSERT_NEAR(outs[r][i], expected[i], 1e-4);
+    EXPECT_FALSE(bias_[r]->residual.allocated()) << "sent";
+    for (int64_t i = 0; i < kElems; ++i) ASSERT_NEAR(outs_[r][i], expected[i], 1e-4);
+  }
+}
+
+// What the rung before has kept is neither voted on nor flipped: the slot that is not live may
+// hold anything, and another thing on each rank.
+TEST_F(RidersTest, LeaveAloneWhatAnotherRungHasKept) {
+  RunStep();
+  RunStep();
+  TakeRung("none");
+  std::vector<std::string> kept;
+  for (int r = 0; r < kRanks; ++r) {
+    StateSlots& slots = bias_[r]->replicated;
+    ASSERT_TRUE(slots.allocated());
+    slots.next().data[0] = static_cast<std::byte>(r);
+    kept.push_back(TextOf(slots.live()));
+  }
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ(RunStep().size(), 1u);
+    for (int r = 0; r < kRanks; ++r) EXPECT_EQ(TextOf(bias_[r]->replicated.live()), kept[r]);
   }
 }
 
