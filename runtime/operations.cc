@@ -212,8 +212,7 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   if (options_.scheme == Scheme::kTwoShot) {
     part.codec = tensor.codec.payload.get();
   } else {
-    const bool rides = rider_ != nullptr && IsLossless(tensor);
-    part.method = (rides ? rider_ : tensor.codec.carrier).get();
+    part.method = (Rides(tensor) ? rider_ : tensor.codec.carrier).get();
     part.quantum_elems = part.method->QuantumElems(MetaOf(tensor), world_size);
     part.replicated_in = tensor.replicated.live();
     part.replicated_out = tensor.replicated.next();
@@ -248,26 +247,19 @@ StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
       parts_, options_.context, slice, options_.schedule, SliceBytes(options_.slice_elems)));
 }
 
+bool TensorOperation::Rides(const TensorState& tensor) const {
+  return rider_ != nullptr && IsLossless(tensor);
+}
+
 void TensorOperation::OnComplete() {
-  const double relerr = stats.sum_p2 > 0 ? std::sqrt(stats.sum_err2 / stats.sum_p2) : 0.0;
   int64_t elems = 0;
-  for (const SubmittedTensor& submitted : tensors_) elems += submitted.tensor->elems;
+  for (const SubmittedTensor& submitted : tensors_) {
+    if (!Rides(*submitted.tensor)) elems += submitted.tensor->elems;
+  }
   for (const SubmittedTensor& submitted : tensors_) {
     TensorState& tensor = *submitted.tensor;
-    // The group's figures, shared out by size.
-    const double share =
-        elems == 0 ? 0 : static_cast<double>(tensor.elems) / static_cast<double>(elems);
-    ++tensor.ops;
-    tensor.payload_bytes += static_cast<int64_t>(share * static_cast<double>(stats.payload_bytes));
-    tensor.encode_ns += static_cast<int64_t>(share * static_cast<double>(stats.encode_ns));
-    tensor.decode_ns += static_cast<int64_t>(share * static_cast<double>(stats.decode_ns));
-    tensor.last_relerr = relerr;
-    if (in_step) {
-      tensor.tally.codec_ns +=
-          static_cast<int64_t>(share * static_cast<double>(stats.encode_ns + stats.decode_ns));
-      tensor.tally.energy += share * stats.sum_p2;
-      tensor.tally.error += share * stats.sum_err2;
-    }
+    const bool pays = elems > 0 && !Rides(tensor);
+    Charge(pays ? static_cast<double>(tensor.elems) / static_cast<double>(elems) : 0, &tensor);
     SettleResidual(&tensor);
     SettleReplicated(&tensor);
     if (!in_step) {  // no vote is asked
@@ -276,6 +268,24 @@ void TensorOperation::OnComplete() {
     }
     tensor.in_flight.store(false, std::memory_order_release);
   }
+}
+
+// With its share of the group's figures: they go by size. Riders have none, for nothing of them is
+// encoded or lost.
+void TensorOperation::Charge(double share, TensorState* tensor) const {
+  const auto part_of = [&](int64_t whole) {
+    return static_cast<int64_t>(share * static_cast<double>(whole));
+  };
+  ++tensor->ops;
+  tensor->payload_bytes += part_of(stats.payload_bytes);
+  tensor->encode_ns += part_of(stats.encode_ns);
+  tensor->decode_ns += part_of(stats.decode_ns);
+  const bool has_relerr = share > 0 && stats.sum_p2 > 0;
+  tensor->last_relerr = has_relerr ? std::sqrt(stats.sum_err2 / stats.sum_p2) : 0.0;
+  if (!in_step) return;
+  tensor->tally.codec_ns += part_of(stats.encode_ns + stats.decode_ns);
+  tensor->tally.energy += share * stats.sum_p2;
+  tensor->tally.error += share * stats.sum_err2;
 }
 
 // What was kept back is staged for the vote, or outside a step live at once.

@@ -86,6 +86,8 @@ class TensorOperation final : public Operation {
   bool KnownResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
   Status PrepareReplicated();
+  bool Rides(const TensorState& tensor) const;
+  void Charge(double share, TensorState* tensor) const;
   void SettleResidual(TensorState* tensor);
   void SettleReplicated(TensorState* tensor);
   std::optional<RawOp> AsFlat() const;

@@ -178,5 +178,20 @@ TEST_F(RidersTest, LeaveAloneWhatAnotherRungHasKept) {
   }
 }
 
+// Nothing of a rider is encoded or lost: its host alone has figures.
+TEST_F(RidersTest, AreNotChargedWithWhatTheirHostCosts) {
+  TakeRung("none");
+  const Operations operations = RunStep();
+  ASSERT_EQ(operations.size(), 1u);
+  const TensorState &bias = *bias_.back(), &weight = *weight_.back();
+  EXPECT_EQ(bias.ops, 1);
+  EXPECT_EQ(bias.last_relerr, 0);
+  EXPECT_EQ(bias.payload_bytes, 0);
+  EXPECT_EQ(bias.encode_ns + bias.decode_ns, 0);
+  EXPECT_GT(weight.last_relerr, 0);
+  EXPECT_EQ(weight.payload_bytes, operations[0]->stats.payload_bytes);
+  EXPECT_GT(weight.payload_bytes, 0);
+}
+
 }  // namespace
 }  // namespace gradwire
