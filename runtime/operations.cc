@@ -212,7 +212,8 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   if (options_.scheme == Scheme::kTwoShot) {
     part.codec = tensor.codec.payload.get();
   } else {
-    part.method = (Rides(tensor) ? rider_ : tensor.codec.carrier).get();
+    part.rides = Rides(tensor);
+    part.method = (part.rides ? rider_ : tensor.codec.carrier).get();
     part.quantum_elems = part.method->QuantumElems(MetaOf(tensor), world_size);
     part.replicated_in = tensor.replicated.live();
     part.replicated_out = tensor.replicated.next();

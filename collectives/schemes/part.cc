@@ -17,9 +17,14 @@ bool IsWhole(const TensorPart& part) {
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems) {
   std::vector<std::vector<Piece>> slices;
+  std::vector<Piece> riders;
   int64_t room = 0;  // elements left in the last slice
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t elems = parts[i].grad.elems;
+    if (parts[i].rides) {
+      riders.push_back({.part = static_cast<int>(i), .elems = elems});
+      continue;
+    }
     const int64_t cut = IsWhole(parts[i]) ? elems : CutElemsOf(parts[i]);
     for (int64_t first = 0; first < elems;) {
       const int64_t left = elems - first;
@@ -34,6 +39,9 @@ std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
       room -= std::min((take + kCutElems - 1) / kCutElems * kCutElems, room);
     }
   }
+  // The last slice is the shortest, as a rule.
+  if (slices.empty() && !riders.empty()) slices.emplace_back();
+  if (!slices.empty()) slices.back().insert(slices.back().end(), riders.begin(), riders.end());
   return slices;
 }
 

@@ -32,6 +32,7 @@ struct TensorPart {
   const CarrierMethod* method = nullptr;  // of linear
   int64_t quantum_elems = 1;              // of the method; a codec's is among its traits
   bool has_residual = false;              // on any rank, so also where e_in is empty
+  bool rides = false;                     // in a slice of the others; they make room for it
 };
 
 // What all parts of an operation share.
@@ -74,8 +75,9 @@ inline constexpr int64_t kPieceElems = 64 * 1024;
 
 // Cuts the concatenation of the parts, each padded to kCutElems, into slices of at most
 // `slice_elems` (a multiple of kCutElems). Where that is less than CutElemsOf a part, a slice is
-// one such multiple: blocks are never cut, nor are tensors that are whole. A pure function of the
-// parts' sizes and codecs.
+// one such multiple: blocks are never cut, nor are tensors that are whole. Parts that ride follow
+// the others in the last slice and may make it longer. A pure function of the parts' sizes and
+// codecs.
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems);
 

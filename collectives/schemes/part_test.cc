@@ -76,6 +76,28 @@ TEST(CutIntoSlices, ABlockIsNeverCut) {
   ASSERT_EQ(slices[2].size(), 2u) << "the rest of the slice is used";
 }
 
+// Also where the others fill their slices, and wherever in the group they are.
+TEST(CutIntoSlices, RidersNeedNoSliceOfTheirOwn) {
+  const Codec topk = *MakeCodec("topk(0.01)"), none = *MakeCodec("none");
+  constexpr int64_t kSliceElems = 1024;
+  const auto part_of = [](const Codec& codec, int64_t elems, bool rides) {
+    return TensorPart{
+        .grad = {nullptr, elems, DType::kFloat32}, .method = codec.carrier.get(), .rides = rides};
+  };
+  const TensorPart rider = part_of(none, 1000, true);
+  for (int64_t whole : {int64_t{300}, kSliceElems, 4 * kSliceElems}) {
+    const TensorPart matrix = part_of(topk, whole, false);
+    const auto slices = CutIntoSlices(std::vector{rider, matrix, rider}, kSliceElems);
+    ASSERT_EQ(slices.size(), 1u) << whole;
+    ASSERT_EQ(slices[0].size(), 3u);
+    EXPECT_EQ(slices[0][0].elems, whole);
+    for (size_t i : {1, 2}) EXPECT_EQ(slices[0][i].elems, 1000);
+  }
+  const auto alone = CutIntoSlices(std::vector{part_of(topk, 0, false), rider}, kSliceElems);
+  ASSERT_EQ(alone.size(), 1u);
+  EXPECT_EQ(alone[0][0].part, 1);
+}
+
 TEST(CutElemsOf, IsWithinItsBoundForEveryCodec) {
   for (const CodecRow& row : Codecs()) {
     for (const std::string& spec : row.conformance_specs) {
