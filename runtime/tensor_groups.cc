@@ -52,8 +52,20 @@ bool ShareCollectives(const TensorState& a, const TensorState& b, int world_size
       [](const RoundSpec& x, const RoundSpec& y) { return x.dtype == y.dtype && x.op == y.op; });
 }
 
-// Longer ones are copied for longer than a collective of their own takes to begin.
+// The exact tensors of a type ride if all of them together are this short: longer ones are copied
+// for longer than a collective of their own takes to begin, and one for some of them takes them
+// all.
 constexpr int64_t kMaxRiderElems = kPieceElems;
+
+bool MayRide(std::span<const SubmittedTensor> tensors, DType dtype) {
+  int64_t elems = 0;
+  for (const SubmittedTensor& submitted : tensors) {
+    const TensorState& tensor = *submitted.tensor;
+    if (tensor.dtype == dtype && IsLossless(tensor)) elems += tensor.elems;
+  }
+  // They travel in float32: half types send twice their bytes.
+  return elems * SizeOf(DType::kFloat32) <= kMaxRiderElems * SizeOf(dtype);
+}
 
 // The tensors that can take exact ones along, the first of each type.
 std::vector<const TensorState*> FindHosts(std::span<const SubmittedTensor> tensors,
@@ -75,7 +87,7 @@ std::vector<const TensorState*> FindHosts(std::span<const SubmittedTensor> tenso
 // Whose collectives carry the tensor: its host's, or its own.
 const TensorState& CarriedWith(const TensorState& tensor,
                                std::span<const TensorState* const> hosts) {
-  if (!IsLossless(tensor) || tensor.elems > kMaxRiderElems) return tensor;
+  if (!IsLossless(tensor)) return tensor;
   const auto host = std::find_if(hosts.begin(), hosts.end(),
                                  [&](const TensorState* h) { return h->dtype == tensor.dtype; });
   return host == hosts.end() ? tensor : **host;
@@ -85,7 +97,8 @@ const TensorState& CarriedWith(const TensorState& tensor,
 
 std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
                                                      int world_size) {
-  const std::vector<const TensorState*> hosts = FindHosts(tensors, world_size);
+  std::vector<const TensorState*> hosts = FindHosts(tensors, world_size);
+  std::erase_if(hosts, [&](const TensorState* host) { return !MayRide(tensors, host->dtype); });
   std::vector<std::vector<SubmittedTensor>> groups;
   for (const SubmittedTensor& submitted : tensors) {
     const TensorState& carried = CarriedWith(*submitted.tensor, hosts);

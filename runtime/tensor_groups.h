@@ -32,8 +32,9 @@ Collective CollectiveOf(Scheme scheme, int world_size);
 
 // Tensors of one scheme and type, whose carriers are of one type and operation in every round,
 // travel together, in the order in which they were submitted; the split is a function of the table
-// alone. Small exact tensors ride along with the first others of their type whose last round can
-// take them: that costs less than a collective of their own.
+// alone. Where the exact tensors of a type are small, all together, they ride along with the first
+// others of their type whose last round can take them: that costs less than a collective of their
+// own.
 std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
                                                      int world_size);
 

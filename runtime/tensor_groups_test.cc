@@ -56,10 +56,31 @@ TEST(TensorGroups, SmallExactTensorsRideAlongInOrder) {
   Submission s;
   s.Add("none", {64});
   s.Add("powersgd", {64, 64});
-  s.Add("none", {1 << 20});  // too long
   s.Add("none", {100});
   s.Add("powersgd", {32, 64});
-  EXPECT_EQ(s.Groups(), "0 1 3 4,2");
+  EXPECT_EQ(s.Groups(), "0 1 2 3");
+}
+
+// A collective of their own takes all of them.
+TEST(TensorGroups, ManyExactTensorsDoNotRide) {
+  Submission s;
+  s.Add("powersgd", {64, 64});
+  for (int i = 0; i < 3; ++i) s.Add("none", {1 << 14});
+  EXPECT_EQ(s.Groups(), "0 1 2 3");
+  s.Add("none", {1 << 14});
+  EXPECT_EQ(s.Groups(), "0 1 2 3 4") << "as many as may";
+  s.Add("none", {1});
+  EXPECT_EQ(s.Groups(), "0,1 2 3 4 5");
+}
+
+// In float32 they are twice as long.
+TEST(TensorGroups, OfHalfTypesHalfAsManyRide) {
+  Submission s;
+  s.Add("powersgd", {64, 64}, DType::kBfloat16);
+  s.Add("none", {1 << 15}, DType::kBfloat16);
+  EXPECT_EQ(s.Groups(), "0 1");
+  s.Add("none", {1}, DType::kBfloat16);
+  EXPECT_EQ(s.Groups(), "0,1 2");
 }
 
 TEST(TensorGroups, NobodyRidesWhereNoRoundCanTakeThem) {
