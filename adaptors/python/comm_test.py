@@ -1,8 +1,10 @@
 """The package with a world of one rank."""
 
 import array
+import gc
 import threading
 import unittest
+import weakref
 
 from adaptors.python import installed  # pylint: disable=unused-import
 from tools import unittest_main
@@ -157,6 +159,46 @@ class LifeTest(unittest.TestCase):
             with _comm(debug="error") as comm:
                 raise KeyError("mine")
         self.assertTrue(comm.closed)
+
+    def _submitted(self, comm):
+        """A request of one rank, which nobody waited for."""
+        return comm.tensor("w", [1]).all_reduce(_floats(1))
+
+    def test_waiting_after_the_end_is_refused(self):
+        comm = _comm()
+        waited = self._submitted(comm)
+        waited.wait()
+        request = comm.tensor("v", [1]).all_reduce(_floats(1))
+        comm.close()
+        waited.wait()
+        self.assertTrue(waited.test())
+        for call in (request.wait, request.test):
+            with self.assertRaisesRegex(gradwire.InvalidUsage, "closed before"):
+                call()
+
+    def test_a_dropped_communicator_frees_what_is_pending(self):
+        class Owner:
+            pass
+
+        comm, owner, numbers = _comm(debug="error"), Owner(), _floats(1)
+        group = gradwire.Group([comm.tensor("w", [1])], [numbers])
+        request = comm.submit(group, keep=owner)
+        dropped, freed = weakref.ref(comm), weakref.ref(owner)
+        del owner, group
+        self.assertIsNotNone(freed())
+        del comm, request
+        gc.collect()
+        self.assertIsNone(dropped())
+        self.assertIsNone(freed())
+
+    def test_discard_waits_for_nobody_and_may_be_repeated(self):
+        comm = _comm(debug="error")
+        request = self._submitted(comm)
+        comm.discard()
+        comm.discard()
+        self.assertTrue(comm.closed)
+        with self.assertRaises(gradwire.InvalidUsage):
+            request.wait()
 
     def test_abort_ends_what_is_under_way(self):
         comm = _comm(debug="error")

@@ -97,6 +97,21 @@ def interrupted_barrier(comm):
     _interrupt_in(comm, comm.barrier)
 
 
+def timeout_of_the_operation(comm):
+    """It ends the request, not only a slice of the wait."""
+    comm.close()
+    short = gradwire.Comm.from_environment({"op_timeout_ms": 300, "debug": "error"})
+    tensor = short.tensor("w", [1])
+    if short.rank == 1:
+        _stay_until_told(short)
+        return
+    try:
+        tensor.all_reduce(_floats(1)).wait()
+    except gradwire.TimedOut as error:
+        print(f"rank 0: {error}", flush=True)
+    short.discard()
+
+
 def fork(comm):
     comm.barrier()
     child = os.fork()

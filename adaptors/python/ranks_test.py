@@ -54,6 +54,9 @@ class RanksTest(unittest.TestCase):
             with self.subTest(scenario):
                 self.assertIn("rank 0 was interrupted by the handler", _run(scenario).stdout)
 
+    def test_an_operation_that_timed_out_ends_the_wait(self):
+        self.assertRegex(self._check_ok("timeout_of_the_operation").stdout, "rank 0: .*time")
+
     def test_a_child_of_fork_is_refused_and_harmless(self):
         self.assertEqual(self._check_ok("fork").stdout.count("still there"), 2)
 

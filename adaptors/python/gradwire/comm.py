@@ -10,7 +10,7 @@ import weakref
 from gradwire import _bindings as c
 from gradwire._library import SLICE_S, check, interruptible, lib
 from gradwire.buffers import ITEM_BYTES, as_buffer, data_type
-from gradwire.errors import InvalidArgument, TimedOut
+from gradwire.errors import InvalidArgument, InvalidUsage, TimedOut
 
 _OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
         "min": c.gwRedOp_t.gwMin, "avg": c.gwRedOp_t.gwAvg}
@@ -70,11 +70,36 @@ def _start(function, *args):
     return handle
 
 
+class _Submission:
+    """A request of the library's, and the memory that must stay until it is complete.
+
+    It must not lead to the communicator, which would then never be dropped.
+    """
+
+    def __init__(self, *memory):
+        self.handle = c.gwRequest_t()
+        self._memory = memory
+
+    def free(self):
+        """Whether it was complete and is freed now."""
+        if lib.gwRequestFree(self.handle) != c.gwResult_t.gwSuccess:
+            return False
+        self.handle = c.gwRequest_t()
+        self._memory = None
+        return True
+
+
 def _end(handle, pending):
     """Of a communicator that nobody closed: bounded, and the other ranks are told."""
     if pending:
         lib.gwCommAbort(handle)
     lib.gwCommDestroy(handle)
+    _free(pending)
+
+
+def _free(pending):
+    """After the end of the communicator, which completes all submissions."""
+    pending -= {submission for submission in pending if submission.free()}
 
 
 class Comm:
@@ -87,7 +112,7 @@ class Comm:
 
     def __init__(self, handle):
         self._handle = handle
-        self._pending = set()  # their buffers must stay until they are complete
+        self._pending = set()  # of _Submission
         self._finalizer = weakref.finalize(self, _end, handle, self._pending)
 
     @classmethod
@@ -115,8 +140,7 @@ class Comm:
         if kind is None:
             self.close()
         else:
-            self.abort()
-            self._destroy()
+            self.discard()
 
     # ---- the handle ----
 
@@ -164,12 +188,16 @@ class Comm:
         if not self.closed:
             self._check(lib.gwCommAbort(self._handle))
 
+    def discard(self):
+        """Aborts, waits for nobody and frees everything."""
+        self.abort()
+        self._destroy()
+
     def _destroy(self):
         if self._finalizer.detach():
             lib.gwCommDestroy(self._handle)
         self._handle = c.gwComm_t()
-        for request in list(self._pending):
-            request.free()
+        _free(self._pending)
 
     def raise_async_error(self):
         """Raises what ended the communicator; returns while it is usable."""
@@ -233,13 +261,27 @@ class Comm:
                                          ctypes.byref(handle)))
         return Tensor(self, handle, name)
 
-    def submit(self, group, op="sum"):
-        """All-reduces the tensors of a Group together."""
-        request = Request(self, group)
-        self._check(lib.gwAllReduceTensors(group.count, group.tensors, group.send, group.recv,
-                                           _operation(op), None, request.reference))
-        self._pending.add(request)
-        return request
+    def submit(self, group, op="sum", keep=None):
+        """All-reduces the tensors of a Group together.
+
+        keep: what else must stay until it is complete, as the owner of a Pointer's memory.
+        """
+        submission = _Submission(group.buffers, keep)
+        # Before the call: an exception may come from a signal handler right behind it.
+        self._pending.add(submission)
+        try:
+            self._check(lib.gwAllReduceTensors(group.count, group.tensors, group.send, group.recv,
+                                               _operation(op), None,
+                                               ctypes.byref(submission.handle)))
+        finally:
+            if not submission.handle:
+                self._pending.discard(submission)
+        return Request(self, submission)
+
+    def release(self, submission):
+        """Frees a submission if it is complete."""
+        if submission.free():
+            self._pending.discard(submission)
 
     # ---- training steps ----
 
@@ -338,35 +380,42 @@ class Group:
         self.tensors = (c.gwTensor_t * self.count)(*[t.handle for t in tensors])
         self.send = (ctypes.c_void_p * self.count)(*[s.address for s in sources])
         self.recv = (ctypes.c_void_p * self.count)(*[t.address for t in targets])
-        self._owners = (tensors, sources, targets)
+        self.buffers = (sources, targets)
 
 
 class Request:
-    """A submission under way; keeps the communicator and the buffers alive until it is complete."""
+    """A submission under way; the buffers stay until it is complete, also if this is dropped."""
 
-    def __init__(self, comm, group):
+    def __init__(self, comm, submission):
         self._comm = comm
-        self._group = group
-        self._handle = c.gwRequest_t()
-        self.reference = ctypes.byref(self._handle)
+        self._submission = submission
+        self._ended = False
+
+    def _is_ended(self):
+        """False: it is under way."""
+        if not self._ended and not self._submission.handle:
+            raise InvalidUsage(c.gwResult_t.gwInvalidUsage,
+                               "the communicator was closed before the request was waited for")
+        return self._ended
 
     def wait(self, timeout=None):
         """Until it is complete, or `timeout` seconds: then TimedOut, and it stays valid."""
         end = None if timeout is None else time.monotonic() + timeout
-        while self._handle:
+        while not self._is_ended():
             left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
-            code = lib.gwRequestWait(self._handle, int(left * 1e9))
+            code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
             if code != c.gwResult_t.gwTimeout:
                 self._complete(code)
-            elif end is not None and time.monotonic() >= end:
+            # It may also have ended with this code: an operation has a bound of its own.
+            elif not self.test() and end is not None and time.monotonic() >= end:
                 raise TimedOut(c.gwResult_t.gwTimeout, self._comm.last_error())
 
     def test(self):
         """True: it is complete; raises how it ended, if not well."""
-        if not self._handle:
+        if self._is_ended():
             return True
         done = ctypes.c_int()
-        code = lib.gwRequestTest(self._handle, ctypes.byref(done))
+        code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))
         if done.value:
             self._complete(code)
         else:
@@ -378,11 +427,5 @@ class Request:
         try:
             check(code, self._comm._handle)
         finally:
-            self.free()
-
-    def free(self):
-        """Frees it if it is complete; no effect otherwise."""
-        if lib.gwRequestFree(self._handle) == c.gwResult_t.gwSuccess:
-            self._handle = c.gwRequest_t()
-            self.reference = ctypes.byref(self._handle)
-            self._comm._pending.discard(self)
+            self._comm.release(self._submission)
+            self._ended = not self._submission.handle
