@@ -1,5 +1,6 @@
 """attach(): DistributedDataParallel's communication hook."""
 
+import contextlib
 import sys
 import weakref
 
@@ -7,6 +8,7 @@ from torch import distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
+import gradwire
 from gradwire.torch import parameters, rendezvous
 from gradwire.torch.handle import Handle
 
@@ -39,13 +41,19 @@ def gradwire_hook(router, bucket):
     return router.route(bucket)
 
 
-def _check_model(model):
+_handles = weakref.WeakSet()
+
+
+def _check_group(model):
     if not isinstance(model, DistributedDataParallel):
         raise TypeError(f"attach takes a model in DistributedDataParallel, not "
                         f"{type(model).__name__}: wrap it first")
     if not dist.is_initialized():
         raise RuntimeError("there is no process group: call torch.distributed.init_process_group, "
                            "and attach before it is destroyed")
+
+
+def _check_model(model):
     if model._use_python_reducer:
         raise ValueError("torch._dynamo.config.optimize_ddp = 'python_reducer' calls no "
                          "communication hook: use 'ddp_optimizer'")
@@ -66,16 +74,47 @@ def _check_parameters(trained):
                              "updates it before the ranks have agreed on the step")
 
 
-def _router_of(model):
+def _hooked_already(hook):
+    return ValueError(f"the model has {hook} already, and it takes only one: attach first")
+
+
+def _check_router(model):
     router = _routers.get(model)
     if router is None and model._comm_hooks:
         hook, _ = model._comm_hooks[0]
-        raise ValueError(f"the model has the communication hook {hook.__qualname__} already, and "
-                         "it takes only one: attach first")
+        raise _hooked_already(f"the communication hook {hook.__qualname__}")
     if router is not None and not router.is_free:
         raise RuntimeError("gradwire is attached to this model already: detach first, which takes "
                            "one more step")
-    return router
+
+
+def _make_router(model):
+    """The model's, with its communication hook."""
+    if model not in _routers:
+        router = _Router(model.process_group)
+        try:
+            model.register_comm_hook(router, gradwire_hook)
+        except RuntimeError as error:
+            # Those of torch's own kind are known to its reducer only; torch lists ours all the same.
+            model._comm_hooks.clear()
+            raise _hooked_already("one of torch's communication hooks") from error
+        _routers[model] = router
+    return _routers[model]
+
+
+def _end_open_steps_of(trained):
+    """Of the model's earlier wrapping: a step whose backward failed here never ends by itself."""
+    for handle in list(_handles):
+        if handle.has_open_step_of(parameter for _, parameter in trained):
+            handle.abort()
+
+
+def _with_defaults(settings, scaler):
+    """What the loss scaler skips, residuals must skip too."""
+    default = "nonfinite=skip" if scaler else ""
+    if not isinstance(settings, str):
+        settings = "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
+    return settings if "nonfinite" in settings else "; ".join(filter(None, [default, settings]))
 
 
 def _check_half(ledger, scaler):
@@ -108,27 +147,30 @@ def attach(model, spec, *, name="model", exclude=(), min_numel=_MIN_NUMEL, scale
     min_numel: tensors of fewer elements or one dimension stay exact; 0: none of them.
     scaler: the GradScaler of the loss, asked once a step; needed where gradients in float16 meet a
         codec with feedback (False: do without).
-    settings: of the communicator, as {"nonfinite": "skip"} (docs/settings.md).
+    settings: of the communicator, as {"nonfinite": "skip"} or text (docs/settings.md).
     """
+    _check_group(model)
+    point = rendezvous.MeetingPoint(model.process_group)
     _check_model(model)
     trained = parameters.trained(model)
     _check_parameters(trained)
-    router = _router_of(model)
-    # What the loss scaler skips, residuals must skip too.
-    settings = {**({"nonfinite": "skip"} if scaler else {}), **(settings or {})}
-    comm = rendezvous.communicator(model.process_group, settings)
+    _check_router(model)
+    if scaler and not scaler.is_enabled():
+        scaler = None
+    _end_open_steps_of(trained)
+    comm = rendezvous.communicator(point, model.process_group, _with_defaults(settings, scaler))
     try:
         selection = parameters.Selection(exclude, min_numel)
-        tensors = parameters.register(comm, name, trained, spec, selection)
+        tensors = parameters.Tensors(comm, name, model, spec, selection)
         ledger = comm.ledger()
         _check_half(ledger, scaler)
-    except ValueError:
-        comm.close()
+        router = _make_router(model)
+        if comm.rank == 0:
+            print(_describe(name, ledger, trained), file=sys.stderr)
+    except BaseException:
+        with contextlib.suppress(gradwire.GradwireError):
+            comm.close()
         raise
-    if router is None:
-        router = _routers[model] = _Router(model.process_group)
-        model.register_comm_hook(router, gradwire_hook)
-    if comm.rank == 0:
-        print(_describe(name, ledger, trained), file=sys.stderr)
     router.handle = Handle(comm, model.process_group, tensors, name, scaler)
+    _handles.add(router.handle)
     return router.handle

@@ -22,6 +22,14 @@ class _Bucket:
         self.future = torch.futures.Future()
 
 
+def _for_users(error):
+    """The library's advice is to run a revoked step again, which DDP does not do as it is."""
+    if not isinstance(error, gradwire.Aborted):
+        return error
+    return gradwire.Aborted(error.result, f"{error} (wrap the model in DistributedDataParallel and "
+                                          "attach again before that)")
+
+
 class Handle:
     """A DistributedDataParallel model's gradients, on their way through gradwire.
 
@@ -52,8 +60,8 @@ class Handle:
         else:
             if not self._is_open or bucket.index() == 0:
                 self._begin()
-            self._buckets.append(_Bucket(buffer, self._comm.submit(self._group_of(bucket, buffer),
-                                                                   "avg")))
+            request = self._comm.submit(self._group_of(bucket, buffer), "avg", keep=buffer)
+            self._buckets.append(_Bucket(buffer, request))
             future = self._buckets[-1].future
         if bucket.is_last() and self._is_open:
             # No node is at work outside a backward (join) and where buckets were held back until
@@ -77,7 +85,7 @@ class Handle:
         if cached is None or cached[0] != key:
             places = [gradwire.Pointer(view.data_ptr(), view.numel(), DATA_TYPES[view.dtype])
                       for view in bucket.gradients()]
-            cached = key, gradwire.Group([self._tensors[id(p)] for p in parameters], places)
+            cached = key, gradwire.Group([self._tensors.of(p) for p in parameters], places)
             self._groups[bucket.index()] = cached
         return cached[1]
 
@@ -104,14 +112,21 @@ class Handle:
         start = time.perf_counter()
         buckets, self._buckets = self._buckets, []
         self._is_open = False
-        outcome = self._outcome(buckets)
+        try:
+            outcome = self._outcome(buckets)
+        except gradwire.GradwireError:
+            raise
+        except BaseException:
+            # A signal's handler raised: the other ranks must not wait for the rest of this step.
+            self._comm.abort()
+            raise
         self._blocked_s += time.perf_counter() - start
         self._step += 1
         if outcome is gradwire.Outcome.SKIPPED:
             self._mark_skipped(buckets)
         for bucket in buckets:
             bucket.future.set_result(bucket.buffer)
-        if self._flushing:
+        if self._flushing and outcome is gradwire.Outcome.COMMITTED:
             self.close()
 
     def _outcome(self, buckets):
@@ -125,9 +140,10 @@ class Handle:
         try:
             outcome = self._comm.end_step()
         except gradwire.GradwireError as error:
-            raise first or error from None
+            raise _for_users(first or error) from None
         if outcome is gradwire.Outcome.ABORTED:
-            raise first or gradwire.Aborted(gwResult_t.gwAborted, self._comm.last_error())
+            raise _for_users(
+                first or gradwire.Aborted(gwResult_t.gwAborted, self._comm.last_error()))
         return outcome
 
     def _mark_skipped(self, buckets):
@@ -161,13 +177,31 @@ class Handle:
     def detach(self):
         """The next step is exact and carries what was kept back; then torch's own group works."""
         self._check_attached()
-        for tensor in self._tensors.values():
-            tensor.set_spec("none")
+        self._tensors.flush()
         self._flushing = True
 
     def close(self):
-        """Ends at once; what was kept back is lost. Collective."""
-        self._comm.close()
+        """Ends at once; what was kept back is lost. Collective, but where a step failed: abort()."""
+        if self.attached and (self._is_open or self._is_broken()):
+            self.abort()
+        else:
+            self._comm.close()
+
+    def abort(self):
+        """Ends at once, also amid a step; the backward of the other ranks raises PeerLost."""
+        self._is_open = False
+        self._comm.discard()
+
+    def _is_broken(self):
+        try:
+            self._comm.raise_async_error()
+        except gradwire.GradwireError:
+            return True
+        return False
+
+    def has_open_step_of(self, parameters):
+        """Whether a step of any of the parameters has begun and not ended."""
+        return self.attached and self._is_open and self._tensors.has_any_of(parameters)
 
     # ---- state ----
 
@@ -200,4 +234,8 @@ class Handle:
                 f"{self._comm.rank} of {self._comm.world_size}")
         if residuals != "drop":
             raise ValueError(text)
+        self._tensors.reset()
+        self._groups.clear()
+        # It is equal on all ranks.
+        self._step = int(state_dict[f"{mine}{others[0]}/step"])
         warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)

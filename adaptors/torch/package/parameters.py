@@ -27,18 +27,54 @@ class Selection:
         return small or any(fnmatch.fnmatchcase(name, glob) for glob in self._globs)
 
 
-def trained(ddp):
-    """[(plain name, parameter)] of those that a DistributedDataParallel averages."""
+def shared(ddp):
+    """[(plain name, parameter)] of those that a DistributedDataParallel may average."""
     return [(plain_name(name), parameter) for name, parameter in ddp.module.named_parameters()
-            if parameter.requires_grad and name not in ddp.parameters_to_ignore]
+            if name not in ddp.parameters_to_ignore]
 
 
-def register(comm, prefix, parameters, spec, selection):
-    """Registers the parameters that the library takes: id of the parameter -> gradwire.Tensor."""
-    tensors = {}
-    for name, parameter in parameters:
-        if parameter.dtype in DATA_TYPES:
-            tensors[id(parameter)] = comm.tensor(
-                f"{prefix}/{name}", tuple(parameter.shape), DATA_TYPES[parameter.dtype],
-                "none" if selection.is_exact(name, parameter) else spec)
-    return tensors
+def trained(ddp):
+    """Those of shared() that it averages if it was wrapped as the model is now."""
+    return [(name, parameter) for name, parameter in shared(ddp) if parameter.requires_grad]
+
+
+class Tensors:
+    """The gradwire.Tensor of each parameter that the library takes."""
+
+    def __init__(self, comm, prefix, ddp, spec, selection):
+        self._comm = comm
+        self._prefix = prefix
+        self._spec = spec
+        self._selection = selection
+        self._names = {id(parameter): name for name, parameter in shared(ddp)}
+        self._made = {}  # id of the parameter -> (parameter, its tensor)
+        for _, parameter in trained(ddp):
+            if parameter.dtype in DATA_TYPES:
+                self.of(parameter)
+
+    def of(self, parameter):
+        """Registers it at its first use: torch goes on with what was frozen after wrapping."""
+        if id(parameter) not in self._made:
+            self._made[id(parameter)] = parameter, self._register(parameter)
+        return self._made[id(parameter)][1]
+
+    def _register(self, parameter):
+        name = self._names[id(parameter)]
+        is_exact = self._selection.is_exact(name, parameter)
+        return self._comm.tensor(f"{self._prefix}/{name}", tuple(parameter.shape),
+                                 DATA_TYPES[parameter.dtype], "none" if is_exact else self._spec)
+
+    def flush(self):
+        """From now on all are exact, and carry what was kept back."""
+        self._spec = "none"
+        for _, tensor in self._made.values():
+            tensor.set_spec(self._spec)
+
+    def reset(self):
+        """Registers all of them again: nothing is kept back."""
+        for key, (parameter, tensor) in self._made.items():
+            tensor.deregister()
+            self._made[key] = parameter, self._register(parameter)
+
+    def has_any_of(self, parameters):
+        return any(id(parameter) in self._made for parameter in parameters)

@@ -12,8 +12,8 @@ _numbers = collections.Counter()
 _FAILED = b"failed: "  # instead of an id
 
 
-class _MeetingPoint:
-    """A place in torch's store, for one communicator."""
+class MeetingPoint:
+    """A place in torch's store, for one communicator. Collective: it counts."""
 
     def __init__(self, group):
         self._store = dist.PrefixStore("gradwire", dist.distributed_c10d._get_default_store())
@@ -36,9 +36,8 @@ class _MeetingPoint:
             self._store.delete_key(self._key)
 
 
-def communicator(group, settings):
-    """Joins the ranks of `group`. Collective."""
-    point = _MeetingPoint(group)
+def communicator(point, group, settings):
+    """Joins the ranks of `group` at `point`. Collective."""
     rank, world_size = dist.get_rank(group), dist.get_world_size(group)
     if rank != 0:
         return gradwire.Comm.from_unique_id(point.wait_for_id(), rank, world_size, settings)

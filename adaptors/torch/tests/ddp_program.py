@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 import warnings
+import weakref
 
 import torch
 from torch import distributed as dist
@@ -341,6 +342,141 @@ def failed_backward():
     assert new_handle.stats()["commits"] == 3
     handle.close()
     new_handle.close()
+
+
+def _fail(grad):
+    raise ZeroDivisionError("in the model")
+
+
+def _fail_on_rank_0():
+    """(model, handle, loss): the backward has failed on rank 0, and is to come on rank 1."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    loss = models.loss_of(model, 2)
+    if dist.get_rank() == 0:
+        hook = next(model.parameters()).register_hook(_fail)
+        expect_raises(ZeroDivisionError, "in the model", loss.backward)
+        hook.remove()
+    return model, handle, loss
+
+
+def _rank_1_is_told(loss):
+    if dist.get_rank() == 1:
+        expect_raises(gradwire.PeerLost, "", loss.backward)
+
+
+def attaching_again_ends_an_open_step():
+    model, handle, loss = _fail_on_rank_0()
+    if dist.get_rank() == 0:
+        # Not in DDP's constructor, which waits for the other rank.
+        gradwire.torch.ddp._end_open_steps_of(model.named_parameters())
+        assert not handle.attached
+    _rank_1_is_told(loss)
+    module = model.module
+    del model, loss
+    gc.collect()
+    again, new_handle = attached(FEEDBACK, module)
+    models.train(again, range(3))
+    expect_equal_on_ranks(models.weights(again))
+    new_handle.close()
+    handle.close()
+
+
+def dropping_the_handle_ends_an_open_step():
+    model, handle, loss = _fail_on_rank_0()
+    comm = weakref.ref(handle._comm)
+    _rank_1_is_told(loss)
+    del model, handle, loss
+    gc.collect()
+    assert comm() is None
+
+
+def frozen_after_wrapping():
+    way = {"find_unused_parameters": True}
+    plain, ours = models.wrap(**way), models.wrap(**way)
+    for model in (plain, ours):
+        model.module[0].weight.requires_grad_(False)
+    handle = gradwire.torch.attach(ours, "none")
+    for model in (plain, ours):
+        models.train(model, range(3))
+    expect_equal(models.weights(plain), models.weights(ours))
+    handle.close()
+
+
+def disabled_scaler_is_none():
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    half = models.network().half()
+    expect_raises(ValueError, "scaler=", lambda: attached(FEEDBACK, half, scaler=scaler))
+    model, handle = attached("none", scaler=scaler)
+    # As plain DDP does: the other layers' gradients stay what they are.
+    model.module[0].weight.register_hook(lambda grad: grad * float("inf"))
+    models.loss_of(model, 0).backward()
+    assert model.module[5].weight.grad.isfinite().all()
+    handle.close()
+
+
+def settings_as_text():
+    scaler = torch.amp.GradScaler("cpu")
+    for settings in ("nonfinite=error", "op_timeout_ms=100000", {"nonfinite": "error"}):
+        _, handle = attached("none", scaler=scaler, settings=settings)
+        handle.close()
+
+
+def dropped_residuals_begin_at_zero():
+    model, handle = attached("topk(0.01)", min_numel=0)
+    models.train(model, range(4))
+    prefix = f"gradwire/model/rank{dist.get_rank()}of2"
+    state = handle.state_dict()
+    foreign = {key.replace("of2", "of4"): value for key, value in state.items()}
+    handle.close()
+    fresh, new_handle = attached("topk(0.01)", min_numel=0)
+    models.train(fresh, range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        new_handle.load_state_dict(foreign)
+    loaded = new_handle.state_dict()
+    assert int(loaded[f"{prefix}/step"]) == 4
+    # Less than with residuals.
+    assert not torch.equal(loaded[f"{prefix}/state"], state[f"{prefix}/state"])
+    assert (loaded[f"{prefix}/state"] != 0).sum() < 0.1 * (state[f"{prefix}/state"] != 0).sum()
+    models.train(fresh, range(2))
+    expect_equal_on_ranks(models.weights(fresh))
+    new_handle.close()
+
+
+def a_skipped_flush_is_repeated():
+    scaler = torch.amp.GradScaler("cpu")
+    model, handle = attached("topk(0.01)", scaler=scaler)
+    models.train(model, range(2))
+    handle.detach()
+    overflow = model.module[0].weight.register_hook(lambda grad: grad * float("inf"))
+    models.loss_of(model, 2).backward()
+    assert handle.attached
+    overflow.remove()
+    model.zero_grad()
+    models.loss_of(model, 2).backward()
+    assert not handle.attached
+
+
+def builtin_hook():
+    model = models.wrap()
+    model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
+    for _ in range(2):
+        expect_raises(ValueError, "it takes only one", lambda: gradwire.torch.attach(model, "none"))
+
+
+def a_check_that_fails_on_one_rank():
+    """The ranks meet all the same at the next attach."""
+    model = models.wrap()
+    if dist.get_rank() == 0:
+        model.register_comm_hook(None, allreduce_hook)
+        expect_raises(ValueError, "allreduce_hook", lambda: gradwire.torch.attach(model, "none"))
+    else:
+        # What attach does before it waits for rank 0.
+        gradwire.torch.rendezvous.MeetingPoint(model.process_group)
+    again, handle = attached("none")
+    models.train(again, range(1))
+    handle.close()
 
 
 def two_models():

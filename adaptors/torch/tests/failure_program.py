@@ -4,6 +4,8 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
+import time
 
 from torch import distributed as dist
 
@@ -41,6 +43,28 @@ def exception():
     if dist.get_rank() == 1:
         raise KeyError("of rank 1")
     _expect_peer_lost(model)
+    os._exit(0)
+
+
+def interrupted():
+    """Rank 0 by a signal while its backward waits for rank 1, which comes only when it is told."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(3))
+    if dist.get_rank() == 1:
+        try:
+            while True:
+                handle._comm.raise_async_error()
+                time.sleep(0.01)
+        except gradwire.PeerLost as error:
+            print(f"told: {error}", flush=True)
+    else:
+        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        try:
+            models.train(model, range(1))
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    handle.close()
+    print(f"attached {handle.attached}", flush=True)
     os._exit(0)
 
 

@@ -26,6 +26,14 @@ def test_an_exception_reaches_the_other_rank():
     assert "told: peer lost: rank 1" in survivor.output
 
 
+def test_an_interrupt_ends_the_step_on_all_ranks():
+    interrupted, other = launch.ranks(_PROGRAM, "interrupted")
+    assert interrupted.code == 0 and "interrupted" in interrupted.output, interrupted.output
+    assert other.code == 0 and "told: peer lost" in other.output, other.output
+    for ended in (interrupted, other):
+        assert "attached False" in ended.output, ended.output
+
+
 @pytest.mark.parametrize("scenario", ["exit_without_destroy", "destroy_before_del"])
 @pytest.mark.parametrize("repeat", range(_REPEATS))
 def test_programs_end(scenario, repeat):
