@@ -58,11 +58,7 @@ class Handle:
         if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
             future = self._pass_on(bucket, buffer)
         else:
-            if not self._is_open or bucket.index() == 0:
-                self._begin()
-            request = self._comm.submit(self._group_of(bucket, buffer), "avg", keep=buffer)
-            self._buckets.append(_Bucket(buffer, request))
-            future = self._buckets[-1].future
+            future = self._submit(bucket, buffer)
         if bucket.is_last() and self._is_open:
             # No node is at work outside a backward (join) and where buckets were held back until
             # its end (the first one of a static graph): then nobody would run a callback.
@@ -71,6 +67,16 @@ class Handle:
             else:
                 Variable._execution_engine.queue_callback(self._end)
         return future
+
+    def _submit(self, bucket, buffer):
+        try:
+            if not self._is_open or bucket.index() == 0:
+                self._begin()
+            request = self._comm.submit(self._group_of(bucket, buffer), "avg", keep=buffer)
+        except gradwire.Aborted as error:
+            raise _for_users(error) from None
+        self._buckets.append(_Bucket(buffer, request))
+        return self._buckets[-1].future
 
     def _pass_on(self, bucket, buffer):
         kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
