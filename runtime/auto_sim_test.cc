@@ -101,7 +101,8 @@ class Trainer {
     }
   }
 
-  bool finished() const { return begins_ns_.size() > kWarmUp + kSteps; }
+  // The last step has ended too: nothing of it is under way when the job goes.
+  bool finished() const { return begun_all() && state_ == State::kBegin; }
   int64_t next_ns() const { return state_ == State::kCompute ? wake_ns_ : INT64_MAX; }
 
   // True: it did something.
@@ -124,9 +125,10 @@ class Trainer {
 
   JobRank& me() { return (*job_)[rank_]; }
   RankClock& clock() { return job_->clock(rank_); }
+  bool begun_all() const { return begins_ns_.size() > kWarmUp + kSteps; }
 
   bool Begin() {
-    if (finished()) return false;
+    if (begun_all()) return false;
     context_ = {.number = begins_ns_.size(), .turn = me().turn()};
     begins_ns_.push_back(clock().NowNs());
     me().BeginStep(context_);
