@@ -138,8 +138,5 @@ void RegisterAll() {
 
 int main(int argc, char** argv) {
   gradwire::RegisterAll();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return gradwire::RunBenchmarks(argc, argv);
 }

@@ -46,6 +46,14 @@ inline double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// The rest of a benchmark program's main(), once all is registered: its exit code.
+inline int RunBenchmarks(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_BENCH_MICRO_TIMING_H_
