@@ -113,7 +113,7 @@ def interruptible(function, *args, on_interrupt):
     try:
         call.join()
     except BaseException:
-        # It is busy with this call for now; the next one must not wait for that.
+        # The worker stays with this call until it returns; the next call gets another worker.
         _worker.calls.put(None)
         _forget_worker()
         on_interrupt(call)
