@@ -373,6 +373,16 @@ struct EmitStore {
   }
 };
 
+// Calls `decode` as a template with the EmitStore of the output's type.
+template <typename Decode>
+HWY_INLINE auto StoreAs(DType out, const Decode& decode) {
+  switch (out) {
+    case DType::kFloat16: return decode.template operator()<EmitStore<DType::kFloat16>>();
+    case DType::kBfloat16: return decode.template operator()<EmitStore<DType::kBfloat16>>();
+    default: return decode.template operator()<EmitStore<DType::kFloat32>>();
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gradwire
 HWY_AFTER_NAMESPACE();

@@ -109,11 +109,7 @@ bool DecodeBlocks(const DecodeJob& job) {
 
 bool EfsignDecode(const DecodeJob& job) {
   if (job.to == DecodeTo::kAdd) return DecodeBlocks<EmitAdd>(job);
-  switch (job.dtype) {
-    case DType::kFloat16: return DecodeBlocks<EmitStore<DType::kFloat16>>(job);
-    case DType::kBfloat16: return DecodeBlocks<EmitStore<DType::kBfloat16>>(job);
-    default: return DecodeBlocks<EmitStore<DType::kFloat32>>(job);
-  }
+  return StoreAs(job.dtype, [&]<typename Emit>() { return DecodeBlocks<Emit>(job); });
 }
 
 }  // namespace

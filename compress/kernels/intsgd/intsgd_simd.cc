@@ -109,11 +109,7 @@ bool DecodeRuns(const IntsgdShape& shape, const DecodeJob& job) {
 
 template <DType kType>
 bool DecodeAs(const IntsgdShape& shape, const DecodeJob& job) {
-  switch (job.dtype) {
-    case DType::kFloat16: return DecodeRuns<kType, EmitStore<DType::kFloat16>>(shape, job);
-    case DType::kBfloat16: return DecodeRuns<kType, EmitStore<DType::kBfloat16>>(shape, job);
-    default: return DecodeRuns<kType, EmitStore<DType::kFloat32>>(shape, job);
-  }
+  return StoreAs(job.dtype, [&]<typename Emit>() { return DecodeRuns<kType, Emit>(shape, job); });
 }
 
 bool Decode(const IntsgdShape& shape, const DecodeJob& job) {

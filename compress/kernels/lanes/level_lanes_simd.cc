@@ -169,11 +169,8 @@ bool DecodeBlocks(const LevelLanes& shape, const DecodeJob& job, const uint32_t*
 }
 
 bool LevelDecode(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {
-  switch (job.dtype) {
-    case DType::kFloat16: return DecodeBlocks<EmitStore<DType::kFloat16>>(shape, job, agreed);
-    case DType::kBfloat16: return DecodeBlocks<EmitStore<DType::kBfloat16>>(shape, job, agreed);
-    default: return DecodeBlocks<EmitStore<DType::kFloat32>>(shape, job, agreed);
-  }
+  return StoreAs(job.dtype,
+                 [&]<typename Emit>() { return DecodeBlocks<Emit>(shape, job, agreed); });
 }
 
 }  // namespace

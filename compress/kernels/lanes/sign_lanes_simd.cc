@@ -106,11 +106,7 @@ bool DecodeBlocks(const SignLanes& shape, const DecodeJob& job) {
 }
 
 bool SignDecode(const SignLanes& shape, const DecodeJob& job) {
-  switch (job.dtype) {
-    case DType::kFloat16: return DecodeBlocks<EmitStore<DType::kFloat16>>(shape, job);
-    case DType::kBfloat16: return DecodeBlocks<EmitStore<DType::kBfloat16>>(shape, job);
-    default: return DecodeBlocks<EmitStore<DType::kFloat32>>(shape, job);
-  }
+  return StoreAs(job.dtype, [&]<typename Emit>() { return DecodeBlocks<Emit>(shape, job); });
 }
 
 }  // namespace

@@ -257,11 +257,7 @@ bool DecodeBlocks(const QsgdShape& shape, const DecodeJob& job) {
 
 bool QsgdDecode(const QsgdShape& shape, const DecodeJob& job) {
   if (job.to == DecodeTo::kAdd) return DecodeBlocks<EmitAdd>(shape, job);
-  switch (job.dtype) {
-    case DType::kFloat16: return DecodeBlocks<EmitStore<DType::kFloat16>>(shape, job);
-    case DType::kBfloat16: return DecodeBlocks<EmitStore<DType::kBfloat16>>(shape, job);
-    default: return DecodeBlocks<EmitStore<DType::kFloat32>>(shape, job);
-  }
+  return StoreAs(job.dtype, [&]<typename Emit>() { return DecodeBlocks<Emit>(shape, job); });
 }
 
 }  // namespace
