@@ -79,6 +79,11 @@ std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedule
 
 namespace {
 
+bool KeepsState(const TensorState& tensor, int world_size) {
+  return tensor.automatic != nullptr || tensor.feedback() || tensor.keeps_local() ||
+         ReplicatedBytes(tensor, world_size) > 0;
+}
+
 std::string NoteOf(const TensorState& tensor) {
   const CarrierMethod* method = tensor.codec.carrier.get();
   if (!tensor.exemption.empty() || method == nullptr) return tensor.exemption;
@@ -87,22 +92,22 @@ std::string NoteOf(const TensorState& tensor) {
 
 }  // namespace
 
-std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors,
+std::string LedgerJson(int rank, int world_size, const std::vector<TensorState*>& tensors,
                        const std::string& controller) {
   std::string rows;
   for (const TensorState* tensor : tensors) {
     rows += fmt::format(
         "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"auto\": {}, "
-        "\"feedback\": {}, \"scheme\": {}, \"note\": {}, "
+        "\"feedback\": {}, \"keeps_state\": {}, \"scheme\": {}, \"note\": {}, "
         "\"ops\": {}, "
         "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
         "\"committed_step\": {}}}",
         rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
         JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
         JsonText(tensor->automatic ? tensor->automatic->spec : ""), MayKeepResidual(*tensor),
-        JsonText(Name(SchemeOf(*tensor))), JsonText(NoteOf(*tensor)), tensor->ops,
-        tensor->payload_bytes, tensor->encode_ns, tensor->decode_ns, tensor->last_relerr,
-        tensor->committed_step);
+        KeepsState(*tensor, world_size), JsonText(Name(SchemeOf(*tensor))),
+        JsonText(NoteOf(*tensor)), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
+        tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
   }
   return fmt::format("{{\"rank\": {}, \"tensors\": [{}],\n \"controller\": {}}}", rank, rows,
                      controller);

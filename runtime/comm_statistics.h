@@ -49,8 +49,8 @@ class CommStatistics {
 };
 
 // `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its spec
-// asks for.
-std::string LedgerJson(int rank, const std::vector<TensorState*>& tensors,
+// asks for; `keeps_state`, whether an operation depends on those before it.
+std::string LedgerJson(int rank, int world_size, const std::vector<TensorState*>& tensors,
                        const std::string& controller);
 
 }  // namespace gradwire

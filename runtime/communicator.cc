@@ -342,7 +342,7 @@ std::string Communicator::StatsJson() {
 
 std::string Communicator::LedgerJson() {
   return engine_->WithCore([&](EngineCore&) {
-    return gradwire::LedgerJson(parts_.rank, tensors_.All(), controller_.Json());
+    return gradwire::LedgerJson(parts_.rank, parts_.world_size, tensors_.All(), controller_.Json());
   });
 }
 

@@ -58,5 +58,17 @@ TEST(Ledger, TellsWhyATensorIsExempt) {
   EXPECT_THAT(LedgerOf({4096}, "efsign"), HasSubstr("\"note\": \"\""));
 }
 
+TEST(Ledger, TellsWhichTensorsKeepState) {
+  for (const char* spec : {"none", "bf16", "fp16", "qsgd(bits=8)", "qsgd(bits=4,sum=carrier)",
+                           "terngrad", "signsgd"}) {
+    EXPECT_THAT(LedgerOf({64, 64}, spec), HasSubstr("\"keeps_state\": false")) << spec;
+  }
+  // A residual, an average of one rank's own, one of all ranks', and a plan.
+  for (const char* spec : {"qsgd(bits=4,feedback=on)", "topk(0.01)", "signsgd(momentum=0.9)",
+                           "intsgd", "powersgd", "auto"}) {
+    EXPECT_THAT(LedgerOf({64, 64}, spec), HasSubstr("\"keeps_state\": true")) << spec;
+  }
+}
+
 }  // namespace
 }  // namespace gradwire
