@@ -12,13 +12,12 @@ _numbers = collections.Counter()
 _FAILED = b"failed: "  # instead of an id
 
 
-class MeetingPoint:
-    """A place in torch's store, for one communicator. Collective: it counts."""
+class Place:
+    """A key of a store under which the ranks of one communicator find its id."""
 
-    def __init__(self, group):
-        self._store = dist.PrefixStore("gradwire", dist.distributed_c10d._get_default_store())
-        self._key = f"{group.group_name}/{_numbers[group.group_name]}"
-        _numbers[group.group_name] += 1
+    def __init__(self, store, key):
+        self._store = dist.PrefixStore("gradwire", store)
+        self._key = key
 
     def publish(self, value):
         self._store.set(self._key, value)
@@ -36,18 +35,31 @@ class MeetingPoint:
             self._store.delete_key(self._key)
 
 
-def communicator(point, group, settings):
-    """Joins the ranks of `group` at `point`. Collective."""
-    rank, world_size = dist.get_rank(group), dist.get_world_size(group)
+class MeetingPoint(Place):
+    """A place of the group's in torch's own store. Collective: it counts."""
+
+    def __init__(self, group):
+        name = group.group_name
+        super().__init__(dist.distributed_c10d._get_default_store(), f"{name}/{_numbers[name]}")
+        _numbers[name] += 1
+
+
+def join(place, rank, world_size, settings):
+    """The communicator of the ranks that meet at `place`. Collective."""
     if rank != 0:
-        return gradwire.Comm.from_unique_id(point.wait_for_id(), rank, world_size, settings)
+        return gradwire.Comm.from_unique_id(place.wait_for_id(), rank, world_size, settings)
     try:
         identity = gradwire.unique_id()
-        point.publish(identity)
+        place.publish(identity)
         comm = gradwire.Comm.from_unique_id(identity, rank, world_size, settings)
     except gradwire.GradwireError as error:
         # Who has not read the id yet need not wait for this rank.
-        point.publish(_FAILED + str(error).encode())
+        place.publish(_FAILED + str(error).encode())
         raise
-    point.forget()
+    place.forget()
     return comm
+
+
+def communicator(point, group, settings):
+    """Joins the ranks of `group` at `point`. Collective."""
+    return join(point, dist.get_rank(group), dist.get_world_size(group), settings)
