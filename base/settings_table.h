@@ -266,10 +266,11 @@ inline constexpr std::array kSettings = {
                .doc = "path of gradwire.toml; empty looks in the usual places"},
 };
 
-// Variables that the launcher, a shim or the build reads: known, so never warned about.
-inline constexpr std::array<std::string_view, 8> kOtherVariables = {
+// Variables that the launcher, a shim, an adaptor or the build reads: known, so never warned about.
+inline constexpr std::array<std::string_view, 9> kOtherVariables = {
     "GRADWIRE_LOCAL_RANK", "GRADWIRE_LOCAL_WORLD_SIZE", "GRADWIRE_NODE_RANK", "GRADWIRE_JOB_ID",
-    "GRADWIRE_UNIQUE_ID",  "GRADWIRE_NETLAB",           "GRADWIRE_LIBRARY",   "GRADWIRE_CUDA"};
+    "GRADWIRE_UNIQUE_ID",  "GRADWIRE_NETLAB",           "GRADWIRE_LIBRARY",   "GRADWIRE_CUDA",
+    "GRADWIRE_MIN_BYTES"};
 
 }  // namespace gradwire
 

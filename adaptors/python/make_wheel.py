@@ -33,6 +33,9 @@ Tag: {tag}
 _ENTRY_POINTS = """\
 [console_scripts]
 gradwire = gradwire.__main__:main
+
+[torch.backends]
+gradwire = gradwire_autoload:autoload
 """
 
 
@@ -97,7 +100,7 @@ def main():
     for folder, *paths in args.into:
         for path in paths:
             name = os.path.basename(path).removesuffix(".stripped")
-            files[f"{folder}/{name}"] = _read(path)
+            files[os.path.normpath(f"{folder}/{name}")] = _read(path)
     pack(args.wheel, version, files)
     with open(args.name_file, "w", encoding="utf-8") as file:
         file.write(f"gradwire-{version}-{_TAG}.whl\n")

@@ -1,4 +1,4 @@
-"""Runs a program on two ranks, each a process with a time-out of its own."""
+"""Runs a program on some ranks, each a process with a time-out of its own."""
 
 import os
 import socket
@@ -29,16 +29,16 @@ def environment(**variables):
     return {**os.environ, "OMP_NUM_THREADS": "1", **variables}
 
 
-def ranks(program, *args):
+def ranks(program, *args, count=RANKS, **variables):
     """What torchrun does, but it ends nobody when a rank fails: [Ended] by rank."""
     port = str(_free_port())
     command = [sys.executable, "-X", "faulthandler", os.path.join(_FOLDER, program), *args]
     processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                         env=environment(RANK=str(rank), WORLD_SIZE=str(RANKS),
-                                         LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(RANKS),
-                                         MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
-        for rank in range(RANKS)
+                         env=environment(RANK=str(rank), WORLD_SIZE=str(count),
+                                         LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count),
+                                         MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **variables))
+        for rank in range(count)
     ]
     ended = []
     for process in processes:

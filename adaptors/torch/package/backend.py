@@ -1,0 +1,226 @@
+"""The backend "gradwire" of torch.distributed.
+
+A group of Gloo's answers everything but sums and averages of float tensors. torch 2.15 takes a
+Python class for one backend of a process group, beside others; earlier ones take it for the whole
+group.
+"""
+
+import atexit
+import contextlib
+import sys
+
+import torch
+from torch import distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+import gradwire
+from gradwire.torch import rendezvous, sums
+from gradwire.torch.lane import Lane
+from gradwire.torch.parameters import DATA_TYPES
+
+_NAME = "gradwire"
+_CPU = torch.device("cpu")
+_MAX_TIMEOUT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
+_OPERATIONS = ((dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "avg"))
+
+_announced = False
+
+
+def _check_devices(tensors):
+    for tensor in tensors:
+        if tensor.device.type != "cpu":
+            raise RuntimeError(f"the backend gradwire takes tensors in host memory, and this one "
+                               f"is on {tensor.device}: name a backend for that device, as in "
+                               "init_process_group('cpu:gradwire,cuda:nccl')")
+
+
+def _operation_for(tensors, reduce_op):
+    """What gradwire calls it; None: it is for Gloo."""
+    _check_devices(tensors)
+    types = {tensor.dtype for tensor in tensors}
+    if len(types) != 1 or not types <= DATA_TYPES.keys():
+        return None
+    if any(tensor.layout != torch.strided for tensor in tensors):
+        return None
+    return next((name for kind, name in _OPERATIONS if reduce_op == kind), None)
+
+
+def _all_reduce_options(opts, timeout):
+    """torch itself also passes the operation alone, or nothing."""
+    if isinstance(opts, c10d.AllreduceOptions):
+        return opts
+    made = c10d.AllreduceOptions()
+    if opts is not None:
+        made.reduceOp = opts
+    if timeout is not None:
+        made.timeout = timeout
+    return made
+
+
+class _Collectives:
+    """What gradwire does for a process group. The names and parameters are torch's."""
+
+    def _start(self, gloo, comm, least_bytes):
+        self._gloo = gloo
+        self._comm = comm
+        self._sums = sums.Sums(comm, least_bytes)
+        self._lane = Lane(comm)
+        # It also keeps this object: C++ alone may hold a group (TORCH_DISTRIBUTED_DEBUG=DETAIL),
+        # which is nothing without its Python half.
+        atexit.register(self._end)
+
+    def allreduce(self, tensors, opts=None, timeout=None):
+        tensors = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+        opts = _all_reduce_options(opts, timeout)
+        operation = _operation_for(tensors, opts.reduceOp)
+        # Several are one tensor on each of several devices.
+        if operation is None or len(tensors) > 1:
+            return self._gloo.allreduce(tensors, opts)
+        return self._all_reduce(tensors, operation)
+
+    def allreduce_coalesced(self, tensors, opts):
+        operation = _operation_for(tensors, opts.reduceOp)
+        if operation is None:
+            return self._gloo.allreduce_coalesced(tensors, opts)
+        return self._all_reduce(tensors, operation)
+
+    def _all_reduce(self, tensors, operation):
+        work = self._sums
+        return self._lane.submit(lambda: work.all_reduce(tensors, operation), tensors)
+
+    def _reduce_scatter_base(self, output, source, opts):
+        operation = _operation_for([output, source], opts.reduceOp)
+        if operation is None or source.numel() != output.numel() * self.size():
+            return self._gloo._reduce_scatter_base(output, source, opts)
+        work = self._sums
+        return self._lane.submit(lambda: work.reduce_scatter(output, source, operation), [output])
+
+    def describe(self):
+        return self._sums.describe()
+
+    def stats(self):
+        """Counters of the communicator."""
+        comm, counters = self._comm, {}
+        self._lane.submit(lambda: counters.update(comm.stats()), []).wait()
+        return counters
+
+    def getBackendName(self):  # pylint: disable=invalid-name
+        return _NAME
+
+    def _end(self):
+        self._lane.stop()
+
+    def shutdown(self):
+        atexit.unregister(self._end)
+        self._end()
+        self._gloo.shutdown()
+
+    def abort(self):
+        self._lane.abort()
+        self._gloo.abort()
+
+
+# What torch 2.15 asks a Python backend for and Gloo has.
+_OF_GLOO = ("broadcast", "allreduce_sparse", "reduce", "allgather", "all_gather_single",
+            "allgather_coalesced", "all_gather_single_coalesced", "gather", "scatter",
+            "reduce_scatter", "reduce_scatter_single_coalesced", "all_to_all_single", "alltoall",
+            "send", "recv", "recv_anysource", "barrier", "monitored_barrier",
+            "_get_sequence_number_for_group", "_set_sequence_number_for_group")
+
+
+def _passed_on(name):
+    def method(self, *args):
+        return getattr(self._gloo, name)(*args)
+
+    method.__name__ = name
+    return method
+
+
+class _Backend(_Collectives, c10d.Backend):
+    """Of one device of a process group."""
+
+    # The base class would ask this class again, and so on.
+    supports_splitting = False
+    supports_coalescing = False
+    supports_shrinking = False
+    supports_reconfigure = False
+    supports_window = False
+    _supports_time_estimate = False
+
+    def __init__(self, options, gloo, *state):
+        c10d.Backend.__init__(self, options.group_rank, options.group_size)
+        self._options = c10d.Backend.Options(_NAME, options.timeout)
+        self._start(gloo, *state)
+
+    @property
+    def options(self):
+        return self._options
+
+    reduce_scatter_single = _Collectives._reduce_scatter_base
+
+
+for _method in _OF_GLOO:
+    setattr(_Backend, _method, _passed_on(_method))
+
+
+class _ProcessGroup(_Collectives, dist.ProcessGroup):
+    """A whole process group; what it does not define goes to the backend registered in it."""
+
+    def __init__(self, options, gloo, *state):
+        dist.ProcessGroup.__init__(self, options.group_rank, options.group_size)
+        self._register_backend(_CPU, dist.ProcessGroup.BackendType.GLOO, gloo)
+        self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
+        self._start(gloo, *state)
+
+
+def _has_python_backends():
+    """Without them the class is there, but has no constructor."""
+    try:
+        c10d.Backend(0, 1)
+    except TypeError:
+        return False
+    return True
+
+
+def _announce(group):
+    """Once for a process, whatever groups follow, and at rank 0 of the first."""
+    global _announced  # pylint: disable=global-statement
+    if not _announced and group.rank() == 0:
+        print(f"gradwire: backend: {group.describe()}", file=sys.stderr)
+    _announced = True
+
+
+def _settings(timeout):
+    # As Gloo, an operation waits that long for ranks that come late.
+    milliseconds = int(timeout.total_seconds() * 1000)
+    return {"op_timeout_ms": max(1, min(milliseconds, _MAX_TIMEOUT_MS))}
+
+
+def create(options, _backend_options):
+    """What init_process_group and new_group call, on all ranks of the group."""
+    least_bytes = sums.min_bytes()
+    rank, world_size = options.group_rank, options.group_size
+    gloo = c10d.ProcessGroupGloo(dist.PrefixStore("gloo", options.store), rank, world_size,
+                                 timeout=options.timeout)
+    comm = rendezvous.join(rendezvous.Place(options.store, "backend"), rank, world_size,
+                           _settings(options.timeout))
+    try:
+        kind = _Backend if _has_python_backends() else _ProcessGroup
+        group = kind(options, gloo, comm, least_bytes)
+    except BaseException:
+        # In good order: the other ranks are about to be told the same.
+        with contextlib.suppress(gradwire.GradwireError):
+            comm.close()
+        raise
+    _announce(group)
+    return group
+
+
+def backend_stats(group=None):
+    """Counters of the communicator of a process group with the backend gradwire."""
+    group = group or dist.group.WORLD
+    backend = group if isinstance(group, _Collectives) else group._get_backend(_CPU)
+    backend = getattr(backend, "wrapped_pg", backend)
+    if not isinstance(backend, _Collectives):
+        raise TypeError(f"the process group's backend is {dist.get_backend(group)}, not {_NAME}")
+    return backend.stats()

@@ -1,0 +1,86 @@
+"""The backend gradwire of torch.distributed. Importing torch takes seconds: one program, many
+scenarios."""
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import launch
+
+_PROGRAM = "backend_program.py"
+_FAILURES = "backend_failure_program.py"
+_EXACT = ["sums_equal_gloos", "any_layout", "several_as_one", "reduce_scatter", "work_under_way",
+          "gloo_answers_the_rest", "subgroups", "tensors_of_a_mesh", "other_devices_are_refused"]
+_MODELS = ["sums_equal_gloos", "ddp_trains_as_on_gloo", "uneven_inputs", "attached_on_top",
+           "fsdp2_trains_as_on_gloo"]
+_COMPRESSED = ["compressed_sums", "rounding_differs_from_call_to_call", "small_ones_are_exact",
+               "many_lengths", "ddp_trains_compressed"]
+_ALONE = ["what_needs_steps_is_refused", "it_says_what_it_compresses"]
+
+
+def _expect_passed(scenarios, **options):
+    """Each on all ranks, which end in good order; [launch.Ended]"""
+    ended = launch.ranks(_PROGRAM, *scenarios, **options)
+    for rank in ended:
+        for scenario in scenarios:
+            assert f"passed {scenario}\n" in rank.output, rank.output[-3000:]
+        assert rank.code == 0, rank.output[-3000:]
+        assert "WARN" not in rank.output, rank.output[-3000:]
+    return ended
+
+
+def test_exact_on_three_ranks():
+    first, *others = _expect_passed(_EXACT, count=3)
+    said = "gradwire: backend: all-reduce and reduce-scatter of floats are exact\n"
+    assert first.output.count(said) == 1, first.output
+    assert not any("gradwire: backend" in other.output for other in others)
+
+
+def test_models_on_two_ranks():
+    _expect_passed(_MODELS)
+
+
+def test_compressed():
+    _expect_passed(_COMPRESSED, GRADWIRE_COMPRESS="qsgd(bits=8)", GRADWIRE_MIN_BYTES="64K")
+
+
+def test_specs():
+    alone, = _expect_passed(_ALONE, count=1)
+    assert "all-reduce of 2,097,152 bytes and more as bf16" in alone.output, alone.output
+
+
+def test_a_killed_rank_is_named():
+    survivor, dead = launch.ranks(_FAILURES, "killed")
+    assert dead.code == -signal.SIGKILL, dead.output
+    assert survivor.code == 0 and "destroyed" in survivor.output, survivor.output
+    told = re.findall(r"told (\w+): .*peer lost: rank 1", survivor.output)
+    assert told == ["RuntimeError", "PeerLost"], survivor.output
+
+
+# With DETAIL torch wraps a group in another one of C++.
+@pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
+def test_programs_end(debug):
+    for ended in launch.ranks(_FAILURES, "exit_without_destroy", TORCH_DISTRIBUTED_DEBUG=debug):
+        assert ended.code == 0 and "sum 2.0" in ended.output, ended.output
+        assert "WARN" not in ended.output, ended.output
+
+
+def test_destroying_with_work_under_way_is_bounded():
+    failed, other = launch.ranks(_FAILURES, "destroy_with_work_under_way")
+    assert failed.code == 0 and "told" in failed.output, failed.output
+    assert other.code == 0 and "destroyed" in other.output, other.output
+
+
+def test_a_library_that_is_not_there_does_not_break_torch():
+    code = ("import sys, torch\n"
+            "from torch import distributed as dist\n"
+            "print(dist.is_backend_available('gradwire'), 'gradwire' in sys.modules, flush=True)\n"
+            "dist.init_process_group('gradwire', store=dist.HashStore(), rank=0, world_size=1)")
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True,
+                          env=launch.environment(GRADWIRE_LIBRARY="/no/such/library"),
+                          timeout=launch.LIMIT_S)
+    assert done.stdout == "True False\n", done.stderr
+    assert "ImportError: gradwire's library cannot be loaded" in done.stderr
