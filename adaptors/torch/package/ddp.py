@@ -1,39 +1,23 @@
-"""attach(): DistributedDataParallel's communication hook."""
+"""DistributedDataParallel, through its communication hook."""
 
-import contextlib
-import sys
+import warnings
 import weakref
 
-from torch import distributed as dist
+import torch
+from torch.autograd import Variable
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.nn.parallel import DistributedDataParallel
 
 import gradwire
-from gradwire.torch import parameters, rendezvous
-from gradwire.torch.handle import Handle
-
-# Tensors of fewer elements travel exactly: compressed they would save nothing.
-_MIN_NUMEL = 4096
+from gradwire.torch.handle import Handle, Router
+from gradwire.torch.parameters import DATA_TYPES, plain_name
+from gradwire.torch.tensors import Description, Tensors
 
 
-class _Router:
-    """Whom a model's hook asks. A model takes one hook for life; handles come and go."""
-
-    def __init__(self, group):
-        self._group = group
-        self.handle = None
-
-    @property
-    def is_free(self):
-        return self.handle is None or not self.handle.attached
-
+class _Router(Router):
     def route(self, bucket):
         if self.is_free:
-            return allreduce_hook(self._group, bucket)
+            return allreduce_hook(self.group, bucket)
         return self.handle.on_bucket(bucket)
-
-
-_routers = weakref.WeakKeyDictionary()
 
 
 def gradwire_hook(router, bucket):
@@ -41,65 +25,90 @@ def gradwire_hook(router, bucket):
     return router.route(bucket)
 
 
-_handles = weakref.WeakSet()
+class _Bucket:
+    """A bucket on its way."""
+
+    def __init__(self, buffer, request):
+        self.request = request
+        self.future = torch.futures.Future()
+        self._buffer = buffer  # must stay until the request is complete
+
+    def fill(self, value):
+        self._buffer.fill_(value)
+
+    def deliver(self):
+        self.future.set_result(self._buffer)
 
 
-def _check_group(model):
-    if not isinstance(model, DistributedDataParallel):
-        raise TypeError(f"attach takes a model in DistributedDataParallel, not "
-                        f"{type(model).__name__}: wrap it first")
-    if not dist.is_initialized():
-        raise RuntimeError("there is no process group: call torch.distributed.init_process_group, "
-                           "and attach before it is destroyed")
+class DdpHandle(Handle):
+    """A step begins with the first bucket, and ends before DistributedDataParallel waits."""
 
+    def __init__(self, comm, tensors, name, scaler, group):
+        super().__init__(comm, tensors, name, scaler)
+        self._group = group
+        self._groups = {}  # index of the bucket -> (what it holds, gradwire.Group)
 
-def _check_model(model):
-    if model._use_python_reducer:
-        raise ValueError("torch._dynamo.config.optimize_ddp = 'python_reducer' calls no "
-                         "communication hook: use 'ddp_optimizer'")
-    if model.mixed_precision is not None:
-        raise ValueError("DistributedDataParallel(mixed_precision=...) sends gradients of another "
-                         "type than the parameters': use torch.autocast")
+    def on_bucket(self, bucket):
+        """Submits a bucket; the future of its average."""
+        buffer = bucket.buffer()
+        if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
+            future = self._pass_on(bucket, buffer)
+        else:
+            future = self._submit(bucket, buffer)
+        if bucket.is_last() and self._is_open:
+            # No node is at work outside a backward (join) and where buckets were held back until
+            # its end (the first one of a static graph): then nobody would run a callback.
+            if torch._C._current_autograd_node() is None:
+                self._end()
+            else:
+                Variable._execution_engine.queue_callback(self._end)
+        return future
 
-
-def _check_parameters(trained):
-    for name, parameter in trained:
-        if parameter.is_complex():
-            raise ValueError(f"the parameter {name} is complex: split it into two real ones")
-        if parameter.device.type != "cpu":
-            raise RuntimeError(f"the parameter {name} is on {parameter.device}, and this build "
-                               "takes host memory only")
-        if hasattr(parameter, "_in_backward_optimizers"):
-            raise ValueError(f"the parameter {name} has an optimizer in the backward pass, which "
-                             "updates it before the ranks have agreed on the step")
-
-
-def _hooked_already(hook):
-    return ValueError(f"the model has {hook} already, and it takes only one: attach first")
-
-
-def _check_router(model):
-    router = _routers.get(model)
-    if router is None and model._comm_hooks:
-        hook, _ = model._comm_hooks[0]
-        raise _hooked_already(f"the communication hook {hook.__qualname__}")
-    if router is not None and not router.is_free:
-        raise RuntimeError("gradwire is attached to this model already: detach first, which takes "
-                           "one more step")
-
-
-def _make_router(model):
-    """The model's, with its communication hook."""
-    if model not in _routers:
-        router = _Router(model.process_group)
+    def _submit(self, bucket, buffer):
         try:
-            model.register_comm_hook(router, gradwire_hook)
-        except RuntimeError as error:
-            # Those of torch's own kind are known to its reducer only; torch lists ours all the same.
-            model._comm_hooks.clear()
-            raise _hooked_already("one of torch's communication hooks") from error
-        _routers[model] = router
-    return _routers[model]
+            if not self._is_open or bucket.index() == 0:
+                self._begin()
+            request = self._comm.submit(self._group_of(bucket, buffer), "avg", keep=buffer)
+        except gradwire.Aborted as error:
+            raise self._for_users(error) from None
+        self._sent.append(_Bucket(buffer, request))
+        return self._sent[-1].future
+
+    def _pass_on(self, bucket, buffer):
+        kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
+        # Python says the same thing at the same place once.
+        warnings.warn(f"{kind} are not compressed: they go through torch's own group", stacklevel=1)
+        return allreduce_hook(self._group, bucket)
+
+    def _group_of(self, bucket, buffer):
+        parameters = bucket.parameters()
+        key = (buffer.data_ptr(), *map(id, parameters))
+        cached = self._groups.get(bucket.index())
+        if cached is None or cached[0] != key:
+            places = [gradwire.Pointer(view.data_ptr(), view.numel(), DATA_TYPES[view.dtype])
+                      for view in bucket.gradients()]
+            cached = key, gradwire.Group([self._tensors.of(p) for p in parameters], places)
+            self._groups[bucket.index()] = cached
+        return cached[1]
+
+    def _reset_tensors(self):
+        super()._reset_tensors()
+        self._groups.clear()
+
+    def has_open_step_of(self, parameters):
+        """Whether a step of any of the parameters has begun and not ended."""
+        return self.attached and self._is_open and self._tensors.has_any_of(parameters)
+
+    @staticmethod
+    def _for_users(error):
+        """The library's advice is to run a revoked step again, which DDP does not do as it is."""
+        if not isinstance(error, gradwire.Aborted):
+            return error
+        return gradwire.Aborted(error.result, f"{error} (wrap the model in DistributedDataParallel "
+                                              "and attach again before that)")
+
+
+_handles = weakref.WeakSet()
 
 
 def _end_open_steps_of(trained):
@@ -109,68 +118,71 @@ def _end_open_steps_of(trained):
             handle.abort()
 
 
-def _with_defaults(settings, scaler):
-    """What the loss scaler skips, residuals must skip too."""
-    default = "nonfinite=skip" if scaler else ""
-    if not isinstance(settings, str):
-        settings = "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
-    return settings if "nonfinite" in settings else "; ".join(filter(None, [default, settings]))
+def _hooked_already(hook):
+    return ValueError(f"the model has {hook} already, and it takes only one: attach first")
 
 
-def _check_half(ledger, scaler):
-    """Small gradients in half precision are zero without loss scaling; feedback then sums zeros."""
-    half = [row["name"] for row in ledger["tensors"]
-            if row["feedback"] and row["datatype"] == "half"]
-    if half and scaler is None:
-        raise ValueError(f"{half[0]} has gradients in float16 and a codec with feedback: pass "
-                         "scaler=, the GradScaler of the loss, or scaler=False to go without")
+class DdpModel:
+    """A DistributedDataParallel, as attach() sees it."""
 
+    def __init__(self, model):
+        self._model = model
+        self.group = model.process_group
+        # [(plain name, parameter)] of those that it may average, and of those that it averages if
+        # it was wrapped as the model is now.
+        self._shared = [(plain_name(name), parameter)
+                        for name, parameter in model.module.named_parameters()
+                        if name not in model.parameters_to_ignore]
+        self.trained = [(name, parameter) for name, parameter in self._shared
+                        if parameter.requires_grad]
 
-def _describe(name, ledger, trained):
-    rows = [row for row in ledger["tensors"] if row["spec"] != "none" or row["auto"]]
-    specs = ", ".join(sorted({row["auto"] or row["spec"] for row in rows})) or "none"
-    elems = sum(row["elems"] for row in rows)
-    total = sum(parameter.numel() for _, parameter in trained)
-    kept = sum(row["elems"] for row in rows if row["feedback"])
-    # Two float32 for each element: what is committed and what is staged.
-    return (f"gradwire: {name}: {len(rows)} of {len(trained)} tensors, {elems:,} of {total:,} "
-            f"elements as {specs}, the others exact; residuals take {8 * kept / 1e6:.1f} MB")
+    @property
+    def size(self):
+        """(tensors, elements)"""
+        return len(self.trained), sum(parameter.numel() for _, parameter in self.trained)
 
+    def check(self):
+        if self._model._use_python_reducer:
+            raise ValueError("torch._dynamo.config.optimize_ddp = 'python_reducer' calls no "
+                             "communication hook: use 'ddp_optimizer'")
+        if self._model.mixed_precision is not None:
+            raise ValueError("DistributedDataParallel(mixed_precision=...) sends gradients of "
+                             "another type than the parameters': use torch.autocast")
 
-def attach(model, spec, *, name="model", exclude=(), min_numel=_MIN_NUMEL, scaler=None,
-           settings=None):
-    """Averages the gradients of a DistributedDataParallel model by gradwire. Collective.
+    def check_hooks(self):
+        if self._model._comm_hooks:
+            hook, _ = self._model._comm_hooks[0]
+            raise _hooked_already(f"the communication hook {hook.__qualname__}")
 
-    spec: "auto", "none", "bf16", "qsgd(bits=4)", "topk(0.01)", "powersgd(rank=4)", ...
-    name: what tensors and state are called; another one for each model of a process.
-    exclude: globs of parameter names that stay exact, as "*.bias".
-    min_numel: tensors of fewer elements or one dimension stay exact; 0: none of them.
-    scaler: the GradScaler of the loss, asked once a step; needed where gradients in float16 meet a
-        codec with feedback (False: do without).
-    settings: of the communicator, as {"nonfinite": "skip"} or text (docs/settings.md).
-    """
-    _check_group(model)
-    point = rendezvous.MeetingPoint(model.process_group)
-    _check_model(model)
-    trained = parameters.trained(model)
-    _check_parameters(trained)
-    _check_router(model)
-    if scaler and not scaler.is_enabled():
-        scaler = None
-    _end_open_steps_of(trained)
-    comm = rendezvous.communicator(point, model.process_group, _with_defaults(settings, scaler))
-    try:
-        selection = parameters.Selection(exclude, min_numel)
-        tensors = parameters.Tensors(comm, name, model, spec, selection)
-        ledger = comm.ledger()
-        _check_half(ledger, scaler)
-        router = _make_router(model)
-        if comm.rank == 0:
-            print(_describe(name, ledger, trained), file=sys.stderr)
-    except BaseException:
-        with contextlib.suppress(gradwire.GradwireError):
-            comm.close()
-        raise
-    router.handle = Handle(comm, model.process_group, tensors, name, scaler)
-    _handles.add(router.handle)
-    return router.handle
+    def prepare(self):
+        _end_open_steps_of(self.trained)
+
+    def tensors(self, comm, prefix, spec, selection):
+        names = {id(parameter): name for name, parameter in self._shared}
+
+        def describe(parameter):
+            name = names[id(parameter)]
+            return Description(name, tuple(parameter.shape), parameter.dtype,
+                               selection.is_exact_parameter(name, parameter))
+
+        tensors = Tensors(comm, prefix, spec, describe)
+        for _, parameter in self.trained:
+            if parameter.dtype in DATA_TYPES:
+                tensors.of(parameter)
+        return tensors
+
+    def hook(self):
+        """The router that the model's hook asks. A model takes one hook for life."""
+        router = _Router(self.group)
+        try:
+            self._model.register_comm_hook(router, gradwire_hook)
+        except RuntimeError as error:
+            # Those of torch's own kind are known to its reducer only; torch lists ours all the same.
+            self._model._comm_hooks.clear()
+            raise _hooked_already("one of torch's communication hooks") from error
+        return router
+
+    def handle(self, comm, tensors, name, scaler):
+        handle = DdpHandle(comm, tensors, name, scaler, self.group)
+        _handles.add(handle)
+        return handle

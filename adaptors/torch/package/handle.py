@@ -5,95 +5,44 @@ import time
 import warnings
 
 import torch
-from torch.autograd import Variable
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 import gradwire
 from gradwire._bindings import gwResult_t
-from gradwire.torch.parameters import DATA_TYPES
 
 
-class _Bucket:
-    """A bucket on its way: its memory must stay until the request is complete."""
+class Router:
+    """Whom a model's hooks ask: the handle while one is attached, else torch's own group."""
 
-    def __init__(self, buffer, request):
-        self.buffer = buffer
-        self.request = request
-        self.future = torch.futures.Future()
+    def __init__(self, group):
+        self.group = group
+        self.handle = None
 
-
-def _for_users(error):
-    """The library's advice is to run a revoked step again, which DDP does not do as it is."""
-    if not isinstance(error, gradwire.Aborted):
-        return error
-    return gradwire.Aborted(error.result, f"{error} (wrap the model in DistributedDataParallel and "
-                                          "attach again before that)")
+    @property
+    def is_free(self):
+        return self.handle is None or not self.handle.attached
 
 
 class Handle:
-    """A DistributedDataParallel model's gradients, on their way through gradwire.
+    """A model's gradients, on their way through gradwire.
 
-    A training step is one synchronised backward: it begins with the first bucket and ends after the
-    last one, before DistributedDataParallel waits. Errors are raised by backward().
+    A training step is one synchronised backward: it begins with the first gradients that are sent
+    and ends when backward does. Errors are raised by backward().
+
+    What was sent in a step, until it ends, has a `request`, fill(value) of its gradients, and
+    deliver() to those who wait for them. Subclasses send.
     """
 
-    def __init__(self, comm, group, tensors, name, scaler):
+    def __init__(self, comm, tensors, name, scaler):
         self._comm = comm
-        self._group = group
         self._tensors = tensors
         self._name = name
         self._scaler = scaler
         self._step = 0
         self._is_open = False
         self._flushing = False
-        self._buckets = []
-        self._groups = {}  # index of the bucket -> (what it holds, gradwire.Group)
+        self._sent = []
+        self._error = None  # the step's first
         self._blocked_s = 0.0
-
-    # ---- the hook ----
-
-    def on_bucket(self, bucket):
-        """Submits a bucket; the future of its average."""
-        buffer = bucket.buffer()
-        if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
-            future = self._pass_on(bucket, buffer)
-        else:
-            future = self._submit(bucket, buffer)
-        if bucket.is_last() and self._is_open:
-            # No node is at work outside a backward (join) and where buckets were held back until
-            # its end (the first one of a static graph): then nobody would run a callback.
-            if torch._C._current_autograd_node() is None:
-                self._end()
-            else:
-                Variable._execution_engine.queue_callback(self._end)
-        return future
-
-    def _submit(self, bucket, buffer):
-        try:
-            if not self._is_open or bucket.index() == 0:
-                self._begin()
-            request = self._comm.submit(self._group_of(bucket, buffer), "avg", keep=buffer)
-        except gradwire.Aborted as error:
-            raise _for_users(error) from None
-        self._buckets.append(_Bucket(buffer, request))
-        return self._buckets[-1].future
-
-    def _pass_on(self, bucket, buffer):
-        kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
-        # Python says the same thing at the same place once.
-        warnings.warn(f"{kind} are not compressed: they go through torch's own group", stacklevel=1)
-        return allreduce_hook(self._group, bucket)
-
-    def _group_of(self, bucket, buffer):
-        parameters = bucket.parameters()
-        key = (buffer.data_ptr(), *map(id, parameters))
-        cached = self._groups.get(bucket.index())
-        if cached is None or cached[0] != key:
-            places = [gradwire.Pointer(view.data_ptr(), view.numel(), DATA_TYPES[view.dtype])
-                      for view in bucket.gradients()]
-            cached = key, gradwire.Group([self._tensors.of(p) for p in parameters], places)
-            self._groups[bucket.index()] = cached
-        return cached[1]
 
     # ---- steps ----
 
@@ -102,62 +51,77 @@ class Handle:
             self._abandon()
         scale = self._scaler.get_scale() if self._scaler else None
         self._comm.begin_step(self._step, scale)
+        self._error = None
         self._is_open = True
 
     def _abandon(self):
         """Ends a step whose backward failed: nobody waits for its outcome."""
         self._is_open = False
-        buckets, self._buckets = self._buckets, []
+        sent, self._sent = self._sent, []
         with contextlib.suppress(gradwire.GradwireError):
             self._comm.end_step()
-        for bucket in buckets:
+        for one in sent:
             with contextlib.suppress(gradwire.GradwireError):
-                bucket.request.wait()
+                one.request.wait()
 
-    def _end(self):
+    @contextlib.contextmanager
+    def _waiting(self):
+        """Counts the time. Where a signal's handler raises, the others wait for no further part."""
         start = time.perf_counter()
-        buckets, self._buckets = self._buckets, []
-        self._is_open = False
         try:
-            outcome = self._outcome(buckets)
+            yield
         except gradwire.GradwireError:
             raise
         except BaseException:
-            # A signal's handler raised: the other ranks must not wait for the rest of this step.
             self._comm.abort()
             raise
         self._blocked_s += time.perf_counter() - start
+
+    def _wait_for(self, request):
+        try:
+            request.wait()
+        except gradwire.GradwireError as error:
+            self._error = self._error or error
+
+    def _end(self):
+        sent, self._sent = self._sent, []
+        self._is_open = False
+        with self._waiting():
+            outcome = self._outcome(sent)
         self._step += 1
         if outcome is gradwire.Outcome.SKIPPED:
-            self._mark_skipped(buckets)
-        for bucket in buckets:
-            bucket.future.set_result(bucket.buffer)
+            self._mark_skipped(sent)
+        for one in sent:
+            one.deliver()
         if self._flushing and outcome is gradwire.Outcome.COMMITTED:
             self.close()
 
-    def _outcome(self, buckets):
+    def _outcome(self, sent):
         """Committed or skipped; everything else is raised, the first error first."""
-        first = None
-        for bucket in buckets:
-            try:
-                bucket.request.wait()
-            except gradwire.GradwireError as error:
-                first = first or error
+        for one in sent:
+            self._wait_for(one.request)
         try:
             outcome = self._comm.end_step()
         except gradwire.GradwireError as error:
-            raise _for_users(first or error) from None
+            raise self._for_users(self._error or error) from None
         if outcome is gradwire.Outcome.ABORTED:
-            raise _for_users(
-                first or gradwire.Aborted(gwResult_t.gwAborted, self._comm.last_error()))
+            self._error = self._error or gradwire.Aborted(gwResult_t.gwAborted,
+                                                          self._comm.last_error())
+        if self._error and outcome is not gradwire.Outcome.SKIPPED:
+            raise self._for_users(self._error)
         return outcome
 
-    def _mark_skipped(self, buckets):
+    def _mark_skipped(self, sent):
         if not self._scaler:
             raise gradwire.NonFinite(gwResult_t.gwNonFinite, self._comm.last_error())
         # A GradScaler then skips the update, on all ranks.
-        for bucket in buckets:
-            bucket.buffer.fill_(float("nan"))
+        for one in sent:
+            one.fill(float("nan"))
+
+    @staticmethod
+    def _for_users(error):
+        """The error with what its text must say beyond the library's."""
+        return error
 
     # ---- for users ----
 
@@ -205,14 +169,18 @@ class Handle:
             return True
         return False
 
-    def has_open_step_of(self, parameters):
-        """Whether a step of any of the parameters has begun and not ended."""
-        return self.attached and self._is_open and self._tensors.has_any_of(parameters)
-
     # ---- state ----
 
+    def _reset_tensors(self):
+        """Nothing is kept back any more."""
+        self._tensors.reset()
+
+    def _place(self):
+        """Whose the state is."""
+        return f"rank{self._comm.rank}of{self._comm.world_size}"
+
     def _key(self, part):
-        return f"gradwire/{self._name}/rank{self._comm.rank}of{self._comm.world_size}/{part}"
+        return f"gradwire/{self._name}/{self._place()}/{part}"
 
     def state_dict(self):
         """This rank's residuals and counters. Keys differ between ranks: save those of all."""
@@ -236,12 +204,10 @@ class Handle:
         if not others:
             raise ValueError(f"there is no state of '{self._name}' in this checkpoint: it is "
                              "another model's, or was attached under another name")
-        text = (f"the checkpoint has the state of {', '.join(others)}, this is rank "
-                f"{self._comm.rank} of {self._comm.world_size}")
+        text = f"the checkpoint has the state of {', '.join(others)}, this is {self._place()}"
         if residuals != "drop":
             raise ValueError(text)
-        self._tensors.reset()
-        self._groups.clear()
+        self._reset_tensors()
         # It is equal on all ranks.
         self._step = int(state_dict[f"{mine}{others[0]}/step"])
         warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)

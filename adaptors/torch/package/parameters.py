@@ -4,77 +4,41 @@ import fnmatch
 
 import torch
 
-# The gradients that the library takes; others go through torch's own group.
+# The gradients that the library takes.
 DATA_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
 # What wrappers put into names, which would otherwise be other tensors' than without them.
 _WRAPPERS = {"module", "_orig_mod", "_checkpoint_wrapped_module"}
 
 
 def plain_name(name):
-    """The parameter's name without those of wrappers."""
+    """The parameter's or module's name without those of wrappers."""
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
 
 
 class Selection:
-    """Which parameters travel exactly although the others are compressed."""
+    """Which gradients travel exactly although the others are compressed."""
 
     def __init__(self, exclude, min_numel):
         self._globs = [exclude] if isinstance(exclude, str) else list(exclude)
         self._min_numel = min_numel
 
-    def is_exact(self, name, parameter):
-        small = parameter.numel() < self._min_numel or (self._min_numel > 0 and parameter.dim() < 2)
-        return small or any(fnmatch.fnmatchcase(name, glob) for glob in self._globs)
+    def is_exact(self, name, numel):
+        return numel < self._min_numel or any(fnmatch.fnmatchcase(name, glob)
+                                              for glob in self._globs)
+
+    def is_exact_parameter(self, name, parameter):
+        """One dimension counts as no element: biases and scales are few and matter."""
+        return self.is_exact(name, parameter.numel() if parameter.dim() > 1 else 0)
 
 
-def shared(ddp):
-    """[(plain name, parameter)] of those that a DistributedDataParallel may average."""
-    return [(plain_name(name), parameter) for name, parameter in ddp.module.named_parameters()
-            if name not in ddp.parameters_to_ignore]
-
-
-def trained(ddp):
-    """Those of shared() that it averages if it was wrapped as the model is now."""
-    return [(name, parameter) for name, parameter in shared(ddp) if parameter.requires_grad]
-
-
-class Tensors:
-    """The gradwire.Tensor of each parameter that the library takes."""
-
-    def __init__(self, comm, prefix, ddp, spec, selection):
-        self._comm = comm
-        self._prefix = prefix
-        self._spec = spec
-        self._selection = selection
-        self._names = {id(parameter): name for name, parameter in shared(ddp)}
-        self._made = {}  # id of the parameter -> (parameter, its tensor)
-        for _, parameter in trained(ddp):
-            if parameter.dtype in DATA_TYPES:
-                self.of(parameter)
-
-    def of(self, parameter):
-        """Registers it at its first use: torch goes on with what was frozen after wrapping."""
-        if id(parameter) not in self._made:
-            self._made[id(parameter)] = parameter, self._register(parameter)
-        return self._made[id(parameter)][1]
-
-    def _register(self, parameter):
-        name = self._names[id(parameter)]
-        is_exact = self._selection.is_exact(name, parameter)
-        return self._comm.tensor(f"{self._prefix}/{name}", tuple(parameter.shape),
-                                 DATA_TYPES[parameter.dtype], "none" if is_exact else self._spec)
-
-    def flush(self):
-        """From now on all are exact, and carry what was kept back."""
-        self._spec = "none"
-        for _, tensor in self._made.values():
-            tensor.set_spec(self._spec)
-
-    def reset(self):
-        """Registers all of them again: nothing is kept back."""
-        for key, (parameter, tensor) in self._made.items():
-            tensor.deregister()
-            self._made[key] = parameter, self._register(parameter)
-
-    def has_any_of(self, parameters):
-        return any(id(parameter) in self._made for parameter in parameters)
+def check(trained):
+    """Of [(name, parameter)]: whether the library can average their gradients."""
+    for name, parameter in trained:
+        if parameter.is_complex():
+            raise ValueError(f"the parameter {name} is complex: split it into two real ones")
+        if parameter.device.type != "cpu":
+            raise RuntimeError(f"the parameter {name} is on {parameter.device}, and this build "
+                               "takes host memory only")
+        if hasattr(parameter, "_in_backward_optimizers"):
+            raise ValueError(f"the parameter {name} has an optimizer in the backward pass, which "
+                             "updates it before the ranks have agreed on the step")

@@ -20,6 +20,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 import gradwire.torch
 import models
+from gradwire.torch.ddp import DdpHandle
 from launch import LIMIT_S
 from models import attached, expect_equal, expect_equal_on_ranks, expect_raises
 
@@ -56,7 +57,7 @@ def buckets_are_rebuilt():
     """The residuals belong to parameters, not to buckets: nothing is lost but for the flush."""
     counts = []
 
-    class Watched(gradwire.torch.Handle):
+    class Watched(DdpHandle):
         def on_bucket(self, bucket):
             if bucket.is_last():
                 counts.append(bucket.index() + 1)
@@ -72,11 +73,11 @@ def buckets_are_rebuilt():
         def forward(self, inputs):
             return sum((w * x).sum() for w, x in zip(self.parts, inputs))
 
-    gradwire.torch.ddp.Handle = Watched
+    gradwire.torch.ddp.DdpHandle = Watched
     try:
         model, handle = attached("topk(0.05)", Sum(), {"bucket_cap_mb": 0.05})
     finally:
-        gradwire.torch.ddp.Handle = gradwire.torch.Handle
+        gradwire.torch.ddp.DdpHandle = DdpHandle
     steps, sent, meant = 8, torch.zeros(6, 90, 100), torch.zeros(6, 90, 100)
     for step in range(steps):
         generator = torch.Generator().manual_seed(step)
@@ -236,7 +237,7 @@ def foreign_checkpoints():
     foreign = {key.replace("mine", "other"): value for key, value in mine.items()}
     expect_raises(ValueError, "no state of 'mine'", lambda: handle.load_state_dict(foreign))
     resized = {key.replace("of2", "of4"): value for key, value in mine.items()}
-    expect_raises(ValueError, f"rank {dist.get_rank()} of 2",
+    expect_raises(ValueError, f"this is rank{dist.get_rank()}of2",
                   lambda: handle.load_state_dict(resized, residuals="error"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -517,7 +518,7 @@ def dropping_the_model_ends_it():
     comm = handle._comm
     del model, handle
     gc.collect()
-    assert len(gradwire.torch.ddp._routers) == 0
+    assert len(gradwire.torch.attaching._routers) == 0
     del comm
 
 

@@ -13,13 +13,13 @@ def test_names_have_no_wrappers():
 def test_what_is_small_or_excluded_stays_exact():
     matrix, vector = torch.zeros(64, 64), torch.zeros(10000)
     selection = Selection(["head.*", "*.norm.*"], 4096)
-    assert not selection.is_exact("body.weight", matrix)
-    assert selection.is_exact("body.weight", matrix[1:])
-    assert selection.is_exact("body.bias", vector)
-    assert selection.is_exact("head.weight", matrix)
-    assert selection.is_exact("body.norm.weight", matrix)
+    assert not selection.is_exact_parameter("body.weight", matrix)
+    assert selection.is_exact_parameter("body.weight", matrix[1:])
+    assert selection.is_exact_parameter("body.bias", vector)
+    assert selection.is_exact_parameter("head.weight", matrix)
+    assert selection.is_exact_parameter("body.norm.weight", matrix)
 
 
 def test_one_glob_needs_no_list():
-    assert Selection("head.*", 0).is_exact("head.weight", torch.zeros(4))
-    assert not Selection((), 0).is_exact("head.weight", torch.zeros(4))
+    assert Selection("head.*", 0).is_exact_parameter("head.weight", torch.zeros(4))
+    assert not Selection((), 0).is_exact_parameter("head.weight", torch.zeros(4))

@@ -1,0 +1,52 @@
+"""Registered tensors: what stands for a gradient in the library."""
+
+from typing import NamedTuple
+
+from gradwire.torch.parameters import DATA_TYPES
+
+
+class Description(NamedTuple):
+    """A tensor as it is registered; exact: it is not compressed."""
+
+    name: str
+    shape: tuple
+    dtype: object  # of torch
+    exact: bool
+
+
+class Tensors:
+    """The gradwire.Tensor of each owner of a gradient."""
+
+    def __init__(self, comm, prefix, spec, describe):
+        """describe(owner): its Description."""
+        self._comm = comm
+        self._prefix = prefix
+        self._spec = spec
+        self._describe = describe
+        self._made = {}  # id of the owner -> (owner, its tensor)
+
+    def of(self, owner):
+        """Registers it at its first use: torch goes on with what was frozen after wrapping."""
+        if id(owner) not in self._made:
+            self._made[id(owner)] = owner, self._register(owner)
+        return self._made[id(owner)][1]
+
+    def _register(self, owner):
+        what = self._describe(owner)
+        return self._comm.tensor(f"{self._prefix}/{what.name}", what.shape, DATA_TYPES[what.dtype],
+                                 "none" if what.exact else self._spec)
+
+    def flush(self):
+        """From now on all are exact, and carry what was kept back."""
+        self._spec = "none"
+        for _, tensor in self._made.values():
+            tensor.set_spec(self._spec)
+
+    def reset(self):
+        """Registers all of them again: nothing is kept back."""
+        for key, (owner, tensor) in self._made.items():
+            tensor.deregister()
+            self._made[key] = owner, self._register(owner)
+
+    def has_any_of(self, owners):
+        return any(id(owner) in self._made for owner in owners)
