@@ -12,9 +12,7 @@ from torch import distributed as dist
 import gradwire.torch
 import models
 from launch import LIMIT_S
-from models import attached
-
-FEEDBACK = "qsgd(bits=4,feedback=on)"
+from models import FEEDBACK, attached
 
 
 def _expect_peer_lost(model):

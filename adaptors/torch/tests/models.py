@@ -11,6 +11,7 @@ import gradwire.torch
 SMALL_BUCKETS_MB = 0.1
 LEARNING_RATE = 0.2
 BATCHES = 4
+FEEDBACK = "qsgd(bits=4,feedback=on)"
 
 
 def network():

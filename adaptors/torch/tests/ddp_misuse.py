@@ -1,0 +1,131 @@
+"""Wrong uses, and steps that fail on the way. Scenarios of ddp_program."""
+
+import gc
+import weakref
+
+import torch
+from torch import distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+import gradwire.torch
+import models
+from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
+
+
+def wrong_uses():
+    expect_raises(TypeError, "wrap it first", lambda: gradwire.torch.attach(nn.Linear(2, 2), "none"))
+    expect_raises(ValueError, '"topk"', lambda: attached("topc(0.1)"))
+    # InvalidArgument, or that rank 0 said so first.
+    expect_raises(RuntimeError, "no_such", lambda: attached("none", settings={"no_such": 1}))
+    model, handle = attached("none")
+    expect_raises(RuntimeError, "detach first", lambda: gradwire.torch.attach(model, "bf16"))
+    handle.close()
+    hooked = models.wrap()
+    hooked.register_comm_hook(None, allreduce_hook)
+    expect_raises(ValueError, "allreduce_hook", lambda: gradwire.torch.attach(hooked, "none"))
+    split = nn.Linear(3, 3, dtype=torch.complex64)
+    expect_raises(ValueError, "complex", lambda: attached("none", split))
+
+
+def builtin_hook():
+    model = models.wrap()
+    model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
+    for _ in range(2):
+        expect_raises(ValueError, "it takes only one", lambda: gradwire.torch.attach(model, "none"))
+
+
+def a_check_that_fails_on_one_rank():
+    """The ranks meet all the same at the next attach."""
+    model = models.wrap()
+    if dist.get_rank() == 0:
+        model.register_comm_hook(None, allreduce_hook)
+        expect_raises(ValueError, "allreduce_hook", lambda: gradwire.torch.attach(model, "none"))
+    else:
+        # What attach does before it waits for rank 0.
+        gradwire.torch.rendezvous.MeetingPoint(model.process_group)
+    again, handle = attached("none")
+    models.train(again, range(1))
+    handle.close()
+
+
+def failures_of_the_model():
+    """A forward that throws, and a graph that is used twice, leave what follows alone."""
+    plain, (ours, handle) = models.wrap(), attached("none")
+    for model in (plain, ours):
+        expect_raises(RuntimeError, "", lambda m=model: m(torch.ones(3, 5)))
+        loss = models.loss_of(model, 0)
+        loss.backward(retain_graph=True)
+        loss.backward()  # torch adds local gradients, without the other ranks
+        models.train(model, range(3))
+    expect_equal(models.weights(plain), models.weights(ours))
+    assert handle.stats()["steps"] == 4
+    handle.close()
+
+
+def failed_backward():
+    """Some buckets have been submitted when it throws; the model is wrapped again, as torch wants."""
+    model, handle = attached(FEEDBACK)
+
+    def fail(grad):
+        raise ZeroDivisionError("in the model")
+
+    first = next(model.parameters()).register_hook(fail)
+    expect_raises(ZeroDivisionError, "in the model", models.loss_of(model, 0).backward)
+    first.remove()
+    module = model.module
+    del model  # with its hooks of the parameters
+    gc.collect()
+    again, new_handle = attached(FEEDBACK, module)
+    models.train(again, range(3))
+    expect_equal_on_ranks(models.weights(again))
+    assert new_handle.stats()["commits"] == 3
+    handle.close()
+    new_handle.close()
+
+
+def _fail(grad):
+    raise ZeroDivisionError("in the model")
+
+
+def _fail_on_rank_0():
+    """(model, handle, loss): the backward has failed on rank 0, and is to come on rank 1."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    loss = models.loss_of(model, 2)
+    if dist.get_rank() == 0:
+        hook = next(model.parameters()).register_hook(_fail)
+        expect_raises(ZeroDivisionError, "in the model", loss.backward)
+        hook.remove()
+    return model, handle, loss
+
+
+def _rank_1_is_told(loss):
+    if dist.get_rank() == 1:
+        expect_raises(gradwire.PeerLost, "", loss.backward)
+
+
+def attaching_again_ends_an_open_step():
+    model, handle, loss = _fail_on_rank_0()
+    if dist.get_rank() == 0:
+        # Not in DDP's constructor, which waits for the other rank.
+        gradwire.torch.ddp._end_open_steps_of(model.named_parameters())
+        assert not handle.attached
+    _rank_1_is_told(loss)
+    module = model.module
+    del model, loss
+    gc.collect()
+    again, new_handle = attached(FEEDBACK, module)
+    models.train(again, range(3))
+    expect_equal_on_ranks(models.weights(again))
+    new_handle.close()
+    handle.close()
+
+
+def dropping_the_handle_ends_an_open_step():
+    model, handle, loss = _fail_on_rank_0()
+    comm = weakref.ref(handle._comm)
+    _rank_1_is_told(loss)
+    del model, handle, loss
+    gc.collect()
+    assert comm() is None

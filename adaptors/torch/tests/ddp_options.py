@@ -1,0 +1,78 @@
+"""What attach() can be told, the loss scaler among it. Scenarios of ddp_program."""
+
+import copy
+
+import torch
+from torch import distributed as dist
+
+import gradwire.torch
+import models
+from models import FEEDBACK, attached, expect_equal_on_ranks, expect_raises
+
+
+def some_stay_exact():
+    model, handle = attached("topk(0.01)", exclude=["2.*"], name="exact")
+    rows = {row["name"]: row["spec"] for row in handle.ledger()["tensors"]}
+    assert rows["exact/0.weight"].startswith("topk"), rows
+    exact = {name for name, spec in rows.items() if spec == "none"}
+    # Excluded, of one dimension, and 8 x 128 elements.
+    assert {"exact/2.weight", "exact/0.bias", "exact/5.weight"} <= exact, exact
+    assert len(exact) == len(rows) - 2
+    handle.close()
+
+
+def settings_as_text():
+    scaler = torch.amp.GradScaler("cpu")
+    for settings in ("nonfinite=error", "op_timeout_ms=100000", {"nonfinite": "error"}):
+        _, handle = attached("none", scaler=scaler, settings=settings)
+        handle.close()
+
+
+def half_precision():
+    module = models.network().half()
+    expect_raises(ValueError, "scaler=", lambda: attached(FEEDBACK, copy.deepcopy(module)))
+    for options in ({"scaler": False}, {"scaler": torch.amp.GradScaler("cpu")}):
+        _, handle = attached(FEEDBACK, copy.deepcopy(module), **options)
+        handle.close()
+    # Without feedback nothing sums up.
+    _, handle = attached("qsgd(bits=8)", copy.deepcopy(module))
+    handle.close()
+
+
+def overflow_skips_on_all_ranks():
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    model, handle = attached(FEEDBACK, scaler=scaler)
+    optimizer = torch.optim.SGD(model.parameters(), lr=models.LEARNING_RATE)
+    for step in range(4):
+        before = models.weights(model)
+        optimizer.zero_grad()
+        loss = models.loss_of(model, step)
+        if step == 2 and dist.get_rank() == 1:
+            loss = loss * float("inf")
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(before, models.weights(model)) == (step == 2), step
+    expect_equal_on_ranks(models.weights(model))
+    stats = handle.stats()
+    assert (stats["commits"], stats["skips"], scaler.get_scale()) == (3, 1, 512.0), stats
+    handle.close()
+
+
+def overflow_without_scaler_is_an_error():
+    model, handle = attached("none", settings={"nonfinite": "skip"})
+    loss = models.loss_of(model, 0) * (float("nan") if dist.get_rank() == 0 else 1.0)
+    expect_raises(gradwire.NonFinite, "", loss.backward)
+    handle.close()
+
+
+def disabled_scaler_is_none():
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    half = models.network().half()
+    expect_raises(ValueError, "scaler=", lambda: attached(FEEDBACK, half, scaler=scaler))
+    model, handle = attached("none", scaler=scaler)
+    # As plain DDP does: the other layers' gradients stay what they are.
+    model.module[0].weight.register_hook(lambda grad: grad * float("inf"))
+    models.loss_of(model, 0).backward()
+    assert model.module[5].weight.grad.isfinite().all()
+    handle.close()

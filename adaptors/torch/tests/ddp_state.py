@@ -1,0 +1,123 @@
+"""What handles keep, save and leave behind. Scenarios of ddp_program."""
+
+import copy
+import gc
+import io
+import warnings
+
+import torch
+from torch import distributed as dist
+
+import gradwire.torch
+import models
+from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
+
+
+def _resumed(state, weights, steps):
+    model, handle = attached(FEEDBACK)
+    model.module.load_state_dict(weights)
+    if state is not None:
+        handle.load_state_dict(state)
+        for key, value in handle.state_dict().items():
+            expect_equal(value, state[key])
+    models.train(model, steps)
+    handle.close()
+    return models.weights(model)
+
+
+def resume_gives_the_same_bits():
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(6))
+    weights = copy.deepcopy(model.module.state_dict())
+    file = io.BytesIO()
+    torch.save(handle.state_dict(), file)
+    handle.close()
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    rank = f"rank{dist.get_rank()}of2"
+    assert set(state) == {f"gradwire/model/{rank}/state", f"gradwire/model/{rank}/step"}, set(state)
+    once, again = (_resumed(state, weights, range(6, 12)) for _ in range(2))
+    expect_equal(once, again)
+    assert not torch.equal(once, _resumed(None, weights, range(6, 12)))
+
+
+def foreign_checkpoints():
+    _, handle = attached(FEEDBACK, name="mine")
+    mine = handle.state_dict()
+    foreign = {key.replace("mine", "other"): value for key, value in mine.items()}
+    expect_raises(ValueError, "no state of 'mine'", lambda: handle.load_state_dict(foreign))
+    resized = {key.replace("of2", "of4"): value for key, value in mine.items()}
+    expect_raises(ValueError, f"this is rank{dist.get_rank()}of2",
+                  lambda: handle.load_state_dict(resized, residuals="error"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        handle.load_state_dict(resized)
+    assert "residuals begin at zero" in str(caught[0].message), caught
+    damaged = {key: value.clone() for key, value in mine.items()}
+    next(v for k, v in damaged.items() if k.endswith("state"))[20] += 1
+    expect_raises(gradwire.DataCorrupt, "", lambda: handle.load_state_dict(damaged))
+    handle.close()
+
+
+def dropped_residuals_begin_at_zero():
+    model, handle = attached("topk(0.01)", min_numel=0)
+    models.train(model, range(4))
+    prefix = f"gradwire/model/rank{dist.get_rank()}of2"
+    state = handle.state_dict()
+    foreign = {key.replace("of2", "of4"): value for key, value in state.items()}
+    handle.close()
+    fresh, new_handle = attached("topk(0.01)", min_numel=0)
+    models.train(fresh, range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        new_handle.load_state_dict(foreign)
+    loaded = new_handle.state_dict()
+    assert int(loaded[f"{prefix}/step"]) == 4
+    # Less than with residuals.
+    assert not torch.equal(loaded[f"{prefix}/state"], state[f"{prefix}/state"])
+    assert (loaded[f"{prefix}/state"] != 0).sum() < 0.1 * (state[f"{prefix}/state"] != 0).sum()
+    models.train(fresh, range(2))
+    expect_equal_on_ranks(models.weights(fresh))
+    new_handle.close()
+
+
+def detach_and_attach_again():
+    plain, (ours, handle) = models.wrap(), attached("none")
+    models.train(plain, range(3))
+    models.train(ours, range(3))
+    handle.detach()
+    models.train(plain, range(3, 5))
+    models.train(ours, range(3, 5))  # the flush, then torch's own group
+    expect_equal(models.weights(plain), models.weights(ours))
+    assert not handle.attached
+    expect_raises(gradwire.InvalidUsage, "detached", handle.stats)
+    again = gradwire.torch.attach(ours, "none")
+    models.train(plain, range(5, 7))
+    models.train(ours, range(5, 7))
+    expect_equal(models.weights(plain), models.weights(ours))
+    assert again.stats()["steps"] == 2
+    again.close()
+
+
+def a_skipped_flush_is_repeated():
+    scaler = torch.amp.GradScaler("cpu")
+    model, handle = attached("topk(0.01)", scaler=scaler)
+    models.train(model, range(2))
+    handle.detach()
+    overflow = model.module[0].weight.register_hook(lambda grad: grad * float("inf"))
+    models.loss_of(model, 2).backward()
+    assert handle.attached
+    overflow.remove()
+    model.zero_grad()
+    models.loss_of(model, 2).backward()
+    assert not handle.attached
+
+
+def dropping_the_model_ends_it():
+    model, handle = attached("none")
+    models.train(model, range(2))
+    comm = handle._comm
+    del model, handle
+    gc.collect()
+    assert len(gradwire.torch.attaching._routers) == 0
+    del comm

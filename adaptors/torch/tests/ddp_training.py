@@ -1,0 +1,231 @@
+"""Training with DistributedDataParallel in all its ways. Scenarios of ddp_program."""
+
+import warnings
+
+import torch
+from torch import distributed as dist
+from torch import nn
+
+import gradwire.torch
+import models
+from gradwire.torch.ddp import DdpHandle
+from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks
+
+COMPRESSED = ["bf16", "qsgd(bits=8)", "qsgd(bits=4,feedback=on)", "topk(0.1)", "powersgd(rank=4)",
+              "efsign", "auto"]
+# The ways in which DDP drives hooks.
+WAYS = [{}, {"bucket_cap_mb": 25}, {"gradient_as_bucket_view": True}, {"static_graph": True},
+        {"find_unused_parameters": True}]
+
+
+def none_is_plain_ddp():
+    for way in WAYS:
+        plain, (ours, handle) = models.wrap(**way), attached("none", wrap_options=way)
+        assert models.train(plain, range(5)) == models.train(ours, range(5)), way
+        expect_equal(models.weights(plain), models.weights(ours))
+        assert handle.stats()["steps"] == 5
+        handle.close()
+
+
+def compressed_trains():
+    for spec in COMPRESSED:
+        for way in WAYS[:4]:
+            model, handle = attached(spec, wrap_options=way, min_numel=256)
+            losses = models.train(model, range(40))
+            first, last = sum(losses[:5]), sum(losses[-5:])
+            assert last < 0.8 * first, (spec, way, first, last)
+            expect_equal_on_ranks(models.weights(model))
+            assert handle.stats()["commits"] == 40
+            handle.close()
+
+
+def buckets_are_rebuilt():
+    """The residuals belong to parameters, not to buckets: nothing is lost but for the flush."""
+    counts = []
+
+    class Watched(DdpHandle):
+        def on_bucket(self, bucket):
+            if bucket.is_last():
+                counts.append(bucket.index() + 1)
+            return super().on_bucket(bucket)
+
+    class Sum(nn.Module):
+        """The gradient of each weight is its input."""
+
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ParameterList(nn.Parameter(torch.zeros(90, 100)) for _ in range(6))
+
+        def forward(self, inputs):
+            return sum((w * x).sum() for w, x in zip(self.parts, inputs))
+
+    gradwire.torch.ddp.DdpHandle = Watched
+    try:
+        model, handle = attached("topk(0.05)", Sum(), {"bucket_cap_mb": 0.05})
+    finally:
+        gradwire.torch.ddp.DdpHandle = DdpHandle
+    steps, sent, meant = 8, torch.zeros(6, 90, 100), torch.zeros(6, 90, 100)
+    for step in range(steps):
+        generator = torch.Generator().manual_seed(step)
+        inputs = torch.randn(dist.get_world_size(), 6, 90, 100, generator=generator)
+        if step == steps - 1:
+            handle.detach()
+        model.zero_grad()
+        model(inputs[dist.get_rank()]).backward()
+        sent += torch.stack([p.grad for p in model.module.parts])
+        meant += inputs.mean(0)
+    assert counts[0] != counts[-1] and counts[-1] > 2, counts
+    assert not handle.attached
+    difference = (sent - meant).abs().max().item()
+    assert difference < 1e-4, difference
+
+
+def no_sync():
+    plain, (ours, handle) = models.wrap(), attached("none")
+    for model in (plain, ours):
+        with model.no_sync():
+            for step in range(3):
+                models.loss_of(model, step).backward()
+        models.loss_of(model, 3).backward()
+        models.loss_of(model, 4).backward()
+    for one, other in zip(plain.parameters(), ours.parameters()):
+        expect_equal(one.grad, other.grad)
+    assert handle.stats()["steps"] == 2
+    handle.close()
+
+
+class Branches(nn.Module):
+    """A rank uses branch `chosen` only."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.trunk = nn.Linear(64, 64)
+        self.branches = nn.ModuleList(nn.Linear(64, 8) for _ in range(3))
+        self.chosen = 0
+
+    def forward(self, x):
+        return self.branches[self.chosen](self.trunk(x))
+
+
+def unused_parameters():
+    way = {"find_unused_parameters": True}
+    plain, (ours, handle) = models.wrap(Branches(), **way), attached("none", Branches(), way)
+    for model in (plain, ours):
+        model.module.chosen = dist.get_rank()  # nobody takes the third branch
+        models.train(model, range(4))
+    expect_equal(models.weights(plain), models.weights(ours))
+    assert ours.module.branches[2].weight.grad is None
+    handle.close()
+
+
+def frozen_after_wrapping():
+    way = {"find_unused_parameters": True}
+    plain, ours = models.wrap(**way), models.wrap(**way)
+    for model in (plain, ours):
+        model.module[0].weight.requires_grad_(False)
+    handle = gradwire.torch.attach(ours, "none")
+    for model in (plain, ours):
+        models.train(model, range(3))
+    expect_equal(models.weights(plain), models.weights(ours))
+    handle.close()
+
+
+def uneven_inputs():
+    plain, (ours, handle) = models.wrap(), attached("none")
+    for model in (plain, ours):
+        with model.join(divide_by_initial_world_size=True):
+            models.train(model, range(3 + 2 * dist.get_rank()))
+    expect_equal(models.weights(plain), models.weights(ours))
+    assert handle.stats()["commits"] == 5
+    handle.close()
+
+
+def bfloat16_parameters():
+    plain, (ours, handle) = (models.wrap(models.network().bfloat16()),
+                             attached("none", models.network().bfloat16()))
+    for model in (plain, ours):
+        x, _ = models.batch(0)
+        model(x.bfloat16()).float().sum().backward()
+    for one, other in zip(plain.parameters(), ours.parameters()):
+        assert torch.allclose(one.grad.float(), other.grad.float(), rtol=2e-2, atol=1e-2)
+    handle.close()
+
+
+class Embedded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words = nn.Embedding(50, 64, sparse=True)
+        self.head = nn.Linear(64, 1)
+        self.wide = nn.Linear(64, 1).double()
+
+    def forward(self, numbers):
+        found = self.words(numbers)
+        return self.head(found).sum() + self.wide(found.double()).sum().float()
+
+
+def others_go_through_torch():
+    """Sparse gradients and float64."""
+    plain, (ours, handle) = models.wrap(Embedded()), attached("none", Embedded())
+    numbers = torch.arange(7) * (dist.get_rank() + 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for model in (plain, ours):
+            model(numbers).backward()
+    said = {str(warning.message).split(" are ")[0] for warning in caught}
+    assert {"sparse gradients", "gradients of type torch.float64"} <= said, said
+    for one, other in zip(plain.parameters(), ours.parameters()):
+        expect_equal(one.grad.to_dense(), other.grad.to_dense())
+    handle.close()
+
+
+def two_models():
+    """Trained in turns, and by one backward."""
+    pairs = [attached(FEEDBACK, name=name) for name in ("one", "two")]
+    (one, _), (two, _) = pairs
+    optimizer = torch.optim.SGD([*one.parameters(), *two.parameters()], lr=models.LEARNING_RATE)
+    for step in range(6):
+        optimizer.zero_grad()
+        if step < 3:
+            models.loss_of(one, step).backward()
+            models.loss_of(two, step).backward()
+        else:
+            (models.loss_of(one, step) + models.loss_of(two, step)).backward()
+        optimizer.step()
+    for model, handle in pairs:
+        expect_equal_on_ranks(models.weights(model))
+        assert handle.stats()["commits"] == 6
+        handle.close()
+
+
+def compiled():
+    # torch cuts the graph where buckets end, which it cannot if they are this small.
+    way = {"bucket_cap_mb": 25}
+    plain = models.wrap(**way)
+    ours, handle = attached("none", torch.compile(models.network(), backend="eager"), way)
+    models.train(plain, range(3))
+    models.train(ours, range(3))
+    expect_equal(models.weights(plain), models.weights(ours))
+    names = {row["name"] for row in handle.ledger()["tensors"]}
+    assert "model/0.weight" in names, names
+    handle.close()
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return torch.full((64,), float(index)), torch.zeros(8)
+
+
+def forked_workers():
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(1))
+    loader = torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2,
+                                         multiprocessing_context="fork")
+    for x, y in loader:
+        nn.functional.mse_loss(model(x), y).backward()
+    assert handle.stats()["commits"] == 5
+    handle.close()

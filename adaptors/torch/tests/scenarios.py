@@ -1,0 +1,62 @@
+"""Programs of scenarios, which are their functions without parameters: one launch runs many, for
+importing torch takes seconds. Each prints "passed SCENARIO"; a rank that fails ends the program.
+"""
+
+import ast
+import collections
+import faulthandler
+import gc
+import os
+import sys
+import traceback
+
+from torch import distributed as dist
+
+from launch import LIMIT_S
+
+
+def of(*files):
+    """Their public functions without parameters, without running the files."""
+    names = []
+    for file in files:
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
+        with open(path, encoding="utf-8") as text:
+            functions = [n for n in ast.parse(text.read()).body if isinstance(n, ast.FunctionDef)]
+        names += [f.name for f in functions if not f.args.args and not f.name.startswith("_")]
+    return names
+
+
+def chosen(request, test):
+    """Those that pytest runs of a parametrized test."""
+    return [item.callspec.params["scenario"] for item in request.session.items
+            if item.module is request.module and getattr(item, "originalname", "") == test]
+
+
+def run(*namespaces):
+    """The program: those of the scenarios in `namespaces` that its arguments name."""
+    functions = dict(collections.ChainMap(*namespaces))
+    # With all stacks, before the launcher kills without a word.
+    faulthandler.dump_traceback_later(LIMIT_S - 10, exit=True)
+    dist.init_process_group("gloo")
+    for scenario in sys.argv[1:]:
+        try:
+            functions[scenario]()
+        except BaseException:
+            print(f"failed {scenario}\n{traceback.format_exc()}", flush=True)
+            os._exit(1)
+        gc.collect()
+        print(f"passed {scenario}", flush=True)
+    dist.destroy_process_group()
+
+
+def expect_passed(scenario, ended):
+    for rank in ended:
+        if f"failed {scenario}\n" not in rank.output:
+            assert f"passed {scenario}\n" in rank.output, "not run: " + rank.output[-3000:]
+        else:
+            raise AssertionError(rank.output[rank.output.index(f"failed {scenario}\n"):])
+
+
+def expect_good_order(ended):
+    for rank in ended:
+        assert rank.code == 0, rank.output[-3000:]
