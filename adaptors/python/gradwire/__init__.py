@@ -7,7 +7,7 @@
     request.wait()
     comm.end_step()
 
-gradwire.torch.attach is the one line for DistributedDataParallel.
+gradwire.torch.attach is the one line for DistributedDataParallel and FSDP2.
 """
 
 from gradwire._bindings import GW_MAJOR, GW_MINOR, GW_PATCH

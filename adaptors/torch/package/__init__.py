@@ -1,6 +1,7 @@
-"""gradwire for PyTorch: gradients of DistributedDataParallel, compressed.
+"""gradwire for PyTorch: gradients of DistributedDataParallel and FSDP2, compressed.
 
     handle = gradwire.torch.attach(ddp_model, "auto")
+    handle = gradwire.torch.attach(fsdp2_model, "qsgd(bits=8)", across=mesh["replicate"])
 
 and the backend "gradwire" of torch.distributed, which this import registers.
 """

@@ -14,18 +14,31 @@ from gradwire.torch.ddp import DdpModel
 # Tensors of fewer elements travel exactly: compressed they would save nothing.
 _MIN_NUMEL = 4096
 
-# By model. Its hooks ask the router for life; handles come and go.
+# By model: its hooks ask the router. Handles come and go.
 _routers = weakref.WeakKeyDictionary()
 
 
-def _wrapped(model):
+def _is_sharded(model):
+    # Who sharded it has imported that; to others half a second is not worth it.
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and isinstance(model, fsdp.FSDPModule)
+
+
+def _wrapped(model, spec, across):
     """What gradwire needs to know of the model."""
-    if not isinstance(model, DistributedDataParallel):
-        raise TypeError(f"attach takes a model in DistributedDataParallel, not "
-                        f"{type(model).__name__}: wrap it first")
+    if not isinstance(model, DistributedDataParallel) and not _is_sharded(model):
+        raise TypeError("attach takes a model in DistributedDataParallel or with fully_shard(), "
+                        f"not {type(model).__name__}: wrap it first")
     if not dist.is_initialized():
         raise RuntimeError("there is no process group: call torch.distributed.init_process_group, "
                            "and attach before it is destroyed")
+    if _is_sharded(model):
+        from gradwire.torch.fsdp2 import Fsdp2Model
+
+        return Fsdp2Model(model, spec, across)
+    if across is not None:
+        raise ValueError("across= is for models with fully_shard(): DistributedDataParallel "
+                         "averages over its own process_group=")
     return DdpModel(model)
 
 
@@ -36,12 +49,6 @@ def _check_router(model, wrapped):
     elif not router.is_free:
         raise RuntimeError("gradwire is attached to this model already: detach first, which takes "
                            "one more step")
-
-
-def _router_of(model, wrapped):
-    if model not in _routers:
-        _routers[model] = wrapped.hook()
-    return _routers[model]
 
 
 def _with_defaults(settings, scaler):
@@ -72,19 +79,22 @@ def _describe(name, ledger, count, numel):
             f"elements as {specs}, the others exact; residuals take {8 * kept / 1e6:.1f} MB")
 
 
-def attach(model, spec, *, name="model", exclude=(), min_numel=_MIN_NUMEL, scaler=None,
-           settings=None):
-    """Averages the gradients of a DistributedDataParallel model by gradwire. Collective.
+def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN_NUMEL,
+           scaler=None, settings=None):
+    """Averages the gradients of a model by gradwire. Collective.
 
+    model: in DistributedDataParallel, or with fully_shard() over the ranks of each replica.
     spec: "auto", "none", "bf16", "qsgd(bits=4)", "topk(0.01)", "powersgd(rank=4)", ...
+    across: the mesh of the replicas, for fully_shard(): they become equal, and stay so.
     name: what tensors and state are called; another one for each model of a process.
-    exclude: globs of parameter names that stay exact, as "*.bias".
-    min_numel: tensors of fewer elements or one dimension stay exact; 0: none of them.
+    exclude: globs of names that stay exact, as "*.bias": of parameters; of modules that were given
+        to fully_shard().
+    min_numel: tensors of fewer elements stay exact, and parameters of one dimension; 0: none.
     scaler: the GradScaler of the loss, asked once a step; needed where gradients in float16 meet a
         codec with feedback (False: do without).
     settings: of the communicator, as {"nonfinite": "skip"} or text (docs/settings.md).
     """
-    wrapped = _wrapped(model)
+    wrapped = _wrapped(model, spec, across)
     point = rendezvous.MeetingPoint(wrapped.group)
     wrapped.check()
     parameters.check(wrapped.trained)
@@ -97,8 +107,8 @@ def attach(model, spec, *, name="model", exclude=(), min_numel=_MIN_NUMEL, scale
         tensors = wrapped.tensors(comm, name, spec, parameters.Selection(exclude, min_numel))
         ledger = comm.ledger()
         _check_half(ledger, scaler)
-        router = _router_of(model, wrapped)
-        if comm.rank == 0:
+        _routers[model] = router = wrapped.hook(_routers.get(model))
+        if comm.rank == 0 and wrapped.speaks:
             print(_describe(name, ledger, *wrapped.size), file=sys.stderr)
     except BaseException:
         with contextlib.suppress(gradwire.GradwireError):

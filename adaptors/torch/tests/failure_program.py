@@ -24,15 +24,30 @@ def _expect_peer_lost(model):
         print("finally", flush=True)
 
 
+def _die(grad):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def killed():
     model, _ = attached(FEEDBACK)
     models.train(model, range(3))
     if dist.get_rank() == 1:
         # In the middle of a backward: after its first gradient.
-        next(reversed(list(model.parameters()))).register_hook(
-            lambda grad: os.kill(os.getpid(), signal.SIGKILL))
+        next(reversed(list(model.parameters()))).register_hook(_die)
     _expect_peer_lost(model)
     os._exit(0)  # torch's own group waits for the dead at the end
+
+
+def killed_replica():
+    import fsdp2_models  # the others need not wait for it
+
+    model, _ = fsdp2_models.attached(FEEDBACK)
+    models.train(model, range(3))
+    if dist.get_rank() == 1:
+        # After the gradients of the last layers.
+        model[0].register_full_backward_hook(lambda module, inputs, outputs: _die(None))
+    _expect_peer_lost(model)
+    os._exit(0)
 
 
 def exception():

@@ -34,7 +34,7 @@ def wrap(module=None, **options):
 
 def loss_of(model, step):
     x, y = batch(step)
-    return nn.functional.mse_loss(model(x), y)
+    return nn.functional.mse_loss(model(x).float(), y)
 
 
 def train(model, steps, optimizer=None):

@@ -1,0 +1,300 @@
+"""FSDP2: models sharded inside a node and replicated between nodes, through the all-reduce hook."""
+
+import functools
+import re
+import weakref
+
+import torch
+from torch import distributed as dist
+from torch.autograd import Variable
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
+
+import gradwire
+from gradwire._bindings import gwResult_t
+from gradwire.torch.handle import Handle, Router
+from gradwire.torch.parameters import DATA_TYPES, plain_name
+from gradwire.torch.tensors import Description, Tensors
+
+_RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and pass "
+           "across=mesh['replicate'] to attach")
+# They want matrices; of a shard's flat gradient they would compress nothing.
+_LOW_RANK = re.compile(r"\b(powersgd|acp)\b")
+
+
+def _local(tensor):
+    """This rank's part; it shares the memory."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+class Unit:
+    """What one call of fully_shard() made: parameters whose gradients FSDP reduces together.
+
+    The gradients of this rank's shard are one flat tensor, that of the hook. The model is not kept.
+    """
+
+    def __init__(self, module, group):
+        """module: its name. group: of torch, which calls the hook."""
+        mesh = group.mesh_info
+        self.module = module
+        self.shard_rank = mesh.shard_mesh_rank
+        self.shard = f"shard {mesh.shard_mesh_rank} of {mesh.shard_mesh_size}"
+        self.name = f"{module}@{self.shard}"
+        self._group = weakref.ref(group)
+        trained = self._trained()
+        self.numel = sum(p.padded_sharded_param_size.numel() for p in trained)
+        self.dtype = self._reduced_dtype(trained[0])
+        self._kept = None  # what waits for set_requires_all_reduce(True)
+
+    def _trained(self):
+        return [p for p in self._group().fsdp_params if p.sharded_param.requires_grad]
+
+    @staticmethod
+    def _reduced_dtype(param):
+        """Of what the hook gets; torch says so in the first backward, too late to load state."""
+        policy = param.mp_policy
+        # Since 2.15 gradients are reduced in the type that they accumulate in.
+        accumulated = getattr(param, "sharded_grad_dtype", None)
+        return (policy.reduce_dtype or accumulated or policy.param_dtype
+                or param.sharded_param.dtype)
+
+    def check(self, output):
+        """Raises if the hook got other gradients than those that were registered."""
+        if (output.numel(), output.dtype) != (self.numel, self.dtype):
+            raise ValueError(
+                f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
+                f"and had {self.numel} of {self.dtype} to train when gradwire was attached: freeze "
+                "before that, and use each of its parameters in each step")
+
+    def is_held_back(self, output):
+        """With set_requires_all_reduce(False): then the gradients wait here, as in torch's HSDP."""
+        if self._group().all_reduce_grads:
+            if self._kept is not None:
+                output += self._kept
+                self._kept = None
+            return False
+        self._kept = output.clone() if self._kept is None else self._kept.add_(output)
+        output.zero_()
+        return True
+
+    def keeps(self, output):
+        """Whether FSDP will take the gradients as views of the hook's tensor, and not read it.
+
+        It copies what it casts or adds to earlier gradients, and divides other types than these
+        after the hook.
+        """
+        divides = (self._group().force_sum_reduction_for_comms
+                   or output.dtype not in (torch.float32, torch.bfloat16))
+        return not divides and all(
+            param.sharded_param.grad is None
+            and getattr(param, "sharded_grad_dtype", param.orig_dtype) == output.dtype
+            and not getattr(param.sharded_param, "_post_accumulate_grad_hooks", None)
+            for param in self._trained())
+
+    def gradients(self):
+        grads = (param.sharded_param.grad for param in self._trained())
+        return [_local(grad) for grad in grads if grad is not None]
+
+
+class _Firing:
+    """A unit's gradients on their way."""
+
+    def __init__(self, unit, output, request, is_late):
+        self.unit = unit
+        self.request = request
+        self._output = output  # must stay until the request is complete
+        self._is_late = is_late
+
+    def fill(self, value):
+        for gradient in self.unit.gradients():
+            gradient.fill_(value)
+
+    def deliver(self):
+        """FSDP has the gradients; those that came late must lie where it looks."""
+        place = self._output.untyped_storage().data_ptr()
+        if self._is_late and any(gradient.untyped_storage().data_ptr() != place
+                                 for gradient in self.unit.gradients()):
+            raise RuntimeError(f"torch {torch.__version__} copies the gradients of "
+                               f"{self.unit.name} too early for gradwire")
+
+
+class Fsdp2Handle(Handle):
+    """A step begins with the first unit's gradients, and ends after FSDP's own end of backward.
+
+    FSDP cannot go on after a backward that failed midway, so what fails meanwhile is raised at the
+    end of the step.
+    """
+
+    def __init__(self, comm, tensors, name, scaler, shard):
+        super().__init__(comm, tensors, name, scaler)
+        self._shard = shard
+        self._end_of_step = None  # weak
+
+    def on_gradients(self, unit, output):
+        """Averages over the replicas in place, at the end of backward at the latest."""
+        self._open()
+        if any(sent.unit is unit for sent in self._sent):
+            raise gradwire.InvalidUsage(
+                gwResult_t.gwInvalidUsage,
+                f"'{self._name}/{unit.name}' has gradients twice in one backward: shard the module "
+                "together with the one that runs it")
+        place = gradwire.Pointer(output.data_ptr(), output.numel(), DATA_TYPES[output.dtype])
+        try:
+            request = self._comm.submit(gradwire.Group([self._tensors.of(unit)], [place]), "avg",
+                                        keep=output)
+        except gradwire.GradwireError as error:
+            self._error = self._error or error
+            return
+        is_late = unit.keeps(output)
+        self._sent.append(_Firing(unit, output, request, is_late))
+        if not is_late:
+            with self._waiting():
+                self._wait_for(request)
+
+    def _open(self):
+        """Begins a step unless this backward has begun one."""
+        if self._is_open and self._end_of_step() is not None:
+            return
+        end = functools.partial(self._end)
+        # Refused outside a backward. The engine owns it: where a backward fails, it is dropped.
+        Variable._execution_engine.queue_callback(end)
+        self._begin()
+        self._end_of_step = weakref.ref(end)
+
+    def _place(self):
+        return f"{super()._place()}@{self._shard.replace(' ', '')}"
+
+
+class _Router(Router):
+    def route(self, unit, output):
+        unit.check(output)
+        if unit.is_held_back(output):
+            return
+        if self.is_free:
+            dist.all_reduce(output, group=self.group)
+            output /= dist.get_world_size(self.group)
+        else:
+            self.handle.on_gradients(unit, output)
+
+
+def _group_across(across):
+    if isinstance(across, DeviceMesh) and across.ndim == 1:
+        return across.get_group()
+    if isinstance(across, dist.ProcessGroup):
+        return across
+    raise TypeError("across= takes the mesh of the replicas, of one dimension, or their process "
+                    f"group, not {across!r}: {_RECIPE}")
+
+
+def _sharded_modules(model):
+    """[(plain name, module)]"""
+    return [(plain_name(name) or "<root>", module) for name, module in model.named_modules()
+            if isinstance(module, FSDPModule)]
+
+
+def _param_group(name, module):
+    """torch's group of the module's parameters; None: all of them are in groups of submodules."""
+    try:
+        return module._get_fsdp_state()._fsdp_param_group
+    except AssertionError as error:
+        raise ValueError(f"{name} has parameters in several meshes (shard_placement_fn), and torch "
+                         "takes no all-reduce hook for it: shard each kind by itself") from error
+
+
+def _check_mesh(name, mesh, across):
+    """Whether a unit is sharded only, and over other ranks than `across`."""
+    if mesh.replicate_mesh_dim is not None:
+        raise ValueError(f"{name} is replicated by torch itself, whose all-reduce comes before "
+                         f"gradwire: {_RECIPE}")
+    sharded = set(dist.get_process_group_ranks(mesh.shard_process_group))
+    shared = sharded & set(dist.get_process_group_ranks(across))
+    if shared != {dist.get_rank()}:
+        ranks = ", ".join(map(str, sorted(shared)))
+        raise ValueError(f"{name} is sharded over the ranks {ranks}, which across= has too: "
+                         f"{_RECIPE}")
+
+
+class Fsdp2Model:
+    """A model with fully_shard(), as attach() sees it."""
+
+    def __init__(self, model, spec, across):
+        if across is None:
+            raise ValueError("a model with fully_shard() needs across=: gradients between its "
+                             "shards cannot be compressed yet, those between replicas can; "
+                             f"{_RECIPE}")
+        self._model = model
+        self._spec = spec
+        self.group = _group_across(across)
+        self.trained = [(plain_name(name), parameter)
+                        for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self._units = []  # [(module, its unit)]
+
+    @property
+    def size(self):
+        """(tensors, elements)"""
+        return len(self._units), sum(unit.numel for _, unit in self._units)
+
+    @property
+    def speaks(self):
+        """Whether its replicas tell what is compressed: those of other shards say the same."""
+        return self._units[0][1].shard_rank == 0
+
+    def check(self):
+        found = _LOW_RANK.search(self._spec)
+        if found:
+            raise ValueError(f"{found[0]} is for matrices, and the gradients of a shard are flat: "
+                             "take qsgd, topk or auto")
+        self._units = [(module, Unit(name, group)) for name, group, module in self._groups()
+                       if any(p.sharded_param.requires_grad for p in group.fsdp_params)]
+        for _, unit in self._units:
+            if unit.dtype not in DATA_TYPES:
+                raise ValueError(f"{unit.name} has gradients of {unit.dtype}, which the library "
+                                 "does not take")
+        if not self._units:
+            raise ValueError("the model has no sharded parameter to train")
+
+    def _groups(self):
+        """[(name, torch's group of parameters, a module of it)]"""
+        found = {}  # several modules may have one group: name and module of the first
+        for name, module in _sharded_modules(self._model):
+            group = _param_group(name, module)
+            if group is not None and group not in found:
+                _check_mesh(name, group.mesh_info, self.group)
+                found[group] = name, module
+        return [(name, group, module) for group, (name, module) in found.items()]
+
+    def check_hooks(self):
+        for module, unit in self._units:
+            if _param_group(unit.module, module)._all_reduce_hook is not None:
+                raise ValueError(f"{unit.module} has an all-reduce hook already, and it takes only "
+                                 "one: attach first")
+
+    def prepare(self):
+        """The replicas begin equal, as DistributedDataParallel's do."""
+        for _, module in _sharded_modules(self._model):
+            module.reshard()
+        first = dist.get_global_rank(self.group, 0)
+        for parameter in self._model.parameters():
+            dist.broadcast(_local(parameter.detach()), first, group=self.group)
+
+    def tensors(self, comm, prefix, spec, selection):
+        def describe(unit):
+            return Description(unit.name, (unit.numel,), unit.dtype,
+                               selection.is_exact(unit.module, unit.numel))
+
+        tensors = Tensors(comm, prefix, spec, describe)
+        for _, unit in self._units:
+            tensors.of(unit)
+        return tensors
+
+    def hook(self, old):
+        """A new router, and hooks of the units that ask it."""
+        del old
+        router = _Router(self.group)
+        for module, unit in self._units:
+            module.set_all_reduce_hook(functools.partial(router.route, unit))
+        return router
+
+    def handle(self, comm, tensors, name, scaler):
+        return Fsdp2Handle(comm, tensors, name, scaler, self._units[0][1].shard)

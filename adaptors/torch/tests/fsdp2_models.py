@@ -1,0 +1,74 @@
+"""The small model of models.py, sharded by FSDP2 in a mesh of two replicas."""
+
+import functools
+
+import torch
+from torch import distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor
+
+import gradwire.torch
+import models
+
+REPLICAS = 2
+
+
+@functools.cache
+def mesh():
+    """Replicas x shards."""
+    shape = (REPLICAS, dist.get_world_size() // REPLICAS)
+    return init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard"))
+
+
+def across():
+    return mesh()["replicate"]
+
+
+def shard(module, over=None, **options):
+    """Its linear layers each, then what is left; `over` another mesh than that of the shards."""
+    options["mesh"] = over or mesh()["shard"]
+    for part in module:
+        if isinstance(part, torch.nn.Linear) and part is not module[-1]:
+            fully_shard(part, **options)
+    return fully_shard(module, **options)
+
+
+def network(**options):
+    return shard(models.network(), **options)
+
+
+def hsdp(**options):
+    """What torch has of the kind."""
+    return network(over=mesh(), **options)
+
+
+def attached(spec, module=None, **options):
+    """(model, handle)"""
+    module = network() if module is None else module
+    options.setdefault("min_numel", 64)
+    return module, gradwire.torch.attach(module, spec, across=across(), **options)
+
+
+def local(tensor):
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def weights(model):
+    """Those of this rank's shard."""
+    return torch.cat([local(p.detach()).flatten().float() for p in model.parameters()])
+
+
+def gradients(model):
+    return torch.cat([local(p.grad).flatten() for p in model.parameters()])
+
+
+def expect_equal_replicas(model):
+    mine = weights(model)
+    first = mine.clone()
+    dist.broadcast(first, dist.get_global_rank(across().get_group(), 0), across().get_group())
+    models.expect_equal(mine, first)
+
+
+def sharded_modules(model):
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]
