@@ -344,6 +344,18 @@ def failed_backward():
     _close_together(handle)
 
 
+def a_revoked_step():
+    """Raised at the end of backward, after FSDP's own end: the same model goes on."""
+    model, handle = attached("bf16" if dist.get_rank(across().get_group()) else "qsgd(bits=8)")
+    expect_raises(gradwire.Aborted, "model/4@shard", models.loss_of(model, 0).backward)
+    _close_together(handle)
+    model, handle = attached(FEEDBACK, model)
+    models.train(model, range(2))
+    fsdp2_models.expect_equal_replicas(model)
+    assert handle.stats()["commits"] == 2
+    handle.close()
+
+
 def two_models():
     """By one backward."""
     (one, first), (two, second) = (attached(FEEDBACK, name=name) for name in ("one", "two"))
