@@ -48,9 +48,13 @@ Status Ballot::CheckSubmitted(int voter, int other) const {
 }
 
 std::vector<int> Ballot::Missing() const {
+  uint32_t in_doubt = kNoOpSeq;
+  for (const std::optional<Vote>& vote : votes_) {
+    if (vote) in_doubt = std::min(in_doubt, vote->fields.op_seq);
+  }
   std::vector<int> ranks;
   for (size_t r = 0; r < votes_.size(); ++r) {
-    if (!votes_[r]) ranks.push_back(static_cast<int>(r));
+    if (!votes_[r] || votes_[r]->fields.op_seq != in_doubt) ranks.push_back(static_cast<int>(r));
   }
   return ranks;
 }

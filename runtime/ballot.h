@@ -25,7 +25,8 @@ class Ballot {
   // gwDataCorrupt where the table is longer than the body.
   Status HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns);
 
-  // Ranks whose vote is missing, ascending.
+  // Ranks whose vote is missing, ascending. One about a later operation than another rank's is to
+  // come again: whoever votes against tells all ranks about which.
   std::vector<int> Missing() const;
   // When the last vote of this turn came; 0: none has.
   int64_t last_vote_ns() const { return last_vote_ns_; }

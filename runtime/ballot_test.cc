@@ -79,6 +79,24 @@ TEST(Ballot, TextsOfVotesAgainstExplainAMismatch) {
   EXPECT_EQ(result.reason.detail().actual, "max (rank 1)");
 }
 
+VoteFields AgainstOver(uint32_t op_seq) { return {.step = 7, .submitted = 9, .op_seq = op_seq}; }
+
+// Ranks notice a mismatch where they first see it. Texts of different operations explain nothing.
+TEST(Ballot, WaitsForAllToVoteAboutTheFirstOperationInDoubt) {
+  Ballot ballot(3);
+  EXPECT_TRUE(ballot.HearVote(0, AgainstOver(4), EncodeOpText({{"tensors", "d"}}), 1).ok());
+  EXPECT_TRUE(ballot.HearVote(1, AgainstOver(2), EncodeOpText({{"tensors", "b"}}), 2).ok());
+  EXPECT_TRUE(ballot.HearVote(2, For(9), "", 3).ok());
+  EXPECT_THAT(ballot.Missing(), ElementsAre(0, 2));
+  EXPECT_TRUE(ballot.HearVote(2, AgainstOver(2), EncodeOpText({{"tensors", "c"}}), 4).ok());
+  EXPECT_TRUE(ballot.HearVote(0, AgainstOver(2), EncodeOpText({{"tensors", "b"}}), 5).ok());
+  EXPECT_THAT(ballot.Missing(), IsEmpty());
+  const TurnResult result =
+      ballot.Decide(0, Status(gwMismatch, "operations differ"), NonFinitePolicy::kPropagate);
+  EXPECT_EQ(result.reason.detail().expected, "b (rank 0, 1)");
+  EXPECT_EQ(result.reason.detail().actual, "c (rank 2)");
+}
+
 TEST(Ballot, ATurnForgetsAllButTheTables) {
   Ballot ballot(2);
   VoteFields mine = For(9), other = For(9);

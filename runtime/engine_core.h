@@ -138,12 +138,13 @@ class EngineCore final : private ControlSink {
   bool MaybeEndTurn();
 
   // Failures: engine_failures.cc.
+  const Operation* Find(uint64_t op_seq) const;
   Status Locate(Status status, uint32_t op_seq) const;
-  OpText OpTextOf(uint32_t op_seq) const;
-  std::string TextOf(uint32_t op_seq) const;
+  OpText TextOf(uint64_t op_seq) const;
   bool HandleDriverErrors();
   void RevokeUnlessOk(Status status);
   void RevokeTurn(Status why, uint32_t op_seq, bool tell_others);
+  void StopSlices(const Status& why);
   void OnRevoke(const ControlMessage& message);
   void OnRankLost(int rank, const Status& cause) override;
   void Fatal(const Status& status);
@@ -177,8 +178,8 @@ class EngineCore final : private ControlSink {
   uint64_t slices_done_ = 0;
   bool nonfinite_ = false;
   uint64_t replicated_digest_ = 0;  // sum over the turn's operations, which complete in any order
-  bool voted_ = false;
-  uint32_t plan_epoch_ = 0;  // orders that results have brought
+  std::optional<uint32_t> voted_;   // this turn; the operation in doubt, kNoOpSeq: none was
+  uint32_t plan_epoch_ = 0;         // orders that results have brought
   std::optional<Status> revoked_;
   uint32_t revoked_op_ = kNoOpSeq;
   std::optional<Status> damaged_;  // a frame that may have been of the next turn

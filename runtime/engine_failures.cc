@@ -28,29 +28,28 @@ Status WithWaiting(const Status& status, const std::string& waiting) {
 
 }  // namespace
 
-Status EngineCore::Locate(Status status, uint32_t op_seq) const {
-  for (const Progress& progress : queue_) {
-    if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq) {
-      return std::move(status)
-          .WithOp(progress.operation->name, op_seq)
-          .WithTensor(progress.operation->tensor);
-    }
-  }
-  return status;
-}
-
-OpText EngineCore::OpTextOf(uint32_t op_seq) const {
+// Of this turn; null: it has none of that number, or has had it long ago.
+const Operation* EngineCore::Find(uint64_t op_seq) const {
   for (const Progress& progress : queue_) {
     if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq)
-      return progress.operation->Text();
+      return progress.operation.get();
   }
   for (const auto& operation : done_) {
-    if (operation->op_seq == op_seq) return operation->Text();
+    if (operation->op_seq == op_seq) return operation.get();
   }
-  return {};
+  return nullptr;
 }
 
-std::string EngineCore::TextOf(uint32_t op_seq) const { return EncodeOpText(OpTextOf(op_seq)); }
+Status EngineCore::Locate(Status status, uint32_t op_seq) const {
+  const Operation* operation = Find(op_seq);
+  if (operation == nullptr) return status;
+  return std::move(status).WithOp(operation->name, op_seq).WithTensor(operation->tensor);
+}
+
+OpText EngineCore::TextOf(uint64_t op_seq) const {
+  const Operation* operation = Find(op_seq);
+  return operation == nullptr ? OpText() : operation->Text();
+}
 
 bool EngineCore::HandleDriverErrors() {
   bool moved = false;
@@ -70,14 +69,13 @@ void EngineCore::RevokeUnlessOk(Status status) {
   if (!status.ok()) RevokeTurn(std::move(status), kNoOpSeq, true);
 }
 
+// Ranks that notice a mismatch at the same time may notice it at different operations. The first of
+// these is the one in doubt, and ranks that have voted vote again about it, so that rank 0 never
+// compares the texts of different operations.
 void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
-  if (revoked_ || !fatal_.ok()) return;
+  if (!fatal_.ok() || (revoked_ && op_seq >= revoked_op_)) return;
   why = Locate(std::move(why), op_seq).WithRank(options_.rank);
-  revoked_op_ = op_seq;
-  driver_.CancelAll(why);
-  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
-  active_.clear();
-  quiet_deadline_ns_ = clock_->NowNs() + options_.abort_timeout_ns;
+  if (!revoked_) StopSlices(why);
   if (tell_others) {
     ControlMessage message = {
         .turn = turn_,
@@ -90,7 +88,17 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
   NoteStatus(
       {.kind = RecordKind::kRevoke, .turn = turn_, .op_seq = op_seq, .value = why.detail().rank},
       why);
+  revoked_op_ = op_seq;
   revoked_ = std::move(why);
+  // At once: what this rank hears next must find its vote to be about this operation.
+  (void)MaybeVote();
+}
+
+void EngineCore::StopSlices(const Status& why) {
+  driver_.CancelAll(why);
+  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
+  active_.clear();
+  quiet_deadline_ns_ = clock_->NowNs() + options_.abort_timeout_ns;
 }
 
 void EngineCore::OnRevoke(const ControlMessage& message) {

@@ -8,7 +8,8 @@
 namespace gradwire {
 
 bool EngineCore::MaybeVote() {
-  if (voted_) return false;
+  // A vote in favour too becomes one against.
+  if (voted_ == revoked_op_) return false;
   if (revoked_) {
     SendVote(ends_.empty() ? TurnEnd{} : ends_.front(), false);
     return true;
@@ -28,7 +29,7 @@ std::string EngineCore::TableToTell(const TurnEnd& end) {
 
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
   PassFailpoint(Failpoint::kVote);
-  voted_ = true;
+  voted_ = revoked_op_;
   NoteStatus({.kind = RecordKind::kVote,
               .turn = turn_,
               .op_seq = revoked_op_,
@@ -45,8 +46,9 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .ok = static_cast<uint8_t>(ok),
                            .nonfinite = static_cast<uint8_t>(nonfinite_),
                            .no_wait = static_cast<uint8_t>(end.no_wait),
-                           .table_bytes = static_cast<uint32_t>(table.size())},
-      .body = ok ? table + end.observation : TextOf(revoked_op_)};
+                           .table_bytes = static_cast<uint32_t>(table.size()),
+                           .op_seq = revoked_op_},
+      .body = ok ? table + end.observation : EncodeOpText(TextOf(revoked_op_))};
   if (options_.rank == 0) return OnVote(0, message);
   // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
   // this.
@@ -141,7 +143,8 @@ bool EngineCore::MaybeEndTurn() {
     ends_.pop_front();
   }
   last_reason_ = result.reason;
-  result.reason = FromMyPointOfView(std::move(result.reason), options_.rank, OpTextOf(revoked_op_));
+  const OpText mine = TextOf(result.reason.detail().op_seq.value_or(kNoOpSeq));
+  result.reason = FromMyPointOfView(std::move(result.reason), options_.rank, mine);
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {
     const std::shared_ptr<Operation> operation = queue_.front().operation;
     queue_.pop_front();
@@ -153,7 +156,8 @@ bool EngineCore::MaybeEndTurn() {
   revoked_.reset();
   revoked_op_ = kNoOpSeq;
   if (!result.order.empty()) ++plan_epoch_;
-  voted_ = nonfinite_ = false;
+  voted_.reset();
+  nonfinite_ = false;
   replicated_digest_ = 0;
   done_.clear();
   ++turn_;

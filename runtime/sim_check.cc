@@ -116,6 +116,26 @@ std::string CheckAgreement(Run& run) {
   return "";
 }
 
+// Ranks that disagree are told in what, and the same values.
+std::string CheckMismatches(Run& run) {
+  const auto values = [](const ErrorDetail& d) { return std::minmax(d.expected, d.actual); };
+  const std::vector<int> ranks = run.Survivors();
+  for (int r : ranks) {
+    const std::vector<TurnResult>& mine = run.job()[r].results();
+    const std::vector<TurnResult>& first = run.job()[ranks[0]].results();
+    for (size_t t = 0; t < std::min(mine.size(), first.size()); ++t) {
+      const ErrorDetail &d = mine[t].reason.detail(), &other = first[t].reason.detail();
+      const bool told = !d.field.empty() && d.expected != d.actual;
+      const bool same = d.field == other.field && values(d) == values(other);
+      if (mine[t].reason.code() == gwMismatch && !(told && same)) {
+        return fmt::format("ranks {} and {} were told of turn {}: {} | {}", r, ranks[0], t,
+                           mine[t].reason.ToString(), first[t].reason.ToString());
+      }
+    }
+  }
+  return "";
+}
+
 // Without transactions an aborted attempt may have changed residuals on some of the ranks.
 bool Equal(const StepRecord& a, const StepRecord& b, bool transaction) {
   const bool same = a.number == b.number && a.outcome == b.outcome && a.exact == b.exact;
@@ -257,6 +277,7 @@ SimVerdict CheckScenario(const Scenario& scenario) {
       [&] { return hung ? "it hangs\n" + run.Describe() : ""; },
       [&] { return CheckFatal(scenario, run); },
       [&] { return CheckAgreement(run); },
+      [&] { return CheckMismatches(run); },
       [&] { return CheckAgainst(scenario, run, reference); },
       [&] { return reached ? CheckFault(scenario, run) : ""; }};
   for (const auto& check : checks) {

@@ -21,6 +21,7 @@ const char* const kSpecs[] = {"none",
                               "bf16(feedback=on)",
                               "topk(0.1)",
                               "acp(rank=2)"};
+constexpr int kWindows[] = {1, 2, 3, 4, 8, 16};
 constexpr DType kGradTypes[] = {DType::kFloat32, DType::kFloat32, DType::kFloat16,
                                 DType::kBfloat16};
 constexpr DType kRawTypes[] = {DType::kInt8, DType::kInt32, DType::kFloat32, DType::kFloat64,
@@ -125,7 +126,7 @@ Scenario DrawScenario(uint64_t seed) {
   Scenario s = {.seed = seed};
   s.job.world_size = static_cast<int>(2 + random.Below(5));
   s.job.slice_elems = 256 << random.Below(3);
-  s.job.window = static_cast<int>(1 + random.Below(4));
+  s.job.window = Pick(random, kWindows);
   s.job.seed = static_cast<uint32_t>(seed);
   s.job.nonfinite = static_cast<NonFinitePolicy>(random.Below(2));
   s.job.network = {.seed = seed,

@@ -17,9 +17,6 @@ namespace gradwire {
 
 enum class NonFinitePolicy : uint8_t { kPropagate, kSkip, kError };
 
-// No operation in particular.
-inline constexpr uint32_t kNoOpSeq = 0xffffffffu;
-
 // How a turn ended, the same on all ranks but for the point of view of `reason`.
 struct TurnResult {
   uint16_t turn = 0;

@@ -44,7 +44,10 @@ bool IsBit(uint8_t v) { return v <= 1; }
 
 bool InRange(const RosterFields& f) { return f.offset_bytes <= f.total_bytes; }
 bool InRange(const RevokeFields& f) { return f.scope <= RevokeScope::kEpoch; }
-bool InRange(const VoteFields& f) { return IsBit(f.ok) && IsBit(f.nonfinite) && IsBit(f.no_wait); }
+bool InRange(const VoteFields& f) {
+  const bool in_doubt = f.op_seq != kNoOpSeq;
+  return IsBit(f.ok) && IsBit(f.nonfinite) && IsBit(f.no_wait) && !(f.ok == 1 && in_doubt);
+}
 bool InRange(const ResultFields& f) {
   return f.outcome <= StepOutcome::kAbort && IsBit(f.new_plan);
 }

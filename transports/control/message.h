@@ -25,6 +25,7 @@ inline constexpr int kControlFieldBytes = 208;
 inline constexpr int64_t kMaxControlBodyBytes = 64 * 1024;
 inline constexpr uint16_t kAllRanks = 0xFFFF;  // dst: everybody but the sender
 inline constexpr int kMaxControlRanks = 0xFFFE;
+inline constexpr uint32_t kNoOpSeq = 0xFFFFFFFF;  // no operation in particular
 
 using ControlHead = std::array<std::byte, kControlHeadBytes>;
 
@@ -92,7 +93,9 @@ struct VoteFields {
   uint8_t nonfinite = 0;  // 0 or 1
   uint8_t no_wait = 0;    // 0 or 1: StepEnd without an outcome pointer
   uint8_t reserved = 0;
-  uint32_t table_bytes = 0;  // of the body, the table's part
+  uint32_t table_bytes = 0;    // of the body, the table's part
+  uint32_t op_seq = kNoOpSeq;  // of a vote against: the operation in doubt
+  uint32_t reserved_too = 0;
   friend bool operator==(const VoteFields&, const VoteFields&) = default;
 };
 

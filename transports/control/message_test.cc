@@ -128,6 +128,7 @@ TEST(ControlMessage, ValuesOutOfRangeAreRefused) {
       RosterFields{.offset_bytes = 2, .total_bytes = 1},
       RevokeFields{.scope = static_cast<RevokeScope>(2)},
       VoteFields{.ok = 2},
+      VoteFields{.ok = 1, .op_seq = 0},
       ResultFields{.outcome = static_cast<StepOutcome>(3)},
   };
   for (const ControlFields& f : wrong) {

@@ -1,4 +1,5 @@
 // Ranks that disagree: all of them hear the same field and both values, soon, and go on.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -6,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/integration/steps/trainer.h"
@@ -81,17 +83,24 @@ void ExpectNamed(const std::string& text, const char* field, const char* common,
   EXPECT_NE(text.find(odd, at), std::string::npos) << text;
 }
 
-class OddRank : public testing::TestWithParam<int> {};
+// Small slices, and so many of them in flight: ranks may notice at different operations.
+class OddRank : public testing::TestWithParam<std::tuple<int, int>> {
+ public:
+  static int odd() { return std::get<0>(GetParam()); }
+  static std::string settings() {
+    return fmt::format("slice_elems=256; window={}", std::get<1>(GetParam()));
+  }
+};
 
 TEST_P(OddRank, OfAPlainCallIsToldToAll) {
   // Nobody is in the next call while another may still be in this one, which would then fail with
   // it.
   std::barrier together(kRanks);
-  RunRanks(kRanks, "slice_elems=256", [&](int rank, gwComm_t comm) {
+  RunRanks(kRanks, settings(), [&](int rank, gwComm_t comm) {
     for (const Disagreement& d : kPlain) {
       SCOPED_TRACE(testing::Message() << d.field << ", rank " << rank);
       const Stopwatch watch;
-      gwResult_t result = d.call(comm, rank == GetParam());
+      gwResult_t result = d.call(comm, rank == odd());
       // Who had all it needed when the others found out hears of it in its next call.
       if (result == gwSuccess) result = gwBarrier(comm, nullptr);
       EXPECT_EQ(result, gwMismatch) << gwGetLastError(comm);
@@ -205,7 +214,7 @@ constexpr StepDisagreement kInSteps[] = {
 };
 
 TEST_P(OddRank, OfAStepIsToldToAll) {
-  RunRanks(kRanks, "slice_elems=256", [](int rank, gwComm_t comm) {
+  RunRanks(kRanks, settings(), [](int rank, gwComm_t comm) {
     Trainer trainer(comm, rank, SomeTensors());
     uint64_t next = 100;
     ASSERT_EQ(trainer.Step(next++).outcome, gwStepCommitted);
@@ -214,7 +223,7 @@ TEST_P(OddRank, OfAStepIsToldToAll) {
       const std::string before = SavedState(comm);
       const Stopwatch watch;
       StepResult result;
-      d.step(comm, &trainer, rank == GetParam(), &result);
+      d.step(comm, &trainer, rank == odd(), &result);
       EXPECT_LT(watch.elapsed(), kBound);
       EXPECT_EQ(result.outcome, gwStepAborted);
       ExpectNamed(gwGetLastError(comm), d.field, d.common, d.odd);
@@ -227,14 +236,14 @@ TEST_P(OddRank, OfAStepIsToldToAll) {
 
 // One rank loads a state from before the residuals were sent on; the others keep none.
 TEST_P(OddRank, ThatLoadsAnotherStateIsToldToAll) {
-  RunRanks(kRanks, "slice_elems=256", [](int rank, gwComm_t comm) {
+  RunRanks(kRanks, settings(), [](int rank, gwComm_t comm) {
     Trainer trainer(comm, rank, {{"kept", "qsgd(bits=4,feedback=on)", 999}});
     ASSERT_EQ(trainer.Step(1).outcome, gwStepCommitted);
     const std::string with_residual = SavedState(comm);
     ASSERT_EQ(gwTensorSetSpec(trainer.handles()[0], "none"), gwSuccess);
     ASSERT_EQ(trainer.Step(2).outcome, gwStepCommitted);
     const std::string without = SavedState(comm);
-    const std::string& loaded = rank == GetParam() ? with_residual : without;
+    const std::string& loaded = rank == odd() ? with_residual : without;
     ASSERT_EQ(gwStateLoad(comm, loaded.data(), loaded.size()), gwSuccess);
     const Stopwatch watch;
     EXPECT_EQ(trainer.Step(3).outcome, gwStepAborted);
@@ -245,7 +254,9 @@ TEST_P(OddRank, ThatLoadsAnotherStateIsToldToAll) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, OddRank, testing::Range(0, kRanks));
+INSTANTIATE_TEST_SUITE_P(Ranks, OddRank,
+                         testing::Combine(testing::Range(0, kRanks),
+                                          testing::Values(1, 2, 4, 8, 16)));
 
 struct SettingDisagreement {
   const char *name, *common, *odd;
