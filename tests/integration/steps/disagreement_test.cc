@@ -206,9 +206,14 @@ constexpr StepDisagreement kInSteps[] = {
        EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
        gwRequest_t request = nullptr;
        const gwTensor_t tensor = trainer->handles()[is_odd ? 1 : 0];
-       EXPECT_EQ(gwAllReduceTensor(tensor, mine, theirs, gwSum, nullptr, &request), gwSuccess);
-       EXPECT_NE(gwRequestWait(request, -1), gwSuccess);
-       EXPECT_EQ(gwRequestFree(request), gwSuccess);
+       const gwResult_t submitted =
+           gwAllReduceTensor(tensor, mine, theirs, gwSum, nullptr, &request);
+       // The other two may have found out before this rank submits.
+       EXPECT_TRUE(submitted == gwSuccess || submitted == gwAborted) << gwGetLastError(comm);
+       if (submitted == gwSuccess) {
+         EXPECT_NE(gwRequestWait(request, -1), gwSuccess);
+         EXPECT_EQ(gwRequestFree(request), gwSuccess);
+       }
        result->code = gwStepEnd(comm, &result->outcome);
      }},
 };
