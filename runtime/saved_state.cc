@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/byte_stream.h"
 #include "base/crc.h"
 #include "runtime/tensor_state.h"
 
@@ -14,64 +15,6 @@ namespace {
 constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
 constexpr uint32_t kStateVersion = 4;
 constexpr int64_t kCrcBytes = sizeof(uint32_t);
-
-// Writes numbers and arrays one behind the other.
-class Writer {
- public:
-  template <typename T>
-  void Put(T value) {
-    text_.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  // With their number before them.
-  void PutBytes(ConstBytes bytes) {
-    Put(static_cast<uint64_t>(bytes.size));
-    text_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
-  }
-  void PutText(const std::string& text) {
-    PutBytes({reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())});
-  }
-  std::string Finish() && {
-    Put(Crc32c(text_.data(), static_cast<int64_t>(text_.size())));
-    return std::move(text_);
-  }
-
- private:
-  std::string text_;
-};
-
-// Reads them back; after the end everything reads as zero and ok() is false.
-class Reader {
- public:
-  explicit Reader(ConstBytes bytes) : bytes_(bytes) {}
-  template <typename T>
-  T Get() {
-    T value{};
-    const ConstBytes part = Take(sizeof(T));
-    if (ok_) std::memcpy(&value, part.data, sizeof(T));
-    return value;
-  }
-  ConstBytes GetBytes() { return Take(Get<uint64_t>()); }
-  std::string GetText() {
-    const ConstBytes bytes = GetBytes();
-    return std::string(reinterpret_cast<const char*>(bytes.data), bytes.size);
-  }
-  bool ok() const { return ok_; }
-  bool at_end() const { return at_ == bytes_.size; }
-
- private:
-  ConstBytes Take(uint64_t bytes) {
-    if (!ok_ || bytes > static_cast<uint64_t>(bytes_.size - at_)) {
-      ok_ = false;
-      return {};
-    }
-    at_ += static_cast<int64_t>(bytes);
-    return bytes_.Sub(at_ - static_cast<int64_t>(bytes), static_cast<int64_t>(bytes));
-  }
-
-  ConstBytes bytes_;
-  int64_t at_ = 0;
-  bool ok_ = true;
-};
 
 // One tensor as it lies in a saved state.
 struct SavedTensor {
@@ -85,7 +28,7 @@ struct SavedTensor {
   TensorState* tensor = nullptr;  // the registered one of its name
 };
 
-void Write(const TensorState& tensor, Writer* out) {
+void Write(const TensorState& tensor, ByteWriter* out) {
   out->PutText(tensor.name);
   out->Put(static_cast<int32_t>(tensor.dtype));
   out->Put(static_cast<uint32_t>(tensor.shape.size()));
@@ -99,7 +42,7 @@ void Write(const TensorState& tensor, Writer* out) {
   out->PutBytes(tensor.local.live().AsBytes());
 }
 
-SavedTensor Read(Reader* in) {
+SavedTensor Read(ByteReader* in) {
   SavedTensor saved;
   saved.name = in->GetText();
   saved.dtype = in->Get<int32_t>();
@@ -130,7 +73,7 @@ StatusOr<ConstBytes> Checked(ConstBytes bytes) {
   return content;
 }
 
-Status ReadHead(int rank, int world_size, Reader* in) {
+Status ReadHead(int rank, int world_size, ByteReader* in) {
   if (in->Get<uint32_t>() != kStateMagic) return Corrupt("not a gradwire state");
   const auto version = in->Get<uint32_t>();
   if (version != kStateVersion) {
@@ -231,20 +174,21 @@ void Restore(const SavedTensor& saved) {
 }  // namespace
 
 std::string TensorTable::Save(int rank, int world_size) const {
-  Writer out;
+  ByteWriter out;
   out.Put(kStateMagic);
   out.Put(kStateVersion);
   out.Put(static_cast<int32_t>(rank));
   out.Put(static_cast<int32_t>(world_size));
   out.Put(static_cast<uint64_t>(tensors_.size()));
   for (const auto& entry : tensors_) Write(*entry.second, &out);
-  return std::move(out).Finish();
+  out.Put(Crc32c(out.bytes().data(), static_cast<int64_t>(out.bytes().size())));
+  return std::move(out).Take();
 }
 
 Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transaction) {
   const StatusOr<ConstBytes> content = Checked(bytes);
   if (!content.ok()) return content.status();
-  Reader in(*content);
+  ByteReader in(*content);
   GW_RETURN_IF_ERROR(ReadHead(rank, world_size, &in));
   if (in.Get<uint64_t>() != tensors_.size()) {
     return Status(gwMismatch, "the state holds another number of tensors than are registered",

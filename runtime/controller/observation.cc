@@ -2,46 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "base/byte_stream.h"
 
 namespace gradwire {
 namespace {
-
-// Appends fields as they lie in memory; little-endian, as all of the control plane.
-class Writer {
- public:
-  template <typename... T>
-  void Put(T... values) {
-    (bytes_.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
-  }
-  std::string Take() && { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-  template <typename... T>
-  void Get(T*... values) {
-    (GetOne(values), ...);
-  }
-  bool at_end() const { return bytes_.empty(); }
-  bool ok() const { return ok_; }
-
- private:
-  template <typename T>
-  void GetOne(T* value) {
-    ok_ = ok_ && bytes_.size() >= sizeof(T);
-    if (!ok_) return;
-    std::memcpy(value, bytes_.data(), sizeof(T));
-    bytes_.remove_prefix(sizeof(T));
-  }
-
-  std::string_view bytes_;
-  bool ok_ = true;
-};
 
 bool IsAmount(float value) { return std::isfinite(value) && value >= 0; }
 
@@ -56,7 +21,7 @@ bool IsSane(const StepObservation& o) {
 }  // namespace
 
 std::string EncodeObservation(const StepObservation& o) {
-  Writer out;
+  ByteWriter out;
   out.Put(o.step, o.turn, o.step_us, o.blocked_us, o.busy_us);
   for (const TensorObservation& t : o.tensors)
     out.Put(t.tensor, t.ready_us, t.codec_us, t.energy, t.error);
@@ -65,7 +30,7 @@ std::string EncodeObservation(const StepObservation& o) {
 
 StatusOr<StepObservation> DecodeObservation(std::string_view bytes) {
   const Status corrupt(gwDataCorrupt, "a rank's observations cannot be read");
-  Reader in(bytes);
+  ByteReader in(bytes);
   StepObservation o;
   in.Get(&o.step, &o.turn, &o.step_us, &o.blocked_us, &o.busy_us);
   while (in.ok() && !in.at_end()) {
