@@ -1,5 +1,6 @@
 // Spec `auto` with the engine that runs everywhere, over the simulated network in virtual time:
 // there `none`'s time is known, and what `auto` costs can be told exactly.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "compress/registry.h"
 #include "runtime/sim_job.h"
 
 namespace gradwire {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kForEver = INT64_MAX / 2;
 constexpr int kWarmUp = 60;
@@ -29,6 +34,7 @@ struct World {
   double codec_ns_per_elem = 1;
   int64_t compute_ns = 0;
   double noise = 0;  // of computing: standard deviation of its logarithm
+  int64_t slice_elems = 32 * 1024;
   std::vector<int64_t> elems;
 };
 
@@ -101,6 +107,17 @@ class Trainer {
     }
   }
 
+  // Its state, of the rank of the training that is taken up.
+  void Load(const std::string& state) {
+    std::string knowledge;
+    EXPECT_TRUE(
+        me().tensors().Load(TextBytes(state), rank_, world_.world_size, true, &knowledge).ok());
+    me().controller()->Load(std::move(knowledge));
+  }
+  std::string Save() {
+    return me().tensors().Save(rank_, world_.world_size, me().controller()->Save());
+  }
+
   // The last step has ended too: nothing of it is under way when the job goes.
   bool finished() const { return begun_all() && state_ == State::kBegin; }
   int64_t next_ns() const { return state_ == State::kCompute ? wake_ns_ : INT64_MAX; }
@@ -118,6 +135,7 @@ class Trainer {
 
   // Of the last steps.
   int64_t TimeOf(int steps) const { return begins_ns_.back() - begins_ns_.end()[-1 - steps]; }
+  int64_t WarmUpTime() const { return begins_ns_[kWarmUp] - begins_ns_[0]; }
   std::string codec(size_t tensor) const { return tensors_[tensor]->codec.spec; }
 
  private:
@@ -196,22 +214,26 @@ class Trainer {
 };
 
 struct Outcome {
+  double warm_up_ns = 0;
   double steady_ns = 0;  // of the steps after the warm-up, at rank 0
   double last_ns = 0;    // of the last 100
   std::vector<std::string> codecs;
   std::string decisions;
+  std::vector<std::string> states;  // by rank, at the end
 };
 
-Outcome Train(const World& world, int rung) {
+// From the states that another training has left.
+Outcome Train(const World& world, int rung, const std::vector<std::string>& states = {}) {
   constexpr double kBitsPerByte = 8;
   SimJob job({.world_size = world.world_size,
-              .slice_elems = 32 * 1024,
+              .slice_elems = world.slice_elems,
               .network = {.seed = world.seed,
                           .alpha_ns = world.latency_ns,
                           .beta_ns_per_byte = kBitsPerByte / world.gbit_per_s}});
   std::vector<std::unique_ptr<Trainer>> trainers;
   for (int r = 0; r < world.world_size; ++r)
     trainers.push_back(std::make_unique<Trainer>(world, &job, r, rung));
+  for (size_t r = 0; r < states.size(); ++r) trainers[r]->Load(states[r]);
   const auto done = [&] {
     return std::all_of(trainers.begin(), trainers.end(), [](auto& t) { return t->finished(); });
   };
@@ -225,10 +247,12 @@ Outcome Train(const World& world, int rung) {
   };
   const auto work = [&](int rank) { return trainers[rank]->Work(); };
   EXPECT_TRUE(job.RunUntil(done, kForEver, {.work = work, .next_ns = next_ns}));
-  Outcome run = {.steady_ns = static_cast<double>(trainers[0]->TimeOf(kSteps)),
+  Outcome run = {.warm_up_ns = static_cast<double>(trainers[0]->WarmUpTime()),
+                 .steady_ns = static_cast<double>(trainers[0]->TimeOf(kSteps)),
                  .last_ns = static_cast<double>(trainers[0]->TimeOf(kLastSteps)),
                  .decisions = job[0].controller()->Json()};
   for (size_t t = 0; t < world.elems.size(); ++t) run.codecs.push_back(trainers[0]->codec(t));
+  for (auto& trainer : trainers) run.states.push_back(trainer->Save());
   return run;
 }
 
@@ -247,6 +271,26 @@ TEST(AutoOverTheEngine, LeavesAloneWhatHidesBehindComputing) {
   const Outcome none = Train(world, kNoneRung), automatic = Train(world, kAutomatic);
   EXPECT_GE(none.steady_ns, 0.98 * automatic.steady_ns) << automatic.decisions;
   for (const std::string& codec : automatic.codecs) EXPECT_EQ(codec, "none");
+}
+
+TEST(AutoOverTheEngine, GoesOnFromASavedStateWithoutAWarmUp) {
+  const World world = {.gbit_per_s = 0.1, .compute_ns = 2 * kNsPerMs, .elems = kModel};
+  const Outcome first = Train(world, kAutomatic);
+  const Outcome resumed = Train(world, kAutomatic, first.states);
+  EXPECT_THAT(resumed.decisions, HasSubstr("resumed from a saved state"));
+  EXPECT_THAT(resumed.decisions, Not(HasSubstr("warm-up")));
+  EXPECT_EQ(resumed.codecs, first.codecs);
+  EXPECT_LT(resumed.warm_up_ns, 0.6 * first.warm_up_ns);
+  EXPECT_LT(resumed.steady_ns, 1.02 * first.steady_ns);
+}
+
+TEST(AutoOverTheEngine, WarmsUpWhereTheSavedStateIsOfOtherSettings) {
+  const World world = {.gbit_per_s = 0.1, .compute_ns = 2 * kNsPerMs, .elems = kModel};
+  World other = world;
+  other.slice_elems = 2 * world.slice_elems;
+  const Outcome resumed = Train(other, kAutomatic, Train(world, kAutomatic).states);
+  EXPECT_THAT(resumed.decisions, HasSubstr("the saved controller is of other tensors or settings"));
+  EXPECT_THAT(resumed.decisions, HasSubstr("warm-up: none is measured"));
 }
 
 World DrawWorld(uint64_t seed) {

@@ -250,14 +250,19 @@ Status Communicator::WaitForRest(const char* done) {
 
 StatusOr<std::string> Communicator::SaveState() {
   GW_RETURN_IF_ERROR(WaitForRest("saved"));
-  return engine_->WithCore(
-      [&](EngineCore&) { return tensors_.Save(parts_.rank, parts_.world_size); });
+  return engine_->WithCore([&](EngineCore&) {
+    return tensors_.Save(parts_.rank, parts_.world_size, controller_.Save());
+  });
 }
 
 Status Communicator::LoadState(ConstBytes bytes) {
   GW_RETURN_IF_ERROR(WaitForRest("loaded"));
   return engine_->WithCore([&](EngineCore&) {
-    return tensors_.Load(bytes, parts_.rank, parts_.world_size, parts_.agreed.transaction);
+    std::string knowledge;
+    GW_RETURN_IF_ERROR(tensors_.Load(bytes, parts_.rank, parts_.world_size,
+                                     parts_.agreed.transaction, &knowledge));
+    controller_.Load(std::move(knowledge));
+    return Status();
   });
 }
 

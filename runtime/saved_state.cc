@@ -13,7 +13,7 @@ namespace gradwire {
 namespace {
 
 constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
-constexpr uint32_t kStateVersion = 4;
+constexpr uint32_t kStateVersion = 5;
 constexpr int64_t kCrcBytes = sizeof(uint32_t);
 
 // One tensor as it lies in a saved state.
@@ -173,7 +173,7 @@ void Restore(const SavedTensor& saved) {
 
 }  // namespace
 
-std::string TensorTable::Save(int rank, int world_size) const {
+std::string TensorTable::Save(int rank, int world_size, std::string_view controller) const {
   ByteWriter out;
   out.Put(kStateMagic);
   out.Put(kStateVersion);
@@ -181,11 +181,13 @@ std::string TensorTable::Save(int rank, int world_size) const {
   out.Put(static_cast<int32_t>(world_size));
   out.Put(static_cast<uint64_t>(tensors_.size()));
   for (const auto& entry : tensors_) Write(*entry.second, &out);
+  out.PutText(controller);
   out.Put(Crc32c(out.bytes().data(), static_cast<int64_t>(out.bytes().size())));
   return std::move(out).Take();
 }
 
-Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transaction) {
+Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transaction,
+                         std::string* controller) {
   const StatusOr<ConstBytes> content = Checked(bytes);
   if (!content.ok()) return content.status();
   ByteReader in(*content);
@@ -204,7 +206,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     }
     const auto it = tensors_.find(saved.name);
     if (it != tensors_.end()) saved.tensor = it->second.get();
-    // A controller begins anew; only the residual is of use whatever the codec.
+    // The rung it will be on is not known yet; only the residual is of use whatever the codec.
     if (saved.tensor != nullptr && saved.tensor->automatic != nullptr) {
       saved.replicated = saved.local = {};
       saved.spec.clear();
@@ -212,10 +214,13 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     GW_RETURN_IF_ERROR(Check(saved, world_size));
     all.push_back(std::move(saved));
   }
+  std::string knowledge = in.GetText();
+  if (!in.ok()) return Corrupt("it ends early");
   if (!in.at_end()) return Corrupt("bytes follow its end");
   // Memory first, so that a failure changes nothing that counts.
   for (const SavedTensor& saved : all) GW_RETURN_IF_ERROR(Allocate(saved, transaction));
   for (const SavedTensor& saved : all) Restore(saved);
+  if (controller != nullptr) *controller = std::move(knowledge);
   return Status();
 }
 

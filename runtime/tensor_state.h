@@ -138,9 +138,10 @@ class TensorTable {
   void EndStep(uint64_t step, bool commit);
 
   // This rank's residuals, states of methods and counters as bytes with a checksum, and back. Load
-  // changes nothing unless it succeeds.
-  std::string Save(int rank, int world_size) const;
-  Status Load(ConstBytes bytes, int rank, int world_size, bool transaction);
+  // changes nothing unless it succeeds. `controller`: what that wants to be kept beside them.
+  std::string Save(int rank, int world_size, std::string_view controller = {}) const;
+  Status Load(ConstBytes bytes, int rank, int world_size, bool transaction,
+              std::string* controller = nullptr);
 
  private:
   std::map<std::string, std::unique_ptr<TensorState>> tensors_;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan_log.h"
 
 namespace gradwire {
@@ -56,6 +58,20 @@ DecideInput ReadInput(const Json& json, const JobFacts& job) {
   return input;
 }
 
+// Digits of pairs.
+std::string FromHex(const std::string& digits) {
+  if (digits.size() % 2 != 0) throw std::out_of_range("half a byte");
+  std::string bytes;
+  for (size_t at = 0; at < digits.size(); at += 2) {
+    uint8_t byte = 0;
+    const char* const end = digits.data() + at + 2;
+    if (std::from_chars(digits.data() + at, end, byte, 16).ptr != end)
+      throw std::out_of_range("no hexadecimal number");
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
 class Replayer {
  public:
   StatusOr<Replay> Run(std::istream& log) {
@@ -88,10 +104,18 @@ class Replayer {
       return Status();
     }
     if (replay_.jobs.empty()) return Bad("an input before any job");
+    if (json.contains("knowledge")) return TakeKnowledge(FromHex(json.at("knowledge")));
     const DecideInput input = ReadInput(json.at("input"), replay_.jobs.back());
     step_ = input.step.step;
     pending_ = Decide(replay_.jobs.back(), input, &memory_);
     ++replay_.inputs;
+    return Status();
+  }
+
+  Status TakeKnowledge(const std::string& bytes) {
+    StatusOr<Memory> memory = DecodeKnowledge(replay_.jobs.back(), bytes);
+    if (!memory.ok()) return Bad(memory.status().detail().message);
+    memory_ = std::move(*memory);
     return Status();
   }
 

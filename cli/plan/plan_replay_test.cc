@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan_log.h"
 
 namespace gradwire {
@@ -23,9 +24,8 @@ JobFacts Job() {
 }
 
 // Enough steps for the warm-up's decisions, with times that do not end after a few digits.
-std::vector<std::string> Lines() {
-  std::vector<std::string> lines = {JobLine(Job())};
-  Memory memory;
+std::vector<std::string> LinesFrom(Memory& memory) {
+  std::vector<std::string> lines;
   for (uint16_t i = 0; i < 60; ++i) {
     const DecideInput input = {
         .turn = static_cast<uint16_t>(i + 1),
@@ -40,6 +40,13 @@ std::vector<std::string> Lines() {
     if (const auto decision = Decide(Job(), input, &memory))
       lines.push_back(DecisionLine(*decision));
   }
+  return lines;
+}
+
+std::vector<std::string> Lines() {
+  Memory memory;
+  std::vector<std::string> lines = LinesFrom(memory);
+  lines.insert(lines.begin(), JobLine(Job()));
   return lines;
 }
 
@@ -63,6 +70,22 @@ TEST(PlanReplay, MakesTheSameDecisionsAgain) {
   EXPECT_EQ(replay->jobs, std::vector<JobFacts>{Job()});
   ASSERT_FALSE(replay->decisions.empty());
   EXPECT_EQ(replay->decisions[0].line, Lines()[FirstDecision(Lines())]);
+}
+
+TEST(PlanReplay, AResumedRunBeginsWithWhatWasSaved) {
+  Memory memory;
+  (void)LinesFrom(memory);
+  const std::string knowledge = EncodeKnowledge(Job(), memory);
+  Memory resumed = *DecodeKnowledge(Job(), knowledge);
+  std::vector<std::string> lines = LinesFrom(resumed);
+  lines.insert(lines.begin(), {JobLine(Job()), KnowledgeLine(knowledge)});
+  const StatusOr<Replay> replay = ReplayOf(lines);
+  ASSERT_TRUE(replay.ok()) << replay.status().ToString();
+  EXPECT_THAT(replay->decisions.at(0).line, HasSubstr("resumed"));
+  lines[1].replace(lines[1].find(": \"") + 3, 2, "g0");
+  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("line 2"));
+  lines[1] = KnowledgeLine(knowledge.substr(1));
+  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("line 2"));
 }
 
 TEST(PlanReplay, AnAlteredLogIsRefusedWithTheLine) {

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "compress/contribution.h"
+#include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan_log.h"
 #include "runtime/json_text.h"
 
@@ -261,13 +262,37 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
 
 void Controller::UpdateJob(std::span<TensorState* const> controlled) {
   const uint64_t digest = DigestOf(controlled);
-  if (digest == job_digest_) return;
+  if (digest == job_digest_ && loaded_.empty()) return;
   job_digest_ = digest;
   job_ = {.world_size = options_.world_size, .slice_elems = options_.slice_elems};
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
   memory_ = {};
   if (log_.is_open()) log_ << JobLine(job_) << '\n';
+  Resume();
+}
+
+void Controller::Resume() {
+  if (loaded_.empty()) return;
+  const std::string knowledge = std::exchange(loaded_, {});
+  StatusOr<Memory> memory = DecodeKnowledge(job_, knowledge);
+  if (!memory.ok()) {
+    note_ = memory.status().detail().message + ": it warms up again";
+    GW_LOG(kWarn, kPlan, "{}", note_);
+    return;
+  }
+  memory_ = std::move(*memory);
+  if (log_.is_open()) log_ << KnowledgeLine(knowledge) << '\n';
+}
+
+std::string Controller::Save() const {
+  std::lock_guard lock(mu_);
+  return loaded_.empty() ? EncodeKnowledge(job_, memory_) : loaded_;
+}
+
+void Controller::Load(std::string knowledge) {
+  std::lock_guard lock(mu_);
+  loaded_ = std::move(knowledge);
 }
 
 std::vector<ProbeResult> Controller::TakeProbes() {
@@ -370,7 +395,7 @@ std::string Controller::Json() const {
   const bool blind = enabled() && commits_ == 0;
   const char* note = blind ? "no step has been committed: compute cannot be measured, and outside "
                              "steps automatic tensors are bf16"
-                           : "";
+                           : note_.c_str();
   return fmt::format("{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"decisions\": [{}]}}",
                      JsonText(note), commits_, probe_count_, fmt::join(rows, ",\n "));
 }

@@ -77,6 +77,12 @@ class Controller {
   std::string Advise(uint16_t turn, std::span<const std::string> observations,
                      std::span<TensorState* const> tensors);
 
+  // What the controller has learnt, for a saved state; empty: nothing, or not at rank 0. Load: the
+  // controller goes on from it where it is of the tensors that the next step has, and warms up
+  // otherwise.
+  std::string Save() const;
+  void Load(std::string knowledge);
+
   // What has been decided so far, as JSON.
   std::string Json() const;
 
@@ -103,6 +109,7 @@ class Controller {
   void Probe(const TensorState& tensor, int rung, const std::byte* grad);
   Measured* MeasuredIn(uint16_t turn);
   void UpdateJob(std::span<TensorState* const> controlled);
+  void Resume();
   std::vector<ProbeResult> TakeProbes();
   void Tell(const StepInput& step, const Decision& decision, const Plan& before);
   std::string Describe(const Plan& before, const Plan& after) const;
@@ -125,6 +132,8 @@ class Controller {
   JobFacts job_;
   uint64_t job_digest_ = 0;
   Memory memory_;
+  std::string loaded_;  // knowledge that the next decision begins with
+  std::string note_;    // for the ledger: what became of it
   std::deque<Change> changes_;
   std::ofstream log_;
 };

@@ -60,6 +60,7 @@ class Decider {
   std::optional<Decision> Run() {
     if (job_.tensors.empty()) return std::nullopt;
     if (m_.running.size() != job_.tensors.size()) return Begin();
+    if (m_.phase == Memory::Phase::kResumed) return Resume();
     TakeProbes();
     ++m_.steps;
     const StepInput& step = input_.step;
@@ -73,7 +74,8 @@ class Decider {
     switch (m_.phase) {
       case Memory::Phase::kNone: return EndOfNone();
       case Memory::Phase::kBf16: return EndOfBf16();
-      case Memory::Phase::kSettled: return EndOfWindow();
+      case Memory::Phase::kSettled:
+      case Memory::Phase::kResumed: return EndOfWindow();
     }
     return std::nullopt;
   }
@@ -92,6 +94,11 @@ class Decider {
     m_.forbidden.resize(tensors);
     for (size_t t = 0; t < tensors; ++t) m_.forbidden[t].assign(job_.tensors[t].ladder.size(), 0);
     return Switch(AllOn(job_, kNoneRung), "warm-up: none is measured", 0, 0);
+  }
+
+  std::optional<Decision> Resume() {
+    m_.phase = Memory::Phase::kSettled;
+    return Switch(m_.running, "resumed from a saved state", m_.resumed_us.value_or(0), 0);
   }
 
   // A longer step is no measurement.
@@ -170,12 +177,23 @@ class Decider {
     m_.outside = std::abs(step_us - middle) > kFarMads * mad ? m_.outside + 1 : 0;
     if (m_.outside < kStepsOfChange) return false;
     if (m_.outside == kStepsOfChange) {
-      m_.bans.clear();
       m_.recent_us.clear();
-      m_.changed = true;
-      m_.none = m_.bf16 = {};
+      ForgetTimes();
     }
     return m_.outside == kStepsOfChange;
+  }
+
+  void ForgetTimes() {
+    m_.bans.clear();
+    m_.changed = true;
+    m_.none = m_.bf16 = {};
+  }
+
+  // The training may go on elsewhere than it was saved.
+  void CompareWithSaved(double step_us) {
+    if (!m_.resumed_us) return;
+    const double saved_us = *std::exchange(m_.resumed_us, std::nullopt);
+    if (std::abs(step_us - saved_us) > kModelOff * saved_us) ForgetTimes();
   }
 
   Memory::Medians SumUp() {
@@ -216,6 +234,7 @@ class Decider {
   std::optional<Decision> EndOfWindow() {
     const Memory::Medians sums = SumUp();
     ++m_.windows;
+    CompareWithSaved(sums.step_us);
     Learn(sums);
     if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
     if (m_.to_verify) {

@@ -42,7 +42,8 @@ struct Decision {
 
 // What Decide remembers from step to step. Nobody else writes it.
 struct Memory {
-  enum class Phase : uint8_t { kNone, kBf16, kSettled };  // what the warm-up measures; then no more
+  // What the warm-up measures; then no more. kResumed: a saved state takes its place.
+  enum class Phase : uint8_t { kNone, kBf16, kSettled, kResumed };
 
   struct Medians {  // of a window; 0: not measured
     double step_us = 0, busy_us = 0, compute_us = 0;
@@ -73,10 +74,12 @@ struct Memory {
   std::vector<StepInput> window;  // steps of the running plan since the last decision
   bool skipped_first = false;     // step of the running plan
   bool changed = false;           // the network or the compute, since the last window
-  std::deque<double> recent_us;   // step times of the running plan
-  double usual_us = 0;            // their median; 0: none is known
-  int outside = 0;                // the last ones that lay far from the others
-  Medians none, bf16;             // as found last, since the last change
+  std::optional<double>
+      resumed_us;                // a step of the running plan took when it was saved; 0: unknown
+  std::deque<double> recent_us;  // step times of the running plan
+  double usual_us = 0;           // their median; 0: none is known
+  int outside = 0;               // the last ones that lay far from the others
+  Medians none, bf16;            // as found last, since the last change
   ModelState model;
   double scale = 1;  // measured over predicted
   bool model_off = false;

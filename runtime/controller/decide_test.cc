@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan.h"
 
 namespace gradwire {
@@ -92,6 +93,10 @@ class World {
     for (int i = 0; i < n; ++i) Step();
   }
   void StallNext(double factor) { stall_ = factor; }
+  // What was learnt in another world of the same tensors.
+  void ResumeFrom(World& other) {
+    memory_ = *DecodeKnowledge(Job(), EncodeKnowledge(other.Job(), other.memory_));
+  }
   const Plan& running() const { return memory_.running; }
   bool comparing() const { return memory_.trial.has_value(); }
 
@@ -307,6 +312,33 @@ TEST(Decide, IsNeverMuchSlowerThanNone) {
     EXPECT_LE(sum_us, 500 * world.NoneUs() / 0.975)
         << "round " << round << ": " << world.us_per_byte << " us per byte, compute "
         << world.compute_us << " us, latency " << world.latency_us << " us";
+  }
+}
+
+TEST(Decide, AResumedRunHasNoWarmUp) {
+  World before(Layers());
+  before.us_per_byte = 0.04;
+  before.Steps(300);
+  World after(Layers());
+  after.us_per_byte = 0.04;
+  after.ResumeFrom(before);
+  after.Steps(100);
+  for (const Decision& decision : after.decisions)
+    EXPECT_EQ(decision.why.find("warm-up"), std::string::npos) << decision.why;
+  EXPECT_EQ(after.decisions.at(0).a, before.running());
+  EXPECT_LE(after.StepUs(after.running()), 1.05 * after.BestUniformUs());
+}
+
+TEST(Decide, ARunResumedElsewhereFollowsItsNetwork) {
+  for (const auto& [was, is] : {std::pair(0.04, 0.0004), std::pair(0.0004, 0.04)}) {
+    World before(Layers());
+    before.us_per_byte = was;
+    before.Steps(300);
+    World after(Layers());
+    after.us_per_byte = is;
+    after.ResumeFrom(before);
+    after.Steps(200);
+    EXPECT_LE(after.StepUs(after.running()), 1.1 * after.BestUniformUs()) << was << " " << is;
   }
 }
 

@@ -42,6 +42,12 @@ std::string JobLine(const JobFacts& job) {
       }));
 }
 
+std::string KnowledgeLine(std::string_view knowledge) {
+  std::string digits;
+  for (const char byte : knowledge) digits += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+  return fmt::format("{{\"knowledge\": \"{}\"}}", digits);
+}
+
 std::string InputLine(const DecideInput& input) {
   const StepInput& step = input.step;
   return fmt::format(

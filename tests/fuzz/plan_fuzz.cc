@@ -1,5 +1,6 @@
-// What votes and results bring to controllers, on any bytes: [what, text]. Observations that can be
-// read go through Decide, which must live with whatever ranks say.
+// What votes, results and saved states bring to controllers, on any bytes: [what, text].
+// Observations that can be read go through Decide, which must live with whatever ranks say, and
+// with whatever it is resumed from.
 
 #include <cstring>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "runtime/controller/decide.h"
+#include "runtime/controller/knowledge.h"
 #include "runtime/controller/observation.h"
 #include "runtime/controller/plan.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -14,7 +16,7 @@
 namespace gradwire::fuzz {
 namespace {
 
-enum What : uint8_t { kOrder, kObservation, kWhats };
+enum What : uint8_t { kOrder, kObservation, kKnowledge, kWhats };
 
 JobFacts Job() {
   return {.world_size = 2,
@@ -24,10 +26,18 @@ JobFacts Job() {
                       {.id = 9, .name = "b", .elems = 10, .ladder = {{0, 40}, {1, 20}, {}}}}};
 }
 
+StepObservation Observation() {
+  return {.step = 4,
+          .turn = 5,
+          .step_us = 1000,
+          .blocked_us = 300,
+          .busy_us = 600,
+          .tensors = {{3, 100, 5, 8, 0.1f}, {9, 200, 1, 2, 0.1f}}};
+}
+
 // A run in which every step was like this one.
-void CheckDecisions(const StepObservation& observation) {
+Memory CheckDecisions(const StepObservation& observation, Memory memory) {
   const JobFacts job = Job();
-  Memory memory;
   StepInput step = *Combine({&observation, 1});
   for (uint16_t turn = 0; turn < 100; ++turn) {
     step.turn = turn;
@@ -42,6 +52,7 @@ void CheckDecisions(const StepObservation& observation) {
         FUZZ_CHECK(job.tensors[t].ladder.at(plan[t]).usable());
     }
   }
+  return memory;
 }
 
 Input SeedOf(What what, const std::string& text) {
@@ -55,14 +66,13 @@ Input SeedOf(What what, const std::string& text) {
 
 std::vector<Input> Seeds() {
   const PlanOrder order = {.from_turn = 7, .entries = {{3, 1, 2}, {9, 0, 1}}};
-  const StepObservation observation = {.step = 4,
-                                       .turn = 5,
-                                       .step_us = 1000,
-                                       .blocked_us = 300,
-                                       .busy_us = 600,
-                                       .tensors = {{3, 100, 5, 8, 0.1f}, {9, 200, 1, 2, 0.1f}}};
-  return {SeedOf(kOrder, EncodeOrder(order)), SeedOf(kObservation, EncodeObservation(observation)),
-          SeedOf(kOrder, ""), SeedOf(kObservation, "")};
+  const Memory memory = CheckDecisions(Observation(), Memory());
+  return {SeedOf(kOrder, EncodeOrder(order)),
+          SeedOf(kObservation, EncodeObservation(Observation())),
+          SeedOf(kKnowledge, EncodeKnowledge(Job(), memory)),
+          SeedOf(kOrder, ""),
+          SeedOf(kObservation, ""),
+          SeedOf(kKnowledge, "")};
 }
 
 }  // namespace gradwire::fuzz
@@ -76,12 +86,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK(order.ok() ? EncodeOrder(*order) == text : order.status().code() == gwDataCorrupt);
     return 0;
   }
+  if (data[0] % fuzz::kWhats == fuzz::kKnowledge) {
+    const StatusOr<Memory> memory = DecodeKnowledge(fuzz::Job(), text);
+    if (memory.ok()) {
+      FUZZ_CHECK(EncodeKnowledge(fuzz::Job(), *memory) == text);
+      (void)fuzz::CheckDecisions(fuzz::Observation(), *memory);
+    }
+    return 0;
+  }
   const StatusOr<StepObservation> observation = DecodeObservation(text);
   if (!observation.ok()) {
     FUZZ_CHECK(observation.status().code() == gwDataCorrupt);
     return 0;
   }
   FUZZ_CHECK(EncodeObservation(*observation) == text);
-  fuzz::CheckDecisions(*observation);
+  (void)fuzz::CheckDecisions(*observation, Memory());
   return 0;
 }

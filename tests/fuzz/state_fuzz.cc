@@ -69,6 +69,7 @@ std::vector<Input> Seeds() {
   for (const uint8_t how : {0, 1}) {
     seeds.push_back(SeedOf(how, empty.Save(kRank, kWorldSize)));
     seeds.push_back(SeedOf(how, full.Save(kRank, kWorldSize)));
+    seeds.push_back(SeedOf(how, empty.Save(kRank, kWorldSize, "controller")));
     seeds.push_back(SeedOf(how, full.Save(kRank + 1, kWorldSize)));
   }
   return seeds;
@@ -84,10 +85,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TensorTable table;
   fuzz::Fill(&table);
   const std::string before = table.Save(fuzz::kRank, fuzz::kWorldSize);
+  std::string controller;
   const Status loaded = table.Load(
       {reinterpret_cast<const std::byte*>(state.data()), static_cast<int64_t>(state.size())},
-      fuzz::kRank, fuzz::kWorldSize, true);
-  const std::string after = table.Save(fuzz::kRank, fuzz::kWorldSize);
+      fuzz::kRank, fuzz::kWorldSize, true, &controller);
+  const std::string after = table.Save(fuzz::kRank, fuzz::kWorldSize, controller);
   if (loaded.ok()) {
     FUZZ_CHECK(after == state);
   } else {

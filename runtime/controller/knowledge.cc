@@ -1,0 +1,152 @@
+#include "runtime/controller/knowledge.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/byte_stream.h"
+#include "base/hash.h"
+#include "runtime/controller/plan_log.h"
+
+namespace gradwire {
+namespace {
+
+constexpr uint32_t kKnowledgeVersion = 1;
+// Bans are few: most expire.
+constexpr uint32_t kMaxBans = 4096;
+// Of steps and windows, and of microseconds: what is computed with them does not overflow.
+constexpr int64_t kMaxCount = int64_t{1} << 30;
+constexpr double kMaxAmount = 1e15;
+
+// All that the controller knows of the job without measuring.
+uint64_t DigestOf(const JobFacts& job) { return HashString(JobLine(job)); }
+
+void Put(const Plan& plan, ByteWriter* out) {
+  for (const uint8_t rung : plan) out->Put(rung);
+}
+
+void Put(const Memory::Medians& medians, ByteWriter* out) {
+  out->Put(medians.step_us, medians.busy_us, medians.compute_us);
+}
+
+void Put(const ModelState& model, ByteWriter* out) {
+  out->Put(model.latency_us, model.us_per_byte, model.compute_us, model.slowdown);
+  for (const double us : model.ready_us) out->Put(us);
+  for (const double us : model.codec_us_per_elem) out->Put(us);
+}
+
+// Reads what belongs to one job, and remembers whether all of it was in range.
+class Reader {
+ public:
+  Reader(const JobFacts& job, ByteReader* in) : job_(job), in_(*in) {}
+
+  double Amount() { return Checked(in_.Get<double>(), 0); }
+  // Of a candidate: negative where it is not known.
+  double AmountIfKnown() { return Checked(in_.Get<double>(), -1); }
+  int64_t Count() {
+    const auto count = in_.Get<int64_t>();
+    ok_ = ok_ && count >= 0 && count <= kMaxCount;
+    return count;
+  }
+  Plan OnePlan() {
+    Plan plan(job_.tensors.size());
+    for (size_t t = 0; t < plan.size(); ++t) {
+      plan[t] = in_.Get<uint8_t>();
+      const std::vector<JobRung>& ladder = job_.tensors[t].ladder;
+      ok_ = ok_ && plan[t] < ladder.size() && ladder[plan[t]].usable();
+    }
+    return plan;
+  }
+  Memory::Medians Medians() { return {Amount(), Amount(), Amount()}; }
+  ModelState Model() {
+    ModelState model = {Amount(), Amount(), Amount(), Amount()};
+    for (size_t t = 0; t < job_.tensors.size(); ++t) model.ready_us.push_back(Amount());
+    for (size_t c = 0; c < job_.candidates.size(); ++c)
+      model.codec_us_per_elem.push_back(AmountIfKnown());
+    return model;
+  }
+  bool ok() const { return ok_ && in_.ok(); }
+
+ private:
+  double Checked(double value, double least) {
+    ok_ = ok_ && value >= least && value <= kMaxAmount;
+    return value;
+  }
+
+  const JobFacts& job_;
+  ByteReader& in_;
+  bool ok_ = true;
+};
+
+// Counters begin anew: what is kept is how much was left of each.
+int64_t Left(int64_t until_window, const Memory& memory) {
+  return std::max<int64_t>(until_window - memory.windows, 0);
+}
+
+Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t bans) {
+  Memory memory;
+  memory.phase = Memory::Phase::kResumed;
+  memory.running = in->OnePlan();
+  memory.resumed_us = in->Amount();
+  memory.none = in->Medians();
+  memory.bf16 = in->Medians();
+  memory.model = in->Model();
+  for (size_t c = 0; c < job.candidates.size(); ++c)
+    memory.candidates.push_back({in->AmountIfKnown(), -in->Count()});
+  for (const JobTensor& tensor : job.tensors) {
+    memory.forbidden.emplace_back();
+    for (size_t r = 0; r < tensor.ladder.size(); ++r)
+      memory.forbidden.back().push_back(in->Count());
+  }
+  memory.tensors.resize(job.tensors.size());
+  for (; bans > 0 && in->ok(); --bans) {
+    memory.bans.push_back({in->OnePlan(), in->Count(), static_cast<int>(in->Count())});
+  }
+  return memory;
+}
+
+}  // namespace
+
+std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
+  // What was switched to and not yet compared is not known to be better.
+  const Plan& plan = memory.to_verify ? *memory.to_verify : memory.running;
+  const double known_us = memory.usual_us > 0 ? memory.usual_us : memory.resumed_us.value_or(0);
+  if (memory.phase == Memory::Phase::kNone || memory.phase == Memory::Phase::kBf16) return {};
+  const size_t bans = std::min<size_t>(memory.bans.size(), kMaxBans);
+  ByteWriter out;
+  out.Put(kKnowledgeVersion, DigestOf(job), static_cast<uint32_t>(bans));
+  Put(plan, &out);
+  out.Put(memory.to_verify ? 0.0 : known_us);
+  Put(memory.none, &out);
+  Put(memory.bf16, &out);
+  Put(memory.model, &out);
+  for (const Memory::Tested& tested : memory.candidates)
+    out.Put(tested.relative_error, std::min(memory.steps - tested.at_step, kMaxCount));
+  for (const std::vector<int64_t>& of_tensor : memory.forbidden) {
+    for (const int64_t until_window : of_tensor) out.Put(Left(until_window, memory));
+  }
+  for (size_t i = memory.bans.size() - bans; i < memory.bans.size(); ++i) {
+    const Memory::Ban& ban = memory.bans[i];
+    Put(ban.plan, &out);
+    out.Put(Left(ban.until_window, memory), static_cast<int64_t>(ban.times));
+  }
+  return std::move(out).Take();
+}
+
+StatusOr<Memory> DecodeKnowledge(const JobFacts& job, std::string_view bytes) {
+  ByteReader in(bytes);
+  const auto version = in.Get<uint32_t>();
+  const auto digest = in.Get<uint64_t>();
+  const auto bans = in.Get<uint32_t>();
+  if (in.ok() && (version != kKnowledgeVersion || digest != DigestOf(job))) {
+    return Status(gwMismatch, version != kKnowledgeVersion
+                                  ? "the saved controller is of another version"
+                                  : "the saved controller is of other tensors or settings");
+  }
+  Reader reader(job, &in);
+  Memory memory = ReadMemory(job, &reader, bans);
+  if (!reader.ok() || bans > kMaxBans || !in.at_end())
+    return Status(gwDataCorrupt, "the saved controller cannot be read");
+  return memory;
+}
+
+}  // namespace gradwire
