@@ -21,18 +21,10 @@ bool MayKeepResidual(const TensorState& tensor) {
 
 }  // namespace
 
-void CommStatistics::NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes,
-                                bool is_filled) {
-  std::lock_guard lock(mu_);
-  last_algorithm_ = &algorithm;
-  last_root_ = root;
-  last_is_filled_ = is_filled;
-  raw_bytes_ += raw_bytes;
-}
-
 void CommStatistics::NoteDone(const Operation& operation) {
-  std::lock_guard lock(mu_);
+  last_ = operation.course;
   ++operations_;
+  raw_bytes_ += operation.bytes;
   payload_bytes_ += operation.stats.payload_bytes;
   encode_ns_ += operation.stats.encode_ns;
   decode_ns_ += operation.stats.decode_ns;
@@ -42,7 +34,6 @@ void CommStatistics::NoteDone(const Operation& operation) {
 }
 
 void CommStatistics::NoteOutcome(StepOutcome outcome) {
-  std::lock_guard lock(mu_);
   switch (outcome) {
     case StepOutcome::kCommit: ++commits_; break;
     case StepOutcome::kSkip: ++skips_; break;
@@ -51,14 +42,10 @@ void CommStatistics::NoteOutcome(StepOutcome outcome) {
 }
 
 std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedules) const {
-  std::unique_lock lock(mu_);
-  const AlgorithmRow* const last = last_algorithm_;
-  const int root = last_root_, filled = last_is_filled_ ? 1 : 0;
-  // Counting runs all ranks' schedules; the engine must not wait for that.
-  lock.unlock();
+  const AlgorithmRow* const last = last_.algorithm;
   const std::string algorithm = last == nullptr ? "" : last->name;
-  const int encodes = filled + (last == nullptr ? 0 : schedules->EncodesPerElem(*last, root));
-  lock.lock();
+  const int encodes = (last_.is_filled ? 1 : 0) +
+                      (last == nullptr ? 0 : schedules->EncodesPerElem(*last, last_.root));
   return fmt::format(
       "{{\"rank\": {}, \"world_size\": {}, \"transport\": {}, \"algorithm\": {}, "
       "\"encodes_per_elem\": {}, "

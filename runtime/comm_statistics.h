@@ -3,7 +3,6 @@
 #define GRADWIRE_RUNTIME_COMM_STATISTICS_H_
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,11 +24,9 @@ struct CommFacts {
   int64_t control_bytes = 0;
 };
 
-// Sums over the life of a communicator. Threads: any; Json: the caller's, for the schedules.
+// Sums over the life of a communicator. A value; threads: one at a time.
 class CommStatistics {
  public:
-  // `algorithm` is a row of the registry. `is_filled`: a codec fills what the schedule moves.
-  void NoteSubmit(const AlgorithmRow& algorithm, int root, int64_t raw_bytes, bool is_filled);
   void NoteDone(const Operation& operation);
   void NoteOutcome(StepOutcome outcome);
 
@@ -37,15 +34,11 @@ class CommStatistics {
   std::string Json(const CommFacts& facts, ScheduleCache* schedules) const;
 
  private:
-  mutable std::mutex mu_;
-  // All guarded by mu_.
   int64_t operations_ = 0, raw_bytes_ = 0, payload_bytes_ = 0;
   int64_t encode_ns_ = 0, decode_ns_ = 0, op_ns_ = 0;
   int64_t commits_ = 0, skips_ = 0, aborts_ = 0;
   double sum_p2_ = 0, sum_err2_ = 0;
-  const AlgorithmRow* last_algorithm_ = nullptr;
-  int last_root_ = 0;
-  bool last_is_filled_ = false;
+  Operation::Course last_;
 };
 
 // `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its spec

@@ -112,7 +112,6 @@ Status Communicator::Run(RawOp op) {
     const ScopedSpan span(timeline_.get(), clock_, SpanKind::kBlocked);
     engine_->SubmitAndHelp(operation);
   }
-  statistics_.NoteSubmit(algorithm, op.root, bytes, /*is_filled=*/false);
   if (!operation->status.ok()) FollowTurn(operation->turn);
   return operation->status;
 }
@@ -330,14 +329,17 @@ std::string Communicator::last_error() const {
 // ---- statistics ----
 
 std::string Communicator::StatsJson() {
-  const CommFacts facts = {
-      .rank = parts_.rank,
-      .world_size = parts_.world_size,
-      .transport = parts_.agreed.transport,
-      .slice_elems = parts_.agreed.slice.elems,
-      .driver = engine_->WithCore([](EngineCore& core) { return core.counters(); }),
-      .control_bytes = parts_.control->sent_bytes()};
-  return statistics_.Json(facts, &schedules_);
+  CommFacts facts = {.rank = parts_.rank,
+                     .world_size = parts_.world_size,
+                     .transport = parts_.agreed.transport,
+                     .slice_elems = parts_.agreed.slice.elems,
+                     .control_bytes = parts_.control->sent_bytes()};
+  // A copy: counting encodes runs all ranks' schedules, and the engine must not wait for that.
+  const CommStatistics statistics = engine_->WithCore([&](EngineCore& core) {
+    facts.driver = core.counters();
+    return statistics_;
+  });
+  return statistics.Json(facts, &schedules_);
 }
 
 std::string Communicator::LedgerJson() {

@@ -156,7 +156,7 @@ class Communicator final : private EngineListener {
   Status fatal_;                          // guarded by mu_
   std::vector<TurnResult> turn_results_;  // the last ones; guarded by mu_
   std::string last_error_;                // guarded by mu_
-  CommStatistics statistics_;
+  CommStatistics statistics_;             // guarded by the engine's core
   Controller controller_;
   std::vector<SentMessage> record_;
   std::unique_ptr<Timeline> timeline_;  // null: nobody wants it

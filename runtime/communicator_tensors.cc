@@ -188,9 +188,6 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
   operation->tensor = first;
   operation->turn = user_turn_;
   operation->in_step = step_open_;
-  const bool is_filled =
-      scheme != Scheme::kTwoShot && parts_.world_size > 1 && !operation->is_exact();
-  statistics_.NoteSubmit(algorithm, 0, bytes, is_filled);
   return operation;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "collectives/schedule.h"
 #include "collectives/schemes/slice_op.h"
 
 namespace gradwire {
@@ -54,6 +55,13 @@ class Operation {
   std::string tensor;   // first registered tensor, for error texts
   uint16_t turn = 0;    // of the step it was submitted in
   bool in_step = true;  // else its values are no concern of the vote's
+  // How it is done, for the statistics.
+  struct Course {
+    const AlgorithmRow* algorithm = nullptr;  // a row of the registry
+    int root = 0;
+    bool is_filled = false;  // a codec fills what the schedule moves
+  };
+  Course course;
   // For the record: what the caller passed.
   int64_t bytes = 0;
   std::optional<DType> dtype;

@@ -41,7 +41,7 @@ OpText RawOperation::Text() const {
           {"datatype", std::string(Name(op_.dtype))},
           {"op", std::string(Name(op_.op))},
           {"root", std::to_string(op_.root)},
-          {"algorithm", algorithm_->name}};
+          {"algorithm", course.algorithm->name}};
 }
 
 // The same fields as numbers: small operations are made of little else.
@@ -75,6 +75,9 @@ TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Opt
       text_(MakeText()),
       exact_(options.scheme == Scheme::kLinear && AreLossless(tensors_)),
       rider_(RiderFor(tensors_, options.context.world_size)) {
+  const bool encoded = options.scheme == Scheme::kTwoShot;
+  course = {.algorithm = options.algorithm,
+            .is_filled = !encoded && options.context.world_size > 1 && !exact_};
   dtype = tensors_[0].tensor->dtype;
   for (const SubmittedTensor& submitted : tensors_)
     bytes += submitted.tensor->elems * SizeOf(*dtype);

@@ -25,10 +25,8 @@ class RawOperation final : public Operation {
  public:
   RawOperation(const RawOp& op, int64_t slice_elems, const AlgorithmRow* algorithm,
                const PreparedSchedule* schedule)
-      : op_(op),
-        per_slice_(RawSliceElems(op, slice_elems)),
-        algorithm_(algorithm),
-        schedule_(schedule) {
+      : op_(op), per_slice_(RawSliceElems(op, slice_elems)), schedule_(schedule) {
+    course = {.algorithm = algorithm, .root = op.root};
     bytes = op.count * SizeOf(op.dtype);
     dtype = op.dtype;
   }
@@ -42,7 +40,6 @@ class RawOperation final : public Operation {
  private:
   const RawOp op_;
   const int64_t per_slice_;
-  const AlgorithmRow* const algorithm_;
   const PreparedSchedule* const schedule_;
 };
 
@@ -68,9 +65,6 @@ class TensorOperation final : public Operation {
     bool in_step = false;  // otherwise the residuals are committed on completion
   };
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
-
-  // The plain sum: no codec runs.
-  bool is_exact() const { return exact_; }
 
   OpText Text() const override;
   uint64_t Signature() const override { return HashOpText(text_); }
