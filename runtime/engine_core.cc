@@ -65,7 +65,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
         .text = operation->name,
         .tensor = operation->tensor});
   queue_.push_back({std::move(operation)});
-  SetProgress();
+  has_progress_ = true;
   HearMine();
 }
 
@@ -98,19 +98,19 @@ void EngineCore::NoteStepBegin(uint64_t step, int64_t time_ns) {
 bool EngineCore::Poll() {
   const bool heard = control_->Poll(this) > 0;
   if (!fatal_.ok()) return DrainFatal() || heard;
-  bool moved = driver_.Poll();
+  // Before the transport is looked at: a peer that was here first has sent already, and for what is
+  // admitted its fragments need no copy.
+  bool moved = !revoked_ && AdmitSlices();
+  moved |= driver_.Poll();
   moved |= AdvanceFinishedRuns();
   moved |= HandleDriverErrors();
-  if (!revoked_) {
-    moved |= ComputeLocalOnce();
-    moved |= AdmitSlices();
-  }
+  if (!revoked_) moved |= ComputeLocalOnce();
   NoteWire();
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
   // Heartbeats are no progress: they go on while an operation hangs.
   moved_ |= moved;
-  if (!moved) CheckTimeouts();
+  if (!moved) Rest();
   return moved || heard;
 }
 
@@ -157,7 +157,7 @@ bool EngineCore::AdmitSlices() {
               .op_seq = progress.operation->op_seq,
               .slice = static_cast<uint32_t>(index)});
       }
-      active_.push_back({progress.operation,
+      active_.push_back({progress.operation.get(),
                          std::move(*slice),
                          {progress.operation->op_seq, static_cast<uint32_t>(index)},
                          {}});
@@ -223,7 +223,7 @@ void EngineCore::FailSlice(size_t index, Status status) {
 }
 
 void EngineCore::FinishSlice(size_t index) {
-  const std::shared_ptr<Operation> operation = active_[index].operation;
+  Operation* const operation = active_[index].operation;
   const RunKey active_key = active_[index].key;
   operation->stats.Add(active_[index].slice->stats());
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -235,7 +235,7 @@ void EngineCore::FinishSlice(size_t index) {
           .slice = active_key.slice});
   }
   auto it = std::find_if(queue_.begin(), queue_.end(),
-                         [&](const Progress& p) { return p.operation == operation; });
+                         [&](const Progress& p) { return p.operation.get() == operation; });
   ++it->finished;
   if (it->complete()) FinishOperation(&*it);
 }
@@ -243,8 +243,6 @@ void EngineCore::FinishSlice(size_t index) {
 void EngineCore::FinishOperation(Progress* progress) {
   Operation& operation = *progress->operation;
   nonfinite_ |= operation.in_step && operation.stats.nonfinite > 0;
-  done_.push_back(progress->operation);
-  if (done_.size() > kKeptOperations) done_.pop_front();
   CompleteOperation(operation, Status());
   replicated_digest_ += operation.replicated_digest;
   SkipDone();
@@ -254,11 +252,13 @@ void EngineCore::FinishOperation(Progress* progress) {
 // one are mismatches.
 void EngineCore::SkipDone() {
   while (!queue_.empty() && queue_.front().operation->turn == turn_ && queue_.front().complete()) {
+    done_.push_back(std::move(queue_.front().operation));
     queue_.pop_front();
   }
+  while (done_.size() > kKeptOperations) done_.pop_front();
   const bool waiting = !queue_.empty() && queue_.front().operation->turn == turn_;
   driver_.SetCompletedBelow(waiting ? queue_.front().operation->op_seq : submitted_);
-  SetProgress();
+  has_progress_ = true;
 }
 
 // It was never submitted, so the record has nothing of it.
@@ -290,7 +290,13 @@ void EngineCore::EndOperation(Operation& operation, Status status) {
   operation.done.store(true, std::memory_order_release);
 }
 
-void EngineCore::SetProgress() {
+// Nothing moves: time for what need not be at once.
+void EngineCore::Rest() {
+  if (std::exchange(has_progress_, false)) TellProgress();
+  CheckTimeouts();
+}
+
+void EngineCore::TellProgress() {
   const bool waiting = !queue_.empty() && queue_.front().operation->turn == turn_;
   control_->SetProgress(
       {.turn = turn_,

@@ -97,7 +97,7 @@ class EngineCore final : private ControlSink {
 
  private:
   struct ActiveSlice {
-    std::shared_ptr<Operation> operation;
+    Operation* operation = nullptr;  // queue_ keeps it until all its slices are done
     std::unique_ptr<SliceOp> slice;
     RunKey key;
     SliceAction action;
@@ -121,7 +121,8 @@ class EngineCore final : private ControlSink {
   void Refuse(Operation& operation, Status status);
   void CompleteOperation(Operation& operation, Status status);
   void EndOperation(Operation& operation, Status status);
-  void SetProgress();
+  void Rest();
+  void TellProgress();
   void NoteWire();
   void Note(RecorderEvent event);
   void NoteStatus(RecorderEvent event, const Status& status);
@@ -194,6 +195,7 @@ class EngineCore final : private ControlSink {
   bool fatal_told_ = false;
   int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
   bool moved_ = false;
+  bool has_progress_ = false;             // that the control plane does not know yet
   std::optional<int64_t> wire_since_ns_;  // runs are under way; for the timeline
   bool waiting_noted_ = false;            // since the last move
   int64_t quiet_deadline_ns_ = 0;

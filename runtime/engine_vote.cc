@@ -167,7 +167,7 @@ bool EngineCore::MaybeEndTurn() {
   driver_.BeginTurn(turn_);
   if (!ends_.empty()) driver_.SetSubmitted(submitted_);
   last_move_ns_ = clock_->NowNs();
-  SetProgress();
+  has_progress_ = true;
   listener_->OnTurnEnd(result);
   if (unwitnessed) GiveUp(*unwitnessed);
   if (damaged_) RevokeTurn(*std::exchange(damaged_, std::nullopt), kNoOpSeq, true);
