@@ -56,12 +56,6 @@ uint64_t RawOperation::Signature() const {
       .digest();
 }
 
-int64_t RawOperation::slices() const {
-  // A collective of no elements still runs once: it orders the ranks, and all of them check its
-  // signature.
-  return std::max<int64_t>((op_.count + per_slice_ - 1) / per_slice_, 1);
-}
-
 StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
   const int64_t first = index * per_slice_;
   const int64_t elems = std::min(per_slice_, op_.count - first);

@@ -25,7 +25,10 @@ class RawOperation final : public Operation {
  public:
   RawOperation(const RawOp& op, int64_t slice_elems, const AlgorithmRow* algorithm,
                const PreparedSchedule* schedule)
-      : op_(op), per_slice_(RawSliceElems(op, slice_elems)), schedule_(schedule) {
+      : op_(op),
+        per_slice_(RawSliceElems(op, slice_elems)),
+        slices_(std::max<int64_t>((op.count + per_slice_ - 1) / per_slice_, 1)),
+        schedule_(schedule) {
     course = {.algorithm = algorithm, .root = op.root};
     bytes = op.count * SizeOf(op.dtype);
     dtype = op.dtype;
@@ -34,12 +37,15 @@ class RawOperation final : public Operation {
   OpText Text() const override;
   uint64_t Signature() const override;
 
-  int64_t slices() const override;
+  int64_t slices() const override { return slices_; }
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
 
  private:
   const RawOp op_;
   const int64_t per_slice_;
+  // A collective of no elements still runs once: it orders the ranks, and all of them check its
+  // signature.
+  const int64_t slices_;
   const PreparedSchedule* const schedule_;
 };
 

@@ -1,6 +1,7 @@
 #include "collectives/schemes/slice_size.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace gradwire {
 namespace {
@@ -17,9 +18,9 @@ constexpr int64_t kSampleElems = int64_t{1} << 16;
 int64_t SliceSize::ElemsFor(double wire_bytes_per_elem) const {
   if (wire_bytes == 0) return elems;
   const double wanted = static_cast<double>(wire_bytes) / wire_bytes_per_elem;
-  int64_t power = kBlockElems;
-  while (power * 2 <= elems && static_cast<double>(power) * 2 <= wanted) power *= 2;
-  return std::min(power, elems);
+  const double most = std::min(static_cast<double>(elems), wanted);
+  const uint64_t power = std::bit_floor(static_cast<uint64_t>(most));
+  return std::min(std::max(static_cast<int64_t>(power), kBlockElems), elems);
 }
 
 SliceSize DefaultSliceSize(bool one_host) {

@@ -45,10 +45,11 @@ RawSlice::RawSlice(const RawOp& op, int64_t first, int64_t elems, const Prepared
 
 void RawSlice::LayOutScratch() {
   const std::vector<BufferDecl>& buffers = schedule_->schedule.buffers;
-  scratch_offset_.resize(buffers.size());
   int64_t bytes = 0;
   for (size_t b = 0; b < buffers.size(); ++b) {
     if (buffers[b].role != BufferRole::kScratch) continue;
+    // Most small operations need none, and no memory to tell where it is.
+    scratch_offset_.resize(buffers.size());
     for (int32_t logical : buffers[b].shard_ids) {
       scratch_offset_[b].push_back(bytes);
       bytes += ShardBytes(logical);
