@@ -311,7 +311,7 @@ World DrawWorld(uint64_t seed) {
 }
 
 TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNone) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
     const World world = DrawWorld(seed);
     const Outcome none = Train(world, kNoneRung), automatic = Train(world, kAutomatic);
     EXPECT_GE(none.steady_ns, 0.98 * automatic.steady_ns)

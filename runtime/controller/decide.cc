@@ -378,6 +378,9 @@ class Decider {
     // Where one of them runs the other is measured: the model cannot tell what it has not seen.
     const bool take_bf16 =
         m_.running != bf16 && (m_.running == none || Predict(bf16) < Predict(none));
+    // Nor is what was slower under the same network measured again: its steps cost what they take.
+    const double measured_us = (take_bf16 ? m_.bf16 : m_.none).step_us;
+    if (measured_us > step_us) return std::nullopt;
     Plan base = take_bf16 ? std::move(bf16) : std::move(none);
     if (base == m_.running || IsBanned(base) || Budget(step_us) <= 0) return std::nullopt;
     const double predicted_us = Predict(base);

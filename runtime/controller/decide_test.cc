@@ -234,6 +234,16 @@ TEST(Decide, FollowsANetworkThatGetsSlowAfterAWarmUpThatTaughtNothing) {
   EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
 }
 
+// Its encoding alone takes longer than the plain sum: every trial would only cost time.
+TEST(Decide, LeavesABaselineAloneThatWasMeasuredSlower) {
+  World world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.Steps(1000);
+  EXPECT_EQ(world.running(), Plan(6, 0));
+  for (const Decision& decision : world.decisions) EXPECT_EQ(decision.a, decision.b);
+}
+
 TEST(Decide, TurnsMayWrap) {
   World world(Layers());
   world.us_per_byte = 0.04;
