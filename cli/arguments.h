@@ -2,21 +2,66 @@
 #ifndef GRADWIRE_CLI_ARGUMENTS_H_
 #define GRADWIRE_CLI_ARGUMENTS_H_
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+// CLI11 is seen by arguments.cc alone: its header takes ten seconds to compile.
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace gradwire {
 
-// Parses `args`. An exit code, with help or the error already printed, where the subcommand is to
-// end at once; nothing where it is to go on.
-std::optional<int> ParseArguments(CLI::App* app, std::span<const std::string> args);
+// What else is to be said of an option. Valid as long as its CommandLine.
+class Argument {
+ public:
+  Argument& Required();
+  Argument& InRange(int64_t least, int64_t most);
+  Argument& NotNegative();
+  Argument& OneOf(const std::vector<std::string>& texts);
+  Argument& ExistingFile();
+  Argument& Excludes(const Argument& other);
+  // An option that may be repeated takes one value each time, not all that follow.
+  Argument& OneValueEach();
 
-// Adds --json to a subcommand: `*path` stays empty without it, and is "-" (standard output) where
-// no file follows. `names`: "--json", perhaps with a short name.
-void AddJsonOption(CLI::App* app, const std::string& names, std::string* path);
+ private:
+  friend class CommandLine;
+  explicit Argument(CLI::Option* option) : option_(option) {}
+
+  CLI::Option* option_;  // the command line's
+};
+
+// The options of a subcommand, then its arguments.
+class CommandLine {
+ public:
+  // `program`: as the user writes it, "gradwire perf".
+  CommandLine(const std::string& description, const std::string& program);
+
+  // `names`: "-n,--ranks"; without dashes a positional argument. `*value` is its default, outlives
+  // the parsing and may be an int, int64_t, uint64_t, double, string or vector of strings.
+  template <class T>
+  Argument Add(const std::string& names, T* value, const std::string& doc);
+  Argument AddFlag(const std::string& names, bool* value, const std::string& doc);
+  // --json: `*path` stays empty without it, and is "-" (standard output) where no file follows.
+  // `names`: "--json", perhaps with a short name.
+  void AddJson(const std::string& names, std::string* path);
+  // Options added to this part exclude each other, and one must be given.
+  CommandLine AddChoice(const std::string& name);
+
+  // An exit code, with help or the error already printed, where the subcommand is to end at once;
+  // nothing where it is to go on.
+  std::optional<int> Parse(std::span<const std::string> args);
+
+ private:
+  explicit CommandLine(std::shared_ptr<CLI::App> app);
+
+  std::shared_ptr<CLI::App> app_;
+};
 
 // "OPTIONS -- COMMAND...": both halves. Without "--" the second is empty.
 struct SplitArguments {

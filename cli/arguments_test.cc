@@ -23,11 +23,11 @@ TEST(SplitAtDashes, WithoutDashesThereIsNoCommand) {
   EXPECT_TRUE(SplitAtDashes({}).options.empty());
 }
 
-TEST(ParseArguments, TellsGoOnFromHelpFromError) {
+TEST(CommandLine, TellsGoOnFromHelpFromError) {
   const auto parse = [](Texts args, int* value) {
-    CLI::App app("test", "gradwire test");
-    app.add_option("-n", *value, "number");
-    return ParseArguments(&app, args);
+    CommandLine line("test", "gradwire test");
+    line.Add("-n", value, "number");
+    return line.Parse(args);
   };
   int value = 0;
   EXPECT_EQ(parse({"-n", "4"}, &value), std::nullopt);
@@ -37,13 +37,13 @@ TEST(ParseArguments, TellsGoOnFromHelpFromError) {
   EXPECT_EQ(parse({"--unknown"}, &value), kExitUsage);
 }
 
-TEST(AddJsonOption, TheFileIsOptional) {
+TEST(CommandLine, TheFileBehindJsonIsOptional) {
   const auto parse = [](Texts args) {
-    CLI::App app("test", "gradwire test");
+    CommandLine line("test", "gradwire test");
     std::string path, other;
-    AddJsonOption(&app, "-J,--json", &path);
-    app.add_option("-x", other, "another");
-    EXPECT_EQ(ParseArguments(&app, args), std::nullopt);
+    line.AddJson("-J,--json", &path);
+    line.Add("-x", &other, "another");
+    EXPECT_EQ(line.Parse(args), std::nullopt);
     return path;
   };
   EXPECT_EQ(parse({}), "");

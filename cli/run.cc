@@ -47,23 +47,21 @@ struct RunOptions {
 // An exit code where the command ends here.
 std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions* options) {
   SplitArguments split = SplitAtDashes(args);
-  CLI::App app(kDescription, "gradwire run");
-  app.add_option("-n,--ranks", options->ranks, "number of ranks")
-      ->required()
-      ->check(CLI::Range(1, kMaxRanks));
-  app.add_option("--netlab", options->netlab,
-                 "give each rank a network of its own, shaped to this rate (200mbit, 1gbit)");
-  app.add_option("--netlab-then", options->netlab_then,
-                 "SECONDS=RATE: the links' rate from then on, as 20=100mbit; repeat it")
-      ->allow_extra_args(false);
-  app.add_option("--timeout", options->timeout_s, "seconds until all ranks are ended; 0: never")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--grace", options->grace_s,
-                 "seconds the others have after a failure or a signal; default 15")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--counters", options->counters_path,
-                 "with --netlab: write each rank's interface counters as JSON; - is stdout");
-  if (const auto code = ParseArguments(&app, split.options)) return code;
+  CommandLine line(kDescription, "gradwire run");
+  line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
+  line.Add("--netlab", &options->netlab,
+           "give each rank a network of its own, shaped to this rate (200mbit, 1gbit)");
+  line.Add("--netlab-then", &options->netlab_then,
+           "SECONDS=RATE: the links' rate from then on, as 20=100mbit; repeat it")
+      .OneValueEach();
+  line.Add("--timeout", &options->timeout_s, "seconds until all ranks are ended; 0: never")
+      .NotNegative();
+  line.Add("--grace", &options->grace_s,
+           "seconds the others have after a failure or a signal; default 15")
+      .NotNegative();
+  line.Add("--counters", &options->counters_path,
+           "with --netlab: write each rank's interface counters as JSON; - is stdout");
+  if (const auto code = line.Parse(split.options)) return code;
   options->command = std::move(split.command);
   if (!options->command.empty()) return std::nullopt;
   fmt::print(stderr, "gradwire run: no command; write it behind --\n");

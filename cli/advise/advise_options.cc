@@ -27,19 +27,19 @@ struct Texts {
   LibraryOptions library;
 };
 
-void AddOptions(CLI::App* app, Texts* texts, AdviseOptions* options) {
-  AddModelOptions(app, &texts->model);
-  app->add_option("--compute-ms", options->compute_ms,
-                  "computing in a step, in milliseconds, on a device that leaves the processor "
-                  "free; default 0: nothing can hide behind it");
-  app->add_option("--error", texts->error,
-                  "bound of the error of a step's sum, of codecs without feedback; default 0.1");
-  app->add_option("--lag", texts->lag,
-                  "bound of what is kept back over the gradient, of codecs with feedback; "
-                  "default 1");
-  app->add_option("--allow", texts->allow, "further codecs, as 'topk(0.01),powersgd'");
-  AddLibraryOptions(app, &texts->library);
-  AddJsonOption(app, "-J,--json", &options->json_path);
+void AddOptions(CommandLine* line, Texts* texts, AdviseOptions* options) {
+  AddModelOptions(line, &texts->model);
+  line->Add("--compute-ms", &options->compute_ms,
+            "computing in a step, in milliseconds, on a device that leaves the processor "
+            "free; default 0: nothing can hide behind it");
+  line->Add("--error", &texts->error,
+            "bound of the error of a step's sum, of codecs without feedback; default 0.1");
+  line->Add("--lag", &texts->lag,
+            "bound of what is kept back over the gradient, of codecs with feedback; "
+            "default 1");
+  line->Add("--allow", &texts->allow, "further codecs, as 'topk(0.01),powersgd'");
+  AddLibraryOptions(line, &texts->library);
+  line->AddJson("-J,--json", &options->json_path);
 }
 
 std::string AutoSpecText(const Texts& texts) {
@@ -69,9 +69,9 @@ Status Take(const Texts& texts, AdviseOptions* options) {
 
 std::optional<int> ParseAdviseOptions(std::span<const std::string> args, AdviseOptions* options) {
   Texts texts;
-  CLI::App app(kDescription, "gradwire advise");
-  AddOptions(&app, &texts, options);
-  if (const auto code = ParseArguments(&app, args)) return code;
+  CommandLine line(kDescription, "gradwire advise");
+  AddOptions(&line, &texts, options);
+  if (const auto code = line.Parse(args)) return code;
   options->command_line = fmt::format("gradwire advise {}", fmt::join(args, " "));
   const Status taken = Take(texts, options);
   if (taken.ok()) return std::nullopt;

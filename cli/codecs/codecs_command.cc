@@ -53,12 +53,12 @@ std::string Json(const std::vector<CodecFacts>& all, int ranks) {
 }  // namespace
 
 int CodecsCommand(std::span<const std::string> args) {
-  CLI::App app(kDescription, "gradwire codecs");
+  CommandLine line(kDescription, "gradwire codecs");
   int ranks = 4;
   std::string json_path;
-  app.add_option("-n,--ranks", ranks, "world size; default 4")->check(CLI::Range(2, kMaxRanks));
-  AddJsonOption(&app, "--json", &json_path);
-  if (const auto code = ParseArguments(&app, args)) return *code;
+  line.Add("-n,--ranks", &ranks, "world size; default 4").InRange(2, kMaxRanks);
+  line.AddJson("--json", &json_path);
+  if (const auto code = line.Parse(args)) return *code;
   const std::vector<CodecFacts> all = ListCodecFacts(ranks);
   const Status written = WriteTextTo(json_path.empty() ? "-" : json_path,
                                      json_path.empty() ? Text(all, ranks) : Json(all, ranks));

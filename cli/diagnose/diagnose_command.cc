@@ -30,13 +30,13 @@ struct Options {
 };
 
 std::optional<int> Parse(std::span<const std::string> args, Options* options) {
-  CLI::App app(kDescription, "gradwire diagnose");
-  app.add_option("dir", options->dir, "folder of *.rec files, or one file")->required();
-  app.add_option("--job", options->job, "this job, as in the file names; default the newest");
-  app.add_option("--last", options->last, "also list the last N events of all ranks by time")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
-  AddJsonOption(&app, "--json", &options->json_path);
-  return ParseArguments(&app, args);
+  CommandLine line(kDescription, "gradwire diagnose");
+  line.Add("dir", &options->dir, "folder of *.rec files, or one file").Required();
+  line.Add("--job", &options->job, "this job, as in the file names; default the newest");
+  line.Add("--last", &options->last, "also list the last N events of all ranks by time")
+      .InRange(0, 1 << 30);
+  line.AddJson("--json", &options->json_path);
+  return line.Parse(args);
 }
 
 std::string JobName(const RecordedJob& job) { return fmt::format("{:016x}", job.job); }

@@ -10,16 +10,15 @@
 namespace gradwire {
 
 int DoctorCommand(std::span<const std::string> args) {
-  CLI::App app(
+  CommandLine line(
       "Says what is wrong with this machine or this process's environment, and what to do.\n\n"
       "example: gradwire doctor --ranks 4",
       "gradwire doctor");
   int ranks = 2;
   std::string json_path;
-  app.add_option("-n,--ranks", ranks, "ranks to be run on this machine; default 2")
-      ->check(CLI::Range(1, 1 << 16));
-  AddJsonOption(&app, "--json", &json_path);
-  if (const auto code = ParseArguments(&app, args)) return *code;
+  line.Add("-n,--ranks", &ranks, "ranks to be run on this machine; default 2").InRange(1, 1 << 16);
+  line.AddJson("--json", &json_path);
+  if (const auto code = line.Parse(args)) return *code;
   const std::vector<Finding> findings = Examine(ranks);
   const Status written = json_path.empty() ? WriteTextTo("-", FindingsText(findings))
                                            : WriteTextTo(json_path, FindingsJson(findings));

@@ -121,12 +121,12 @@ std::string InfoJson(const Settings& settings) {
 }  // namespace
 
 int InfoCommand(std::span<const std::string> args) {
-  CLI::App app(kDescription, "gradwire info");
+  CommandLine line(kDescription, "gradwire info");
   bool show_settings = false;
   std::string json_path;
-  app.add_flag("-c,--settings", show_settings, "every setting: value, source and meaning");
-  AddJsonOption(&app, "--json", &json_path);
-  if (const auto code = ParseArguments(&app, args)) return *code;
+  line.AddFlag("-c,--settings", &show_settings, "every setting: value, source and meaning");
+  line.AddJson("--json", &json_path);
+  if (const auto code = line.Parse(args)) return *code;
   const StatusOr<Settings> settings = LoadSettings("", ProcessEnvironment());
   if (!settings.ok() && (show_settings || !json_path.empty())) {
     return ReportError("info", settings.status());

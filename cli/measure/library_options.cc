@@ -6,15 +6,14 @@
 
 namespace gradwire {
 
-void AddLibraryOptions(CLI::App* app, LibraryOptions* options) {
-  app->add_option("--algorithm", options->algorithm, "of exact all-reduce; see `gradwire info`");
-  app->add_option("--transport", options->transport, "see `gradwire info`; default: the best");
-  app->add_option("--slice", options->slice_elems, "elements of a slice; default: chosen")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--set", options->settings, "NAME=VALUE of any setting; may be repeated")
-      ->allow_extra_args(false);
-  app->add_option("--record", options->record_path,
-                  "write the messages really sent to FILE.RANK, a JSON line each");
+void AddLibraryOptions(CommandLine* line, LibraryOptions* options) {
+  line->Add("--algorithm", &options->algorithm, "of exact all-reduce; see `gradwire info`");
+  line->Add("--transport", &options->transport, "see `gradwire info`; default: the best");
+  line->Add("--slice", &options->slice_elems, "elements of a slice; default: chosen").NotNegative();
+  line->Add("--set", &options->settings, "NAME=VALUE of any setting; may be repeated")
+      .OneValueEach();
+  line->Add("--record", &options->record_path,
+            "write the messages really sent to FILE.RANK, a JSON line each");
 }
 
 std::string SettingsText(const LibraryOptions& options) {

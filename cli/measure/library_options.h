@@ -17,7 +17,7 @@ struct LibraryOptions {
 };
 
 // --algorithm, --transport, --slice, --set and --record; `options` outlive the parsing.
-void AddLibraryOptions(CLI::App* app, LibraryOptions* options);
+void AddLibraryOptions(CommandLine* line, LibraryOptions* options);
 
 // As gwConfig_t takes them; "" where nothing is to be set.
 std::string SettingsText(const LibraryOptions& options);

@@ -10,19 +10,18 @@
 
 namespace gradwire {
 
-void AddModelOptions(CLI::App* app, ModelOptions* options) {
+void AddModelOptions(CommandLine* line, ModelOptions* options) {
   std::string models;
   for (const KnownModel& model : KnownModels()) {
     models += fmt::format("{}{}", models.empty() ? "" : ", ", model.name);
   }
-  CLI::Option_group* group = app->add_option_group("model");
-  group->add_option("-m,--model", options->name, models);
-  group->add_option("--shapes", options->shapes_path,
-                    "JSON file: {\"name\": ..., \"tensors\": [{\"name\": ..., \"shape\": [...]}, "
-                    "...]}, in forward order");
-  group->require_option(1);
-  app->add_option("--scale", options->scale,
-                  "keep this fraction of the rows of every matrix, 0 < F <= 1; default 1");
+  CommandLine choice = line->AddChoice("model");
+  choice.Add("-m,--model", &options->name, models);
+  choice.Add("--shapes", &options->shapes_path,
+             "JSON file: {\"name\": ..., \"tensors\": [{\"name\": ..., \"shape\": [...]}, "
+             "...]}, in forward order");
+  line->Add("--scale", &options->scale,
+            "keep this fraction of the rows of every matrix, 0 < F <= 1; default 1");
 }
 
 StatusOr<ModelShapes> FindShapes(const ModelOptions& options) {

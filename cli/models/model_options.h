@@ -18,7 +18,7 @@ struct ModelOptions {
 };
 
 // --model, --shapes and --scale; `options` outlive the parsing.
-void AddModelOptions(CLI::App* app, ModelOptions* options);
+void AddModelOptions(CommandLine* line, ModelOptions* options);
 
 // The model they name, scaled. gwInvalidArgument that says what is wrong with them.
 StatusOr<ModelShapes> FindShapes(const ModelOptions& options);

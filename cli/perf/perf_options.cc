@@ -36,40 +36,39 @@ struct Texts {
   LibraryOptions library;
 };
 
-void AddSizeOptions(CLI::App* app, Texts* texts) {
-  app->add_option("-b,--minbytes", texts->min_bytes, "smallest size, as 64K; default 32M");
-  app->add_option("-e,--maxbytes", texts->max_bytes, "largest size; default: the smallest");
-  app->add_option("-f,--stepfactor", texts->factor, "factor between sizes; default 2");
-  app->add_option("-i,--stepbytes", texts->step_bytes, "difference between sizes instead");
+void AddSizeOptions(CommandLine* line, Texts* texts) {
+  line->Add("-b,--minbytes", &texts->min_bytes, "smallest size, as 64K; default 32M");
+  line->Add("-e,--maxbytes", &texts->max_bytes, "largest size; default: the smallest");
+  line->Add("-f,--stepfactor", &texts->factor, "factor between sizes; default 2");
+  line->Add("-i,--stepbytes", &texts->step_bytes, "difference between sizes instead");
 }
 
-void AddCaseOptions(CLI::App* app, Texts* texts) {
-  app->add_option("-C,--collective", texts->collective, "default all-reduce");
-  app->add_option("-d,--datatype", texts->dtype, "float, half, bfloat16, int32, ... or all");
-  app->add_option("-o,--op", texts->op, "sum, prod, max, min, avg or all");
-  app->add_option("-r,--root", texts->root, "root of broadcast and reduce")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("-x,--compress", texts->specs, "codec, as qsgd(bits=4); repeat to compare")
-      ->allow_extra_args(false);
+void AddCaseOptions(CommandLine* line, Texts* texts) {
+  line->Add("-C,--collective", &texts->collective, "default all-reduce");
+  line->Add("-d,--datatype", &texts->dtype, "float, half, bfloat16, int32, ... or all");
+  line->Add("-o,--op", &texts->op, "sum, prod, max, min, avg or all");
+  line->Add("-r,--root", &texts->root, "root of broadcast and reduce").NotNegative();
+  line->Add("-x,--compress", &texts->specs, "codec, as qsgd(bits=4); repeat to compare")
+      .OneValueEach();
 }
 
-void AddRunOptions(CLI::App* app, Texts* texts, PerfOptions* options) {
-  app->add_option("-n,--iters", options->iterations, "timed iterations; default 20")
-      ->check(CLI::Range(1, 1'000'000));
-  app->add_option("-w,--warmup_iters", options->warm_ups, "iterations before; default 5")
-      ->check(CLI::Range(0, 1'000'000));
-  app->add_option("-c,--check", texts->check, "check results: 0 or 1; default 1");
-  app->add_option("-a,--average", texts->average,
-                  "of the ranks' times: 0 rank 0, 1 mean, 2 min, 3 max; default 3")
-      ->check(CLI::Range(0, 3));
-  app->add_option("-t,--ranks", options->thread_ranks,
-                  "ranks as threads of this process; default 2 without a launcher")
-      ->check(CLI::Range(1, 256));
+void AddRunOptions(CommandLine* line, Texts* texts, PerfOptions* options) {
+  line->Add("-n,--iters", &options->iterations, "timed iterations; default 20")
+      .InRange(1, 1'000'000);
+  line->Add("-w,--warmup_iters", &options->warm_ups, "iterations before; default 5")
+      .InRange(0, 1'000'000);
+  line->Add("-c,--check", &texts->check, "check results: 0 or 1; default 1");
+  line->Add("-a,--average", &texts->average,
+            "of the ranks' times: 0 rank 0, 1 mean, 2 min, 3 max; default 3")
+      .InRange(0, 3);
+  line->Add("-t,--ranks", &options->thread_ranks,
+            "ranks as threads of this process; default 2 without a launcher")
+      .InRange(1, 256);
 }
 
-void AddFileOptions(CLI::App* app, PerfOptions* options) {
-  AddJsonOption(app, "-J,--json", &options->json_path);
-  app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
+void AddFileOptions(CommandLine* line, PerfOptions* options) {
+  line->AddJson("-J,--json", &options->json_path);
+  line->Add("--csv", &options->csv_path, "write CSV to this file; - is stdout");
 }
 
 StatusOr<std::vector<DType>> ParseTypes(const std::string& text) {
@@ -153,13 +152,13 @@ Status MakeCases(const Texts& texts, PerfOptions* options) {
 
 std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptions* options) {
   Texts texts;
-  CLI::App app(kDescription, "gradwire perf");
-  AddSizeOptions(&app, &texts);
-  AddCaseOptions(&app, &texts);
-  AddRunOptions(&app, &texts, options);
-  AddLibraryOptions(&app, &texts.library);
-  AddFileOptions(&app, options);
-  if (const auto code = ParseArguments(&app, args)) return code;
+  CommandLine line(kDescription, "gradwire perf");
+  AddSizeOptions(&line, &texts);
+  AddCaseOptions(&line, &texts);
+  AddRunOptions(&line, &texts, options);
+  AddLibraryOptions(&line, &texts.library);
+  AddFileOptions(&line, options);
+  if (const auto code = line.Parse(args)) return code;
   options->check = texts.check != 0;
   options->combine = static_cast<Combine>(texts.average);
   options->settings = SettingsText(texts.library);

@@ -55,13 +55,11 @@ std::string Json(const Replay& replay) {
 }  // namespace
 
 int PlanCommand(std::span<const std::string> args) {
-  CLI::App app(kDescription, "gradwire plan");
+  CommandLine line(kDescription, "gradwire plan");
   std::string log_path, json_path;
-  app.add_option("--replay", log_path, "the log of rank 0's controller")
-      ->required()
-      ->check(CLI::ExistingFile);
-  AddJsonOption(&app, "--json", &json_path);
-  if (const auto code = ParseArguments(&app, args)) return *code;
+  line.Add("--replay", &log_path, "the log of rank 0's controller").Required().ExistingFile();
+  line.AddJson("--json", &json_path);
+  if (const auto code = line.Parse(args)) return *code;
   std::ifstream log(log_path);
   const StatusOr<Replay> replay = ReplayPlanLog(log);
   if (!replay.ok()) return ReportError("plan", replay.status());

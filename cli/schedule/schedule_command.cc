@@ -34,24 +34,19 @@ struct Options {
 
 // An exit code where the command ends here.
 std::optional<int> Parse(std::span<const std::string> args, Options* options) {
-  CLI::App app(kDescription, "gradwire schedule");
-  app.add_option("algorithm", options->algorithm, "name, or auto; see `gradwire info`");
-  app.add_option("--collective", options->collective, "default all-reduce");
-  app.add_option("-n,--ranks", options->ranks, "number of ranks")
-      ->required()
-      ->check(CLI::Range(1, kMaxRanks));
-  app.add_option("--rank", options->rank, "show this rank's steps only")
-      ->check(CLI::Range(0, kMaxRanks - 1));
-  app.add_option("-r,--root", options->root, "root of broadcast and reduce")
-      ->check(CLI::Range(0, kMaxRanks - 1));
-  app.add_option("--elems", options->elems, "list the messages for this many elements")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("-d,--dtype", options->dtype, "default float");
-  app.add_option("-x,--spec", options->spec, "codec, as qsgd(bits=4); default none");
-  app.add_option("--slice", options->slice_elems, "elements of a slice; default: as between hosts")
-      ->check(CLI::Range(int64_t{256}, int64_t{1} << 28));
-  AddJsonOption(&app, "--json", &options->json_path);
-  return ParseArguments(&app, args);
+  CommandLine line(kDescription, "gradwire schedule");
+  line.Add("algorithm", &options->algorithm, "name, or auto; see `gradwire info`");
+  line.Add("--collective", &options->collective, "default all-reduce");
+  line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
+  line.Add("--rank", &options->rank, "show this rank's steps only").InRange(0, kMaxRanks - 1);
+  line.Add("-r,--root", &options->root, "root of broadcast and reduce").InRange(0, kMaxRanks - 1);
+  line.Add("--elems", &options->elems, "list the messages for this many elements").NotNegative();
+  line.Add("-d,--dtype", &options->dtype, "default float");
+  line.Add("-x,--spec", &options->spec, "codec, as qsgd(bits=4); default none");
+  line.Add("--slice", &options->slice_elems, "elements of a slice; default: as between hosts")
+      .InRange(256, 1 << 28);
+  line.AddJson("--json", &options->json_path);
+  return line.Parse(args);
 }
 
 Status CheckRanks(const Options& options) {

@@ -20,11 +20,11 @@ constexpr char kDescription[] =
 }  // namespace
 
 int TraceCommand(std::span<const std::string> args) {
-  CLI::App app(kDescription, "gradwire trace");
+  CommandLine line(kDescription, "gradwire trace");
   std::string run_path, out_path = "-";
-  app.add_option("RUN", run_path, "the JSON file of the run")->required();
-  app.add_option("-o,--output", out_path, "the trace's file; default - is standard output");
-  if (const auto code = ParseArguments(&app, args)) return *code;
+  line.Add("RUN", &run_path, "the JSON file of the run").Required();
+  line.Add("-o,--output", &out_path, "the trace's file; default - is standard output");
+  if (const auto code = line.Parse(args)) return *code;
   const StatusOr<RecordedRun> run = ReadRecordedRun(run_path);
   if (!run.ok()) return ReportError("trace", run.status());
   const Status written = WriteTextTo(out_path, ChromeTrace(*run));

@@ -44,44 +44,43 @@ struct Texts {
   LibraryOptions library;
 };
 
-void AddStepOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
-  app->add_option("--compute-ms", options->compute_ms, "computing in a step, in milliseconds")
-      ->required();
-  app->add_option("--compute", texts->compute,
-                  "device: the processor is free meanwhile; host: a thread of each rank computes; "
-                  "default device")
-      ->check(CLI::IsMember({ComputeName(ComputeKind::kDevice), ComputeName(ComputeKind::kHost)}));
-  app->add_option("-x,--compress", options->specs,
-                  "codec, as qsgd(bits=4); repeat it to compare; default none")
-      ->allow_extra_args(false);
-  CLI::Option* blocks = app->add_option("--blocks", texts->blocks, "blocks of each spec; default 6")
-                            ->check(CLI::Range(1, kMaxSteps / kMinBlockSteps));
-  app->add_option("-n,--steps", texts->steps, "steps of each spec; default: of all its blocks")
-      ->check(CLI::Range(kMinBlockSteps, kMaxSteps))
-      ->excludes(blocks);
-  app->add_option("--block", texts->block_steps, "steps of a block; default 5")
-      ->check(CLI::Range(kMinBlockSteps, kMaxSteps));
-  app->add_option("-w,--warmup_steps", options->warm_ups,
-                  "steps of each spec before the first block; default 0")
-      ->check(CLI::Range(0, kMaxSteps));
-  app->add_option("--auto-warmup", options->auto_warm_ups,
-                  "further steps of each spec auto before the first block; default 0")
-      ->check(CLI::Range(0, kMaxSteps));
-  app->add_option(
-         "--late", texts->late,
-         "RANK:MS[:FIRST[:STEPS]]: this rank computes longer, from step FIRST on; repeat it")
-      ->allow_extra_args(false);
-  app->add_option("--seed", options->seed, "of gradients, order of blocks and interval; default 1");
-  app->add_option("-t,--ranks", options->thread_ranks,
-                  "ranks as threads of this process; default 2 without a launcher")
-      ->check(CLI::Range(1, 256));
+void AddStepOptions(CommandLine* line, Texts* texts, TrainOptions* options) {
+  line->Add("--compute-ms", &options->compute_ms, "computing in a step, in milliseconds")
+      .Required();
+  line->Add("--compute", &texts->compute,
+            "device: the processor is free meanwhile; host: a thread of each rank computes; "
+            "default device")
+      .OneOf({ComputeName(ComputeKind::kDevice), ComputeName(ComputeKind::kHost)});
+  line->Add("-x,--compress", &options->specs,
+            "codec, as qsgd(bits=4); repeat it to compare; default none")
+      .OneValueEach();
+  const Argument blocks = line->Add("--blocks", &texts->blocks, "blocks of each spec; default 6")
+                              .InRange(1, kMaxSteps / kMinBlockSteps);
+  line->Add("-n,--steps", &texts->steps, "steps of each spec; default: of all its blocks")
+      .InRange(kMinBlockSteps, kMaxSteps)
+      .Excludes(blocks);
+  line->Add("--block", &texts->block_steps, "steps of a block; default 5")
+      .InRange(kMinBlockSteps, kMaxSteps);
+  line->Add("-w,--warmup_steps", &options->warm_ups,
+            "steps of each spec before the first block; default 0")
+      .InRange(0, kMaxSteps);
+  line->Add("--auto-warmup", &options->auto_warm_ups,
+            "further steps of each spec auto before the first block; default 0")
+      .InRange(0, kMaxSteps);
+  line->Add("--late", &texts->late,
+            "RANK:MS[:FIRST[:STEPS]]: this rank computes longer, from step FIRST on; repeat it")
+      .OneValueEach();
+  line->Add("--seed", &options->seed, "of gradients, order of blocks and interval; default 1");
+  line->Add("-t,--ranks", &options->thread_ranks,
+            "ranks as threads of this process; default 2 without a launcher")
+      .InRange(1, 256);
 }
 
-void AddFileOptions(CLI::App* app, Texts* texts, TrainOptions* options) {
-  AddJsonOption(app, "-J,--json", &options->json_path);
-  app->add_flag("--timeline", texts->timeline,
+void AddFileOptions(CommandLine* line, Texts* texts, TrainOptions* options) {
+  line->AddJson("-J,--json", &options->json_path);
+  line->AddFlag("--timeline", &texts->timeline,
                 "with --json FILE: keep what `gradwire trace FILE` draws, in FILE.timeline.RANK");
-  app->add_option("--csv", options->csv_path, "write CSV to this file; - is stdout");
+  line->Add("--csv", &options->csv_path, "write CSV to this file; - is stdout");
 }
 
 // Files of one communicator.
@@ -127,12 +126,12 @@ Status CheckComputeMs(double ms) {
 
 std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOptions* options) {
   Texts texts;
-  CLI::App app(kDescription, "gradwire train");
-  AddModelOptions(&app, &texts.model);
-  AddStepOptions(&app, &texts, options);
-  AddLibraryOptions(&app, &texts.library);
-  AddFileOptions(&app, &texts, options);
-  if (const auto code = ParseArguments(&app, args)) return code;
+  CommandLine line(kDescription, "gradwire train");
+  AddModelOptions(&line, &texts.model);
+  AddStepOptions(&line, &texts, options);
+  AddLibraryOptions(&line, &texts.library);
+  AddFileOptions(&line, &texts, options);
+  if (const auto code = line.Parse(args)) return code;
   if (options->specs.empty()) options->specs = {"none"};
   const bool on_host = texts.compute == ComputeName(ComputeKind::kHost);
   options->compute = on_host ? ComputeKind::kHost : ComputeKind::kDevice;
