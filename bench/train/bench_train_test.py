@@ -18,6 +18,7 @@ import oracle
 import ratios
 import runs
 import sweep
+import tables
 from tools import unittest_main
 
 _GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
@@ -218,7 +219,7 @@ class DriverTest(unittest.TestCase):
 
     def test_a_failed_job_leaves_what_was_measured(self):
         with tempfile.TemporaryDirectory() as out:
-            store = bench_train.Store(pathlib.Path(out, "oracle-device"), runs.Size())
+            store = tables.Store(pathlib.Path(out, "oracle-device"), runs.Size())
             store.save(_CELL, "all", {"x": 1})
             argv = ["--gradwire", "/bin/false", "--trainer", "unused", "--cells", "14", "--out", out]
             with contextlib.redirect_stderr(io.StringIO()) as err:

@@ -44,9 +44,13 @@ class Jobs:
 
     def fashion_mnist(self, cell, options):
         """The JSON of `train_fashion_mnist OPTIONS` on the cell's ranks and link."""
+        return self.program(cell, [self._trainer, *options])
+
+    def program(self, cell, program):
+        """The JSON that `PROGRAM --json=PATH` writes on the cell's ranks and link."""
         with tempfile.TemporaryDirectory(prefix="gradwire-bench-") as folder:
             path = pathlib.Path(folder, "result")
-            command = [*self._run_command(cell), "--", self._trainer, *options, f"--json={path}"]
+            command = [*self._run_command(cell), "--", *program, f"--json={path}"]
             self._run(command)
             return _checked(cell, json.loads(path.read_text(encoding="utf-8")))
 

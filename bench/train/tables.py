@@ -1,0 +1,92 @@
+"""Tables of measurements that take hours: each part is kept, and printed as Markdown."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import time
+
+
+class Store:
+    """Results of one table: a file for each part of a cell, written whole or not at all."""
+
+    def __init__(self, folder, size):
+        self._folder = pathlib.Path(folder)
+        self._size = dataclasses.asdict(size)
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, cell, part):
+        return self._folder / f"{cell.name}-{part}.json"
+
+    def load(self, cell, part):
+        """None where it has not been measured, or in another size."""
+        path = self._path(cell, part)
+        if not path.exists():
+            return None
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        same = stored["size"] == _json(self._size) and stored["cell"] == _json(dataclasses.asdict(cell))
+        return stored["measured"] if same else None
+
+    def save(self, cell, part, measured):
+        """Replaces what was there."""
+        stored = {"cell": dataclasses.asdict(cell), "size": self._size, "measured": measured}
+        write_whole(self._path(cell, part), json.dumps(stored) + "\n")
+
+
+def _json(value):
+    return json.loads(json.dumps(value))
+
+
+def write_whole(path, text):
+    """A reader finds the old text or the new one."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+def cell_text(value):
+    """Of a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "**no**"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def markdown_lines(rows):
+    """A table with a column for every name in the rows."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    for row in rows:
+        lines.append("| " + " | ".join(cell_text(row.get(name)) for name in names) + " |")
+    return lines
+
+
+class Measurement:
+    """Measures the parts of a table's cells that are not in the store."""
+
+    def __init__(self, table, size, store, job_runner):
+        self._table, self._size = table, size
+        self._store, self._job_runner = store, job_runner
+
+    def parts(self, cell, again):
+        """What was measured by part; `again`: also what is there."""
+        by_part = {}
+        for part in self._table.parts(cell, self._size):
+            by_part[part] = None if again else self._store.load(cell, part)
+            if by_part[part] is None:
+                by_part[part] = self._measure(cell, part)
+            else:
+                print(f"{self._table.NAME} {cell.name} {part}: already measured", flush=True)
+        return by_part
+
+    def _measure(self, cell, part):
+        began = time.monotonic()
+        machine = self._job_runner.machine_state()
+        measured = self._table.measure(self._job_runner, cell, part, self._size)
+        measured = _json({"machine": machine, **measured})
+        self._store.save(cell, part, measured)
+        seconds = time.monotonic() - began
+        print(f"{self._table.NAME} {cell.name} {part}: {seconds:.0f} s, load "
+              f"{machine['load_1m']:.1f}, cores {machine['ping_pong_us']} us apart", flush=True)
+        return measured
