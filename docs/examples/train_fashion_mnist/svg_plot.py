@@ -14,11 +14,13 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 18, 16, 52
 
 @dataclasses.dataclass
 class Series:
-    """A line: points are (x, y) in the plot's units, `slot` chooses its colour."""
+    """A line: points are (x, y) in the plot's units, `slot` chooses its colour, `css` are
+    its classes in the style sheet."""
 
     name: str
     slot: int
     points: list
+    css: str = "series"
 
 
 @dataclasses.dataclass
@@ -60,10 +62,11 @@ def _text(x, y, text, css, extra=""):
 
 
 class Plot:
-    """Series over two axes with a horizontal target line."""
+    """Series over two axes with a horizontal target line; `unit` is that of y."""
 
-    def __init__(self, x_axis, y_axis, target):
-        self._x_axis, self._y_axis, self._target = x_axis, y_axis, target
+    def __init__(self, x_axis, y_axis, target, unit=" %"):
+        self._x_axis, self._y_axis = x_axis, y_axis
+        self._target, self._unit = target, unit
 
     def _x(self, value):
         return _LEFT + self._x_axis.position(value) * (_WIDTH - _LEFT - _RIGHT)
@@ -111,7 +114,7 @@ class Plot:
         # Lines that rise to the right leave room on the left of a logarithmic plot, and on the
         # right of a linear one.
         x, anchor = (_LEFT + 4, "start") if self._x_axis.logarithmic else (right, "end")
-        text = f"target {self._target:g} %"
+        text = f"target {self._target:g}{self._unit}"
         yield _text(x, y - 6, text, "note", f' text-anchor="{anchor}"')
 
     def _line(self, series):
@@ -120,7 +123,7 @@ class Plot:
         style = f'style="--c:var(--line-{series.slot})"'
         dots = [
             f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2.5"><title>{html.escape(series.name)}: '
-            f"{y:.2f} % at {x:.4g}</title></circle>"
+            f"{y:.2f}{self._unit} at {x:.4g}</title></circle>"
             for (px, py), (x, y) in zip(at, series.points)
         ]
-        return f'<g class="series" {style}><path d="{path}"/>{"".join(dots)}</g>'
+        return f'<g class="{series.css}" {style}><path d="{path}"/>{"".join(dots)}</g>'

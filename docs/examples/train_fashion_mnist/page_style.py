@@ -1,0 +1,44 @@
+"""The style sheet of pages with plots by svg_plot; light and dark."""
+
+STYLE = """
+:root{color-scheme:light dark;
+--page:#fbfbfa;--card:#ffffff;--ink:#1d1d1b;--muted:#63625d;--grid:#e7e6e2;--edge:#dddcd7;
+--line-0:#77756e;--line-1:#2a78d6;--line-2:#0f9b6c;--line-3:#d97706;--line-4:#b83280;
+--line-5:#6d4fc4;--line-6:#0e8a9b;--line-7:#a3541a}
+@media(prefers-color-scheme:dark){:root{
+--page:#161615;--card:#1f1f1d;--ink:#f1f0ec;--muted:#a9a79f;--grid:#32312e;--edge:#3a3936;
+--line-0:#a5a39b;--line-1:#5b9df0;--line-2:#2fbf8f;--line-3:#f0a03c;--line-4:#e76bb0;
+--line-5:#a58bf0;--line-6:#40bccd;--line-7:#d98a50}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+main{max-width:1360px;margin:0 auto;padding:28px 20px 40px}
+h1{font-size:23px;margin:0 0 4px;letter-spacing:-.01em}
+h2{font-size:15px;margin:0 0 6px;font-weight:600}
+p{margin:0;color:var(--muted)}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:16px;
+margin:14px 0 16px}
+.card{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:14px 16px}
+svg{display:block;width:100%;height:auto}
+.legend{display:flex;flex-wrap:wrap;gap:6px 20px;margin:16px 0 0;padding:0;list-style:none}
+.legend li,td:first-child{white-space:nowrap}
+.key{display:inline-block;width:22px;height:3px;border-radius:2px;vertical-align:middle;
+margin-right:8px;background:var(--c)}
+.grid{stroke:var(--grid)}.axis{stroke:var(--muted);fill:none}
+.tick{fill:var(--muted);font-size:12px;font-variant-numeric:tabular-nums}
+.label{fill:var(--ink);font-size:13px}.note{fill:var(--ink);font-size:12px;
+paint-order:stroke;stroke:var(--card);stroke-width:4px}
+.target{stroke:var(--ink);stroke-dasharray:5 4;stroke-width:1.2}
+.series path{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}
+.series circle{fill:var(--c);stroke:var(--card);stroke-width:1}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th{font-weight:600;color:var(--muted);font-size:13px}
+th,td{padding:6px 10px;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
+th:first-child,td:first-child{text-align:left}
+tr:last-child td{border-bottom:0}
+.runs td:last-child{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:13px}
+.notes{margin-top:14px;font-size:13px;color:var(--muted)}
+.notes p+p{margin-top:2px}
+.second{margin-top:24px}
+"""
