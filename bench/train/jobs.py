@@ -34,12 +34,13 @@ def _checked(cell, result):
 class Jobs:
     """Runs one job at a time with the programs `gradwire` and `train_fashion_mnist`."""
 
-    def __init__(self, gradwire, trainer):
+    def __init__(self, gradwire, trainer=None, timeout_s=_TIMEOUT_S):
         self._gradwire, self._trainer = str(gradwire), str(trainer)
+        self._timeout_s = timeout_s
 
     def _run_command(self, cell):
         """`gradwire run` on the cell's ranks and link."""
-        command = [self._gradwire, "run", "-n", str(cell.ranks), "--timeout", str(_TIMEOUT_S)]
+        command = [self._gradwire, "run", "-n", str(cell.ranks), "--timeout", str(self._timeout_s)]
         return command if cell.link == UNLIMITED else [*command, "--netlab", cell.link]
 
     def fashion_mnist(self, cell, options):

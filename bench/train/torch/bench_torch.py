@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Compares gradwire with PyTorch's own communication hooks in DistributedDataParallel.
+
+Tables as JSON and Markdown, time to accuracy also as a page with plots. What has been measured is
+kept in the output folder: a run that was interrupted goes on where it stopped. --fresh measures
+again. Settings are "torch:HOOK" or "gradwire:SPEC". The Python that runs it has PyTorch and gradwire.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import signal
+import sys
+
+_TRAIN = pathlib.Path(__file__).resolve().parents[1]
+sys.path += [str(_TRAIN), str(_TRAIN.parents[1] / "docs/examples/train_fashion_mnist")]
+
+# pylint: disable=wrong-import-position
+import accuracy_table
+import cells
+import job
+import jobs
+import page
+import settings
+import step_table
+import tables
+
+_TABLES = {table.NAME: table for table in (step_table.StepTable, accuracy_table.AccuracyTable)}
+_WORKLOADS = ("cnn", "transformer")
+_LINKS = ("200mbit", "1gbit", cells.UNLIMITED)
+_SEEDS = 3
+# A job: all settings by turns on the slowest link.
+_TIMEOUT_S = 4 * 3600
+_QUICK_SETTINGS = (settings.PLAIN, settings.OURS + "none")
+_QUICK_SIZES = {
+    "step": step_table.Size(blocks=2, block=2, warm_up=1, auto_warm_up=1),
+    "accuracy": accuracy_table.Size(steps=2, evaluate_every=1),
+}
+
+
+def _parser():
+    summary = __doc__.split("\n\n", maxsplit=1)[0]
+    parser = argparse.ArgumentParser(prog="./run bench-torch", description=summary)
+    parser.add_argument("--table", choices=_TABLES, default="step", help="(default: step)")
+    parser.add_argument("--workload", action="append", choices=_WORKLOADS, help="(default: cnn)")
+    parser.add_argument("--link", action="append", metavar="RATE",
+                        help=f"repeat it (default: {', '.join(_LINKS)})")
+    parser.add_argument("--ranks", type=int, action="append", help="repeat it (default: 2)")
+    parser.add_argument("--setting", action="append", metavar="LIBRARY:WHAT",
+                        help="repeat it (default: " + ", ".join(settings.ALL) + ")")
+    parser.add_argument("--seeds", type=int, default=_SEEDS,
+                        help=f"of trainings (default: {_SEEDS})")
+    parser.add_argument("--out", default="out/bench-torch", help="(default: out/bench-torch)")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is there")
+    parser.add_argument("--quick", action="store_true",
+                        help="whether it works at all: two settings, two steps, no limit")
+    for table in _TABLES.values():
+        for field in dataclasses.fields(table.Size):
+            parser.add_argument("--" + field.name.replace("_", "-"), type=int,
+                                help=f"of --table {table.NAME} (default: {field.default})")
+    return parser
+
+
+def parse_args(argv):
+    """The command line, with what --quick stands for."""
+    args = _parser().parse_args(argv)
+    quick = args.quick
+    args.workload = args.workload or ["cnn"]
+    args.link = args.link or ([cells.UNLIMITED] if quick else _LINKS)
+    args.ranks = args.ranks or [2]
+    args.setting = args.setting or (_QUICK_SETTINGS if quick else settings.ALL)
+    args.seeds = 1 if quick else args.seeds
+    size = _QUICK_SIZES[args.table] if quick else _TABLES[args.table].Size()
+    given = {f.name: getattr(args, f.name) for f in dataclasses.fields(size)}
+    args.size = dataclasses.replace(size, **{k: v for k, v in given.items() if v is not None})
+    return args
+
+
+def _markdown(table, results, command):
+    lines = [f"# {table.TITLE}", "", f"    {command}"]
+    for result in results:
+        lines += ["", f"## {result['workload']}, {result['link']}, {result['ranks']} ranks", "",
+                  f"{result['parameters']:,} parameters, PyTorch {result['torch']}, gradwire "
+                  f"{result['gradwire']}."]
+        for rows in table.sections(result):
+            lines += ["", *tables.markdown_lines(rows)] if rows else []
+    return "\n".join(lines) + "\n"
+
+
+def _write(folder, table, results, command):
+    tables.write_whole(folder / "table.json", json.dumps(results, indent=1) + "\n")
+    tables.write_whole(folder / "table.md", _markdown(table, results, command))
+    if table.NAME == accuracy_table.AccuracyTable.NAME:
+        tables.write_whole(folder / "plots.html", page.make_page(table, results))
+
+
+def main(argv):
+    """Exit code 1 where a job fails; what was measured before is kept."""
+    # The end of this process by a signal ends its jobs too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    args = parse_args(argv)
+    # The ranks share few cores.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    table = _TABLES[args.table](args.setting, args.seeds)
+    folder = pathlib.Path(args.out, table.NAME)
+    gradwire = pathlib.Path(sys.executable).with_name("gradwire")
+    runner = job.TorchJobs(jobs.Jobs(gradwire, timeout_s=_TIMEOUT_S), sys.executable)
+    measurement = tables.Measurement(table, args.size, tables.Store(folder, args.size), runner)
+    chosen = [job.Cell(w, link, r) for w in args.workload for link in args.link for r in args.ranks]
+    command = "./run bench-torch " + shlex.join(argv)
+    results = []
+    try:
+        for cell in chosen:
+            results.append(table.result(cell, measurement.parts(cell, again=args.fresh)))
+            _write(folder, table, results, command)
+    except jobs.JobFailed as error:
+        print(f"bench-torch: {error}", file=sys.stderr)
+        return 1
+    print("\n" + (folder / "table.md").read_text(encoding="utf-8"))
+    print(f"also in {folder}: " + ", ".join(p.name for p in sorted(folder.glob("[tp]*.[jmh]*"))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
