@@ -14,9 +14,6 @@ GW_COPTS = [
     "-fno-fast-math",
 ]
 
-# Tags of a test that makes no thread: nothing could race.
-ONE_THREAD = ["no-tsan"]
-
 def _layer_visibility(visibility):
     """A package is visible to the layers above its own; see the root BUILD."""
     if visibility != None:
@@ -84,11 +81,12 @@ def gw_cc_binary(name, copts = [], visibility = None, **kwargs):
         **kwargs
     )
 
-def gw_cc_test(name, copts = [], deps = [], main = "//tests/lib:gtest_main", size = "small", **kwargs):
+def gw_cc_test(name, copts = [], deps = [], main = "//tests/lib:gtest_main", size = "small", tags = [], **kwargs):
     """cc_test with GoogleTest and the project's main.
 
-    Tags: "no-asan", "no-tsan" leave it out of a sanitizer's run; "exclusive" for tests
-    that measure time or take the machine.
+    Tags: "threads" where the test makes a thread: those run under ThreadSanitizer, and main()
+    fails the others if they make one. "no-asan", "no-tsan" leave it out of a sanitizer's run;
+    "exclusive" for tests that measure time or take the machine.
 
     Args:
       name: the test.
@@ -96,13 +94,16 @@ def gw_cc_test(name, copts = [], deps = [], main = "//tests/lib:gtest_main", siz
       deps: without GoogleTest, which comes with main.
       main: the library with main(); None where the test has its own.
       size: small unless given.
+      tags: see above.
       **kwargs: for cc_test.
     """
     native.cc_test(
         name = name,
         copts = GW_COPTS + copts,
         deps = deps + (["//third_party:gtest"] if main == None else [main]),
+        env = {} if "threads" in tags else {"GRADWIRE_ONE_THREAD": "1"},
         size = size,
+        tags = tags,
         **kwargs
     )
 

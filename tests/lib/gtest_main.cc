@@ -1,8 +1,10 @@
 // main() of every test: GoogleTest, with the reasons of skipped tests listed at the end, and
-// with a failure where nothing was run (a filter that matches nothing is a mistake).
+// with a failure where nothing was run (a filter that matches nothing is a mistake) or where a test
+// without the tag "threads" made one.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/single_threaded.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -42,6 +44,11 @@ int main(int argc, char** argv) {
   testing::UnitTest::GetInstance()->listeners().Append(new SkipReporter);
   const int result = RUN_ALL_TESTS();
 
+  // glibc's flag is true until the first thread is made.
+  if (std::getenv("GRADWIRE_ONE_THREAD") != nullptr && !__libc_single_threaded) {
+    std::fprintf(stderr, "this test makes threads: its tags lack \"threads\"\n");
+    return 1;
+  }
   const bool sharded = std::getenv("TEST_TOTAL_SHARDS") != nullptr;
   const bool listing = testing::GTEST_FLAG(list_tests);
   if (!sharded && !listing && testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
