@@ -7,8 +7,8 @@ seconds=${1:-30}
 mapfile -t targets < <(bazel query --noshow_progress 'attr(name, "_search$", //tests/fuzz:all)' \
   2>/dev/null </dev/null)
 [[ ${#targets[@]} -gt 0 ]] || { echo "fuzz: there is no target" >&2; exit 1; }
-bazel build --config=fuzz --noshow_progress "${targets[@]}" </dev/null
-bin=$(bazel info --config=fuzz bazel-bin 2>/dev/null </dev/null)
+bazel build --config=asan --noshow_progress "${targets[@]}" </dev/null
+bin=$(bazel info --config=asan bazel-bin 2>/dev/null </dev/null)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,7 +3,7 @@
 load("//tools:gradwire.bzl", "gw_cc_binary", "gw_cc_test")
 
 def gw_fuzz_target(name, srcs, deps = [], **kwargs):
-    """A test `name` and, under --config=fuzz, a libFuzzer program `name`_search.
+    """A test `name` and, under --config=asan, a libFuzzer program `name`_search.
 
     Args:
       name: ends in _fuzz.

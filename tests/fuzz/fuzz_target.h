@@ -1,5 +1,5 @@
 // What a fuzz target defines. One source serves two programs: a test that replays seeds, their
-// mutations and random bytes, on every build; and under --config=fuzz a libFuzzer binary that
+// mutations and random bytes, on every build; and under --config=asan a libFuzzer binary that
 // searches on its own.
 #ifndef GRADWIRE_TESTS_FUZZ_FUZZ_TARGET_H_
 #define GRADWIRE_TESTS_FUZZ_FUZZ_TARGET_H_
