@@ -74,9 +74,10 @@ def expect_equal_on_ranks(tensor):
 
 
 def expect_raises(kind, words, call):
+    """kind: an exception's type, or several."""
     try:
         call()
     except kind as error:
         assert words in str(error), f"'{words}' is not in: {error}"
         return error
-    raise AssertionError(f"no {kind.__name__} with '{words}'")
+    raise AssertionError(f"no {kind} with '{words}'")
