@@ -18,6 +18,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS_FAILED = 3  # Bazel's exit code: built, and a test failed
 BUILD_FAILED = 1
+STOP_AT_FIRST = "--test_env=GTEST_FAIL_FAST=1"
 
 
 def load(path):
@@ -40,9 +41,9 @@ def copy_tree(target):
             shutil.copy2(ROOT / name, target / name)
 
 
-def run_tests(tree, output_base, tests, timeout):
+def run_tests(tree, output_base, tests, timeout, *options):
     command = ["bazel", f"--output_base={output_base}", "test", "--noshow_progress", "--test_output=summary",
-               f"--test_timeout={timeout}", "--", *tests]
+               f"--test_timeout={timeout}", *options, "--", *tests]
     return subprocess.run(command, cwd=tree, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
 
@@ -100,7 +101,7 @@ def main():
             for m in chosen:
                 begin = time.monotonic()
                 original = mutate(tree, m)
-                result = run_tests(tree, output_base, m["tests"], args.timeout)
+                result = run_tests(tree, output_base, m["tests"], args.timeout, STOP_AT_FIRST)
                 (tree / m["file"]).write_text(original)
                 verdict = {TESTS_FAILED: "noticed", 0: "SURVIVED"}.get(result.returncode, "DID NOT BUILD")
                 print(f"{verdict:13} {m['name']} ({time.monotonic() - begin:.0f} s)", flush=True)
