@@ -11,7 +11,8 @@ Ballot::Ballot(int world_size)
     : votes_(world_size), submitted_(world_size), tables_(world_size), observations_(world_size) {}
 
 Status Ballot::HearSubmitted(int rank, uint32_t submitted) {
-  submitted_[rank] = submitted;
+  // A heartbeat may be older than what a turn's end has told.
+  submitted_[rank] = std::max(submitted_[rank], submitted);
   for (int voter = 0; voter < static_cast<int>(votes_.size()); ++voter)
     GW_RETURN_IF_ERROR(CheckSubmitted(voter, rank));
   return Status();

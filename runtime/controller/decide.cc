@@ -23,6 +23,7 @@ constexpr double kWorthSwitching =
 constexpr double kModelOff = 0.2;
 constexpr int kBaselineEverySteps = 200;
 constexpr int kBaselineAgainSteps = 40;  // where the model is off
+constexpr int kSlowerBaselineEverySteps = 1000;
 constexpr int kBaselineBlocks = 2;
 constexpr int kBanWindows = 8;  // doubled each time
 constexpr int kMaxBanDoublings = 6;
@@ -373,14 +374,15 @@ class Decider {
   std::optional<Decision> CheckBaseline(double step_us) {
     const int64_t since = m_.steps - m_.last_baseline_step;
     if (since < (m_.model_off ? kBaselineAgainSteps : kBaselineEverySteps)) return std::nullopt;
-    m_.last_baseline_step = m_.steps;
     Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
     // Where one of them runs the other is measured: the model cannot tell what it has not seen.
     const bool take_bf16 =
         m_.running != bf16 && (m_.running == none || Predict(bf16) < Predict(none));
-    // Nor is what was slower under the same network measured again: its steps cost what they take.
+    // What was slower under the same network is seldom measured again: its steps cost what they
+    // take.
     const double measured_us = (take_bf16 ? m_.bf16 : m_.none).step_us;
-    if (measured_us > step_us) return std::nullopt;
+    if (measured_us > step_us && since < kSlowerBaselineEverySteps) return std::nullopt;
+    m_.last_baseline_step = m_.steps;
     Plan base = take_bf16 ? std::move(bf16) : std::move(none);
     if (base == m_.running || IsBanned(base) || Budget(step_us) <= 0) return std::nullopt;
     const double predicted_us = Predict(base);

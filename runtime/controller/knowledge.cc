@@ -44,8 +44,9 @@ class Reader {
   double AmountIfKnown() { return Checked(in_.Get<double>(), -1); }
   int64_t Count() {
     const auto count = in_.Get<int64_t>();
-    ok_ = ok_ && count >= 0 && count <= kMaxCount;
-    return count;
+    const bool possible = count >= 0 && count <= kMaxCount;
+    ok_ = ok_ && possible;
+    return possible ? count : 0;
   }
   Plan OnePlan() {
     Plan plan(job_.tensors.size());

@@ -183,7 +183,8 @@ void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan&
   const double most = heavy.busy_us / std::max(heavy_bytes, 1.0);
   // Never nothing: windows only scale what is here.
   model->us_per_byte = std::clamp(per_byte, kLeastByteShare * most, most);
-  const double rest_us = heavy.busy_us - model->us_per_byte * heavy_bytes;
+  // Rounding may leave less than nothing.
+  const double rest_us = std::max(heavy.busy_us - model->us_per_byte * heavy_bytes, 0.0);
   model->latency_us = rest_us / static_cast<double>(job.tensors.size());
 }
 
