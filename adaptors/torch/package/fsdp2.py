@@ -159,7 +159,11 @@ class Fsdp2Handle(Handle):
         end = functools.partial(self._end)
         # Refused outside a backward. The engine owns it: where a backward fails, it is dropped.
         Variable._execution_engine.queue_callback(end)
-        self._begin()
+        try:
+            self._begin()
+        except gradwire.GradwireError as error:
+            self._error = error
+        self._is_open = True  # also after an error: the end raises it
         self._end_of_step = weakref.ref(end)
 
     def _place(self):

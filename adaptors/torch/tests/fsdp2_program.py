@@ -358,6 +358,17 @@ def a_revoked_step():
     handle.close()
 
 
+def an_ended_communicator():
+    """Every backward raises: none leaves gradients that were not averaged."""
+    model, handle = attached("none")
+    models.train(model, range(1))
+    dist.barrier()
+    handle._comm.abort()
+    for step in (1, 2, 3):
+        expect_raises(gradwire.GradwireError, "abort", models.loss_of(model, step).backward)
+    _close_together(handle)
+
+
 def two_models():
     """By one backward."""
     (one, first), (two, second) = (attached(FEEDBACK, name=name) for name in ("one", "two"))
