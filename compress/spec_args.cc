@@ -18,8 +18,10 @@ std::string Joined(std::span<const std::string_view> words) {
   return out;
 }
 
+// In quotes whatever the parser would not take as it is.
 std::string Quoted(const std::string& value) {
-  return value.find_first_of(",()= \t") == std::string::npos ? value : '"' + value + '"';
+  const bool plain = !value.empty() && value.find_first_of(",()=' ") == std::string::npos;
+  return plain ? value : '"' + value + '"';
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Syntax of spec strings.
+#include <algorithm>
 #include <cctype>
 
 #include "compress/registry.h"
@@ -10,6 +11,8 @@ namespace {
 constexpr size_t kMaxSpecChars = 4096;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+bool IsControl(char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }
 
 bool IsNameChar(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
@@ -77,13 +80,19 @@ class Parser {
       *value = text_.substr(at_ + 1, end - at_ - 1);
       at_ = end + 1;
       if (value->find('"') != std::string::npos) return Fail("has a quote inside a value");
+      // Specs stand in lines of logs and tables.
+      if (std::any_of(value->begin(), value->end(), IsControl)) {
+        return Fail("has a control character inside quotes");
+      }
       return Status::Ok();
     }
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
       if (c == ',' || c == '(' || c == ')') break;
       if (c == '=' || c == '"' || c == '\'') return Fail("has a stray \"=\" or quote");
-      if (!IsBlank(c)) value->push_back(c);
+      if (IsBlank(c)) continue;
+      if (IsControl(c)) return Fail("has a control character");
+      value->push_back(c);
     }
     if (value->empty()) return Fail("has an empty argument");
     return Status::Ok();

@@ -24,9 +24,27 @@ TEST(SpecTextTest, KeepsWhatIsQuoted) {
 }
 
 TEST(SpecTextTest, RefusesBadSyntax) {
-  for (const char* text : {"", "  ", "(", "qsgd(", "qsgd(4", "qsgd(4))", "qsgd)", "qsgd(,)",
-                           "qsgd(4,)", "qsgd(bits=)", "qsgd(bits==4)", "qsgd(\"a)",
-                           "qsgd(x='a\"b')", "qsgd 4", "qsgd(a=(b))", "q\"sgd", "qsgd(\"a\"b)"}) {
+  for (const char* text : {"",
+                           "  ",
+                           "(",
+                           "qsgd(",
+                           "qsgd(4",
+                           "qsgd(4))",
+                           "qsgd)",
+                           "qsgd(,)",
+                           "qsgd(4,)",
+                           "qsgd(bits=)",
+                           "qsgd(bits==4)",
+                           "qsgd(\"a)",
+                           "qsgd(x='a\"b')",
+                           "qsgd 4",
+                           "qsgd(a=(b))",
+                           "q\"sgd",
+                           "qsgd(\"a\"b)",
+                           "bf16(exclude=\"a\nb\")",
+                           "bf16(exclude=\"a\tb\")",
+                           "qsgd(4\x01)",
+                           "qsgd(\x7f)"}) {
     const StatusOr<SpecText> spec = ParseSpecText(text);
     EXPECT_FALSE(spec.ok()) << text;
     EXPECT_EQ(spec.status().code(), gwInvalidArgument) << text;
@@ -37,7 +55,8 @@ TEST(SpecTextTest, RefusesBadSyntax) {
 
 TEST(SpecTextTest, FormatIsTheInverse) {
   for (const char* text :
-       {"none", "qsgd(4)", "qsgd(bits=4,block=256)", "bf16(exclude=\"*.bias,a b\")"}) {
+       {"none", "qsgd(4)", "qsgd(bits=4,block=256)", "bf16(exclude=\"*.bias,a b\")",
+        "bf16(exclude=\"it's\")", "bf16(exclude=\"a=b\")", "bf16(exclude=\"\")"}) {
     EXPECT_EQ(FormatSpecText(*ParseSpecText(text)), text);
   }
 }
