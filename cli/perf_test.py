@@ -121,6 +121,8 @@ class PerfTest(unittest.TestCase):
             (["--set", "foo=1"], "unknown setting 'foo'"),
             (["-x", "qsdg"], '"qsgd"'),
             (["--algorithm", "rnig"], "ring"),
+            (["-d", "flaot"], "'float'"),
+            (["-o", "som"], "'sum'"),
         ):
             done = _gradwire("perf", "-b", "1K", *_FEW, *args)
             self.assertNotEqual(done.returncode, 0, args)
@@ -128,12 +130,14 @@ class PerfTest(unittest.TestCase):
 
 
 class RecordTest(unittest.TestCase):
-    def _recorded(self, ranks, *options):
+    def _recorded(self, ranks, *options, processes=False):
         """Per operation: {(src, dst, slice, message): bytes} of all ranks."""
+        job = (["run", "-n", str(ranks), "--timeout", "60", "--", "gradwire", "perf"] if processes
+               else ["perf", "--ranks", str(ranks)])
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "record")
-            done = _gradwire("perf", "--ranks", str(ranks), "-n", "1", "-w", "0", "-c", "0",
-                             "--slice", "8192", "--record", path, *options)
+            done = _gradwire(*job, "-n", "1", "-w", "0", "-c", "0", "--slice", "8192", "--record",
+                             path, *options)
             self.assertEqual(done.returncode, 0, done.stderr)
             operations = collections.defaultdict(dict)
             for rank in range(ranks):
@@ -143,8 +147,10 @@ class RecordTest(unittest.TestCase):
                         operations[message["op_seq"]][key] = message["bytes"]
         return list(operations.values())
 
-    def _expect_scheduled(self, algorithm, ranks, elems, *codec):
-        """What was sent is what `gradwire schedule` lists, once out of place and once in place."""
+    def _expect_scheduled(self, algorithm, ranks, elems, *codec, transport=None):
+        """What was sent is what `gradwire schedule` lists, once out of place and once in place.
+
+        Ranks are threads, or processes over `transport`."""
         scheduled = _json("schedule", algorithm, "-n", str(ranks), "--elems", str(elems),
                           "--slice", "8192", *codec)
         wanted = {
@@ -152,8 +158,10 @@ class RecordTest(unittest.TestCase):
             for m in scheduled["messages"]
         }
         chosen = () if codec else ("--algorithm", algorithm)
-        operations = self._recorded(ranks, "-b", str(4 * elems), *chosen, *codec)
-        self.assertEqual(operations.count(wanted), 2, (algorithm, ranks, elems))
+        over = ("--transport", transport) if transport else ()
+        operations = self._recorded(ranks, "-b", str(4 * elems), *chosen, *codec, *over,
+                                    processes=transport is not None)
+        self.assertEqual(operations.count(wanted), 2, (algorithm, ranks, elems, codec, over))
 
     def test_exact_algorithms_send_their_schedules(self):
         for algorithm in ("direct", "ring", "tree", "recursive_doubling", "halving_doubling",
@@ -161,9 +169,22 @@ class RecordTest(unittest.TestCase):
             for ranks in (2, 3, 4):
                 self._expect_scheduled(algorithm, ranks, 25_001)
 
+    def test_what_is_chosen_depends_on_the_hosts(self):
+        """As by communicators."""
+        command = ("schedule", "auto", "-n", "4", "--elems", "300000")
+        between, within = _json(*command), _json(*command, "--one-host")
+        self.assertEqual(between["algorithm"], "direct")
+        self.assertEqual(within["algorithm"], "halving_doubling")
+
     def test_encoded_algorithms_send_their_schedules(self):
         for ranks in (2, 3, 4):
             self._expect_scheduled("two_shot", ranks, 25_001, "-x", "qsgd(bits=4)")
+
+    def test_processes_send_their_schedules(self):
+        for transport in ("shm", "tcp"):
+            self._expect_scheduled("ring", 3, 25_001, transport=transport)
+            for spec in ("bf16", "efsign", "qsgd(bits=8)"):
+                self._expect_scheduled("two_shot", 3, 25_001, "-x", spec, transport=transport)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ std::vector<std::string_view> NamesOf(Collective collective, bool encoded) {
   return names;
 }
 
-std::string_view DefaultName(Collective collective, int world_size, int64_t bytes) {
+std::string_view DefaultName(const AlgorithmNeed& need) {
   // Below this an all-reduce is bound by latency; above, by bandwidth.
   constexpr int64_t kSmallBytes = 64 * 1024;
   // Below this the number of messages counts, not their size; powers of two need no folding.
@@ -86,13 +86,19 @@ std::string_view DefaultName(Collective collective, int world_size, int64_t byte
   // A 4-nomial tree of so many ranks has one level, a binomial tree two.
   constexpr int kOneLevelRanks = 4;
   constexpr int kDirectRanks = 16, kDirectSmallRanks = 8;
+  // On one host ranks share processors: above this it counts how often one waits for several
+  // others, not how deep the messages are. docs/performance.md has the figures.
+  constexpr int64_t kPairwiseBytes = 512 * 1024;
+  const auto [collective, world_size, bytes, one_host, encoded] = need;
+  if (encoded) return "two_shot";
   const bool is_power_of_two = std::has_single_bit(static_cast<unsigned>(world_size));
   switch (collective) {
     case Collective::kAllReduce:
       if (bytes <= kFewMessagesBytes && !is_power_of_two) return "knomial";
       if (bytes <= kSmallBytes && world_size > kDirectSmallRanks) return "recursive_doubling";
       if (bytes <= kTinyBytes && is_power_of_two) return "recursive_doubling";
-      return world_size <= kDirectRanks ? "direct" : "ring";
+      if (world_size > kDirectRanks) return "ring";
+      return one_host && bytes > kPairwiseBytes ? "halving_doubling" : "direct";
     case Collective::kAllGather:
     case Collective::kReduceScatter: return world_size <= kDirectRanks ? "direct" : "ring";
     case Collective::kReduce:
@@ -128,12 +134,11 @@ StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_v
                             fmt::join(names, ", ")));
 }
 
-const AlgorithmRow& ChooseAlgorithm(Collective collective, int world_size, int64_t bytes,
-                                    bool encoded) {
-  const std::string_view name =
-      encoded ? std::string_view("two_shot") : DefaultName(collective, world_size, bytes);
+const AlgorithmRow& ChooseAlgorithm(const AlgorithmNeed& need) {
+  const std::string_view name = DefaultName(need);
   for (const AlgorithmRow& row : Algorithms()) {
-    if (row.collective == collective && row.name == name && row.encoded == encoded) return row;
+    if (row.collective == need.collective && row.name == name && row.encoded == need.encoded)
+      return row;
   }
   assert(false && "no encoded algorithm for this collective");
   return Algorithms().front();

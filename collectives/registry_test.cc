@@ -22,7 +22,8 @@ TEST(RegistryTest, RowsAreCompleteAndTheirNamesUnique) {
 
 TEST(RegistryTest, EveryCollectiveHasAnAlgorithm) {
   for (int c = 0; c < kCollectives; ++c) {
-    const AlgorithmRow& row = ChooseAlgorithm(static_cast<Collective>(c), 4, 1 << 20, false);
+    const AlgorithmRow& row = ChooseAlgorithm(
+        {.collective = static_cast<Collective>(c), .world_size = 4, .bytes = 1 << 20});
     EXPECT_EQ(static_cast<int>(row.collective), c);
     EXPECT_FALSE(row.encoded);
   }
@@ -51,7 +52,8 @@ TEST(RegistryTest, UnknownNamesGetTheNearest) {
 
 TEST(ChooseAlgorithmTest, Defaults) {
   auto chosen = [](Collective c, int n, int64_t bytes, bool encoded = false) {
-    return ChooseAlgorithm(c, n, bytes, encoded).name;
+    return ChooseAlgorithm({.collective = c, .world_size = n, .bytes = bytes, .encoded = encoded})
+        .name;
   };
   constexpr int64_t kSmall = 64 * 1024, kLarge = kSmall + 1;
   constexpr int64_t kTiny = 16 * 1024, kFewest = 4 * 1024;
@@ -78,6 +80,25 @@ TEST(ChooseAlgorithmTest, Defaults) {
   EXPECT_EQ(chosen(Collective::kBroadcast, 5, kFewest), "tree");
   EXPECT_EQ(chosen(Collective::kAllToAll, 3, kLarge), "direct");
   EXPECT_EQ(chosen(Collective::kBarrier, 3, 0), "dissemination");
+}
+
+TEST(ChooseAlgorithmTest, OneHost) {
+  auto chosen = [](Collective c, int n, int64_t bytes, bool encoded = false) {
+    return ChooseAlgorithm({.collective = c,
+                            .world_size = n,
+                            .bytes = bytes,
+                            .one_host = true,
+                            .encoded = encoded})
+        .name;
+  };
+  constexpr int64_t kHalfMiB = 512 * 1024;
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, kHalfMiB), "direct");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, kHalfMiB + 1), "halving_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 3, kHalfMiB + 1), "halving_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 16, kHalfMiB + 1), "halving_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 17, kHalfMiB + 1), "ring");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, kHalfMiB + 1, true), "two_shot");
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, kHalfMiB + 1), "direct");
 }
 
 }  // namespace

@@ -168,10 +168,17 @@ std::span<const AlgorithmRow> Algorithms();
 // algorithms.
 StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_view name,
                                             bool encoded = false);
-// The default for this collective, world size and size of the whole operation in bytes: a pure
-// function of its arguments. Encoded: all-reduce and reduce-scatter only.
-const AlgorithmRow& ChooseAlgorithm(Collective collective, int world_size, int64_t bytes,
-                                    bool encoded);
+
+struct AlgorithmNeed {
+  Collective collective = Collective::kAllReduce;
+  int world_size = 1;
+  int64_t bytes = 0;      // of the whole operation
+  bool one_host = false;  // all ranks are on it
+  bool encoded = false;   // all-reduce and reduce-scatter only
+};
+
+// The default: a pure function of the need, the same on all ranks.
+const AlgorithmRow& ChooseAlgorithm(const AlgorithmNeed& need);
 
 }  // namespace gradwire
 

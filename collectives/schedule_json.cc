@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/json_value.h"
+
 namespace gradwire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 Json StepToJson(const Schedule& schedule, const Step& step) {
   Json json = {{"kind", std::string(Name(step.kind))}, {"round", step.round}};

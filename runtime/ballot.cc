@@ -12,7 +12,8 @@ Ballot::Ballot(int world_size)
 
 Status Ballot::HearSubmitted(int rank, uint32_t submitted) {
   // A heartbeat may be older than what a turn's end has told.
-  submitted_[rank] = std::max(submitted_[rank], submitted);
+  std::optional<uint32_t>& most = submitted_[rank];
+  if (!most || IsBefore(*most, submitted)) most = submitted;
   for (int voter = 0; voter < static_cast<int>(votes_.size()); ++voter)
     GW_RETURN_IF_ERROR(CheckSubmitted(voter, rank));
   return Status();
@@ -38,20 +39,22 @@ Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, in
 // submit, or what was heard of it is old.
 Status Ballot::CheckSubmitted(int voter, int other) const {
   const std::optional<Vote>& vote = votes_[voter];
-  if (!vote || vote->fields.ok == 0 || submitted_[other] <= vote->fields.submitted) return Status();
+  const std::optional<uint32_t>& most = submitted_[other];
+  if (!vote || vote->fields.ok == 0 || !most || !IsBefore(vote->fields.submitted, *most))
+    return Status();
   return Status(gwMismatch,
                 {.message = "the ranks submit different numbers of operations in one step",
                  .hint = "All ranks must submit the same operations in every step",
                  .peer = other,
                  .field = "operations in step",
                  .expected = fmt::format("{} (rank {})", vote->fields.submitted, voter),
-                 .actual = fmt::format("{} (rank {})", submitted_[other], other)});
+                 .actual = fmt::format("{} (rank {})", *most, other)});
 }
 
 std::vector<int> Ballot::Missing() const {
   uint32_t in_doubt = kNoOpSeq;
   for (const std::optional<Vote>& vote : votes_) {
-    if (vote) in_doubt = std::min(in_doubt, vote->fields.op_seq);
+    if (vote) in_doubt = FirstInDoubt(in_doubt, vote->fields.op_seq);
   }
   std::vector<int> ranks;
   for (size_t r = 0; r < votes_.size(); ++r) {
@@ -71,7 +74,7 @@ TurnResult Ballot::Decide(uint16_t turn, const Status& revoked, NonFinitePolicy 
 
 void Ballot::BeginTurn() {
   std::fill(votes_.begin(), votes_.end(), std::nullopt);
-  std::fill(submitted_.begin(), submitted_.end(), 0);
+  std::fill(submitted_.begin(), submitted_.end(), std::nullopt);
   std::fill(observations_.begin(), observations_.end(), std::string());
   last_vote_ns_ = 0;
 }

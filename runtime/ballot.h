@@ -42,8 +42,8 @@ class Ballot {
   Status CheckSubmitted(int voter, int other) const;
 
   std::vector<std::optional<Vote>> votes_;
-  std::vector<uint32_t> submitted_;  // the most that was heard
-  std::vector<std::string> tables_;  // as told last
+  std::vector<std::optional<uint32_t>> submitted_;  // the most that was heard
+  std::vector<std::string> tables_;                 // as told last
   std::vector<std::string> observations_;
   int64_t last_vote_ns_ = 0;
 };

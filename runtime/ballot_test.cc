@@ -97,6 +97,26 @@ TEST(Ballot, WaitsForAllToVoteAboutTheFirstOperationInDoubt) {
   EXPECT_EQ(result.reason.detail().actual, "c (rank 2)");
 }
 
+// 2^32 operations in one turn: the last before the wrap comes before the first after it.
+TEST(Ballot, TheNumbersOfOperationsWrap) {
+  constexpr uint32_t kLast = kNoOpSeq - 1;
+  Ballot ballot(3);
+  EXPECT_TRUE(ballot.HearVote(0, AgainstOver(1), "", 1).ok());
+  EXPECT_TRUE(ballot.HearVote(1, AgainstOver(kLast), "", 2).ok());
+  EXPECT_TRUE(ballot.HearVote(2, AgainstOver(kNoOpSeq), "", 3).ok());
+  EXPECT_THAT(ballot.Missing(), ElementsAre(0, 2));
+}
+
+TEST(Ballot, TheNumberOfOperationsMayHaveWrapped) {
+  constexpr uint32_t kBeforeTheWrap = kNoOpSeq - 2;
+  Ballot ballot(2);
+  EXPECT_TRUE(ballot.HearSubmitted(0, kBeforeTheWrap).ok());
+  EXPECT_TRUE(ballot.HearVote(1, For(1), "", 1).ok()) << "rank 0 may still submit";
+  EXPECT_TRUE(ballot.HearSubmitted(0, 1).ok());
+  EXPECT_TRUE(ballot.HearSubmitted(0, kBeforeTheWrap).ok()) << "an old heartbeat";
+  ExpectNames(ballot.HearSubmitted(0, 2), "1 (rank 1)", "2 (rank 0)", 0);
+}
+
 TEST(Ballot, ATurnForgetsAllButTheTables) {
   Ballot ballot(2);
   VoteFields mine = For(9), other = For(9);

@@ -38,6 +38,8 @@ struct Identity {
   std::string secret;
   bool insecure = false;
   uint64_t job = 0;
+  std::string file_suffix;                         // behind the names of files
+  const std::atomic<bool>* interrupted = nullptr;  // ends the start early
 };
 
 std::string ReadFile(const std::string& path) {
@@ -117,9 +119,11 @@ StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const 
 AgreedSettings ParseAgreed(const OpText& text) {
   const std::string& policy = FindInOpText(text, "nonfinite");
   const int64_t slice_elems = std::stoll(FindInOpText(text, "slice_elems"));
+  const bool one_host = FindInOpText(text, "one_host") == "1";
   return {
+      .one_host = one_host,
       .slice = slice_elems == 0
-                   ? DefaultSliceSize(FindInOpText(text, "one_host") == "1")
+                   ? DefaultSliceSize(one_host)
                    : SliceSize{.elems = std::max(slice_elems / kCutElems, int64_t{1}) * kCutElems},
       .window = std::stoi(FindInOpText(text, "window")),
       .seed = static_cast<uint32_t>(std::stoull(FindInOpText(text, "seed"))),
@@ -196,7 +200,8 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                                 .insecure = me.insecure,
                                 .job = me.job,
                                 .blob = BlobOf(settings, *offer, agreed),
-                                .timeout_ns = settings.DurationNs("init_timeout_ms")};
+                                .timeout_ns = settings.DurationNs("init_timeout_ms"),
+                                .cancelled = me.interrupted};
   bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
     return ChooseForAll(blobs, agreed);
   };
@@ -213,6 +218,9 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   if (!joined.ok()) return joined.status();
   const OpText chosen = DecodeOpText(joined->roster.settings);
 
+  const auto file = [&](const std::string& name) {
+    return name.empty() ? name : name + me.file_suffix;
+  };
   CommParts parts = {.rank = me.rank,
                      .world_size = me.world_size,
                      .job = me.job,
@@ -220,9 +228,9 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .idle = ChooseIdle(settings, joined->roster),
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
-                     .record_path = settings.Text("record_messages"),
-                     .timeline_path = settings.Text("record_timeline"),
-                     .plan_log = settings.Text("plan_log"),
+                     .record_path = file(settings.Text("record_messages")),
+                     .timeline_path = file(settings.Text("record_timeline")),
+                     .plan_log = file(settings.Text("plan_log")),
                      .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
   StatusOr<std::unique_ptr<Recorder>> recorder = OpenRecorder(me, settings.Text("recorder_dir"));
   if (!recorder.ok()) return recorder.status();
@@ -246,6 +254,23 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   return Communicator::Create(std::move(parts));
 }
 
+// Of a rank that joins by unique id.
+StatusOr<Identity> IdentityFrom(const UniqueId& id, int rank, int world_size) {
+  StatusOr<UniqueIdContents> contents = ParseUniqueId(id);
+  if (!contents.ok()) return contents.status();
+  Identity me = {.rank = rank,
+                 .world_size = world_size,
+                 .root = contents->root,
+                 .secret = contents->secret,
+                 .job = contents->job};
+  if (rank == 0 && world_size > 1) {
+    StatusOr<UniqueFd> listener = ClaimListener(*contents);
+    if (!listener.ok()) return listener.status();
+    me.listener = std::move(*listener);
+  }
+  return me;
+}
+
 // Whether any launcher has left its mark. Half a mark is an error, which DetectLauncher explains.
 bool HasLauncher(const Environment& environment) {
   constexpr const char* kMarks[] = {"GRADWIRE_RANK", "GRADWIRE_WORLD_SIZE",  "RANK",
@@ -262,7 +287,7 @@ Environment WithRendezvousSettings(Environment environment, const Settings& sett
   if (settings.is_set("port")) environment["GRADWIRE_PORT"] = std::to_string(settings.Int("port"));
   if (settings.is_set("secret")) environment["GRADWIRE_SECRET"] = settings.Text("secret");
   if (settings.is_set("insecure")) {
-    environment["GRADWIRE_INSECURE"] = settings.Bool("insecure") ? "1" : "0";
+    environment["GRADWIRE_INSECURE"] = std::string(settings.Bool("insecure") ? "1" : "0");
   }
   if (settings.is_set("rank")) environment["GRADWIRE_RANK"] = std::to_string(settings.Int("rank"));
   if (settings.is_set("world_size")) {
@@ -345,19 +370,19 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
 
 StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int rank,
                                                         int world_size, const Settings& settings) {
-  StatusOr<UniqueIdContents> contents = ParseUniqueId(id);
-  if (!contents.ok()) return contents.status();
-  Identity me = {.rank = rank,
-                 .world_size = world_size,
-                 .root = contents->root,
-                 .secret = contents->secret,
-                 .job = contents->job};
-  if (rank == 0 && world_size > 1) {
-    StatusOr<UniqueFd> listener = ClaimListener(*contents);
-    if (!listener.ok()) return listener.status();
-    me.listener = std::move(*listener);
-  }
-  return Start(std::move(me), settings);
+  StatusOr<Identity> me = IdentityFrom(id, rank, world_size);
+  if (!me.ok()) return me.status();
+  return Start(std::move(*me), settings);
+}
+
+StatusOr<std::unique_ptr<Communicator>> StartGroup(const UniqueId& id, int rank, int world_size,
+                                                   const Settings& settings,
+                                                   const std::atomic<bool>* interrupted) {
+  StatusOr<Identity> me = IdentityFrom(id, rank, world_size);
+  if (!me.ok()) return me.status();
+  me->file_suffix = fmt::format("-{:016x}", me->job);
+  me->interrupted = interrupted;
+  return Start(std::move(*me), settings);
 }
 
 StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& environment,

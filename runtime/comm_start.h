@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_RUNTIME_COMM_START_H_
 #define GRADWIRE_RUNTIME_COMM_START_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,12 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
 // Joins by unique id or by the launcher's environment (no launcher: a world of one). Collective.
 StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int rank,
                                                         int world_size, const Settings& settings);
+// The same for a group of a communicator's ranks. `interrupted` (outlives the call) is set from any
+// thread when the group cannot come together any more: gwRevoked within 100 ms. Files that the
+// settings name get the job behind their name: other groups of the process have the same settings.
+StatusOr<std::unique_ptr<Communicator>> StartGroup(const UniqueId& id, int rank, int world_size,
+                                                   const Settings& settings,
+                                                   const std::atomic<bool>* interrupted);
 StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& environment,
                                                            const Settings& settings);
 

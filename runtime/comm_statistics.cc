@@ -22,7 +22,10 @@ bool MayKeepResidual(const TensorState& tensor) {
 }  // namespace
 
 void CommStatistics::NoteDone(const Operation& operation) {
-  last_ = operation.course;
+  if (operation.submit_ns >= last_submit_ns_) {
+    last_submit_ns_ = operation.submit_ns;
+    last_ = operation.course;
+  }
   ++operations_;
   raw_bytes_ += operation.bytes;
   payload_bytes_ += operation.stats.payload_bytes;

@@ -38,7 +38,10 @@ class CommStatistics {
   int64_t encode_ns_ = 0, decode_ns_ = 0, op_ns_ = 0;
   int64_t commits_ = 0, skips_ = 0, aborts_ = 0;
   double sum_p2_ = 0, sum_err2_ = 0;
+  // Of those that are complete the one that was submitted last: in a window the order in which they
+  // end is a matter of chance.
   Operation::Course last_;
+  int64_t last_submit_ns_ = 0;
 };
 
 // `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its spec

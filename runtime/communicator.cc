@@ -92,12 +92,14 @@ const AlgorithmRow& Communicator::AlgorithmFor(Collective collective, int64_t by
     StatusOr<const AlgorithmRow*> row = FindAlgorithm(collective, parts_.agreed.algorithm);
     if (row.ok()) return **row;
   }
-  return ChooseAlgorithm(collective, parts_.world_size, bytes, encoded);
+  return ChooseAlgorithm({.collective = collective,
+                          .world_size = parts_.world_size,
+                          .bytes = bytes,
+                          .one_host = parts_.agreed.one_host,
+                          .encoded = encoded});
 }
 
-Status Communicator::Run(RawOp op) {
-  GW_RETURN_IF_ERROR(CheckUsable());
-  GW_RETURN_IF_ERROR(CatchUp());
+std::shared_ptr<Operation> Communicator::MakeRawOperation(RawOp op, std::string_view name) {
   op.rank = parts_.rank;
   op.world_size = parts_.world_size;
   const int64_t bytes = op.count * SizeOf(op.dtype);
@@ -105,8 +107,15 @@ Status Communicator::Run(RawOp op) {
   const int64_t slice_elems = parts_.agreed.slice.ElemsFor(WireBytesPerElem(nullptr, op.dtype));
   auto operation = std::make_shared<RawOperation>(op, slice_elems, &algorithm,
                                                   schedules_.Get(algorithm, op.root));
-  operation->name = std::string(Name(op.collective));
+  operation->name = std::string(name.empty() ? Name(op.collective) : name);
   operation->turn = user_turn_;
+  return operation;
+}
+
+Status Communicator::Run(RawOp op, std::string_view name) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  GW_RETURN_IF_ERROR(CatchUp());
+  const std::shared_ptr<Operation> operation = MakeRawOperation(op, name);
   {
     const Controller::Blocked blocked(&controller_);
     const ScopedSpan span(timeline_.get(), clock_, SpanKind::kBlocked);
@@ -114,6 +123,52 @@ Status Communicator::Run(RawOp op) {
   }
   if (!operation->status.ok()) FollowTurn(operation->turn);
   return operation->status;
+}
+
+Status Communicator::Check(const CallGroup& group) const {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  return CheckToMyself(group.messages, parts_.rank);
+}
+
+StatusOr<IssuedCalls> Communicator::Issue(const CallGroup& group) {
+  // Messages between two ranks have no part in turns.
+  if (!group.collectives.empty()) GW_RETURN_IF_ERROR(CatchUp());
+  CopyToMyself(group.messages, parts_.rank);
+  IssuedCalls issued;
+  for (const MessageCall& call : group.messages) {
+    if (call.peer == parts_.rank) continue;
+    auto transfer = std::make_shared<Transfer>();
+    transfer->kind = call.kind;
+    transfer->peer = call.peer;
+    transfer->memory = call.memory;
+    transfer->count = call.count;
+    transfer->dtype = call.dtype;
+    issued.transfers.push_back(std::move(transfer));
+  }
+  if (!issued.transfers.empty()) engine_->Post(issued.transfers);
+  for (const RawOp& op : group.collectives) {
+    engine_->Submit(issued.operations.emplace_back(MakeRawOperation(op, {})));
+  }
+  return issued;
+}
+
+Status Communicator::Finish(const IssuedCalls& issued) {
+  const auto is_done = [](const auto& call) { return call->done.load(std::memory_order_acquire); };
+  const auto all_done = [&](const EngineCore&) {
+    return std::all_of(issued.transfers.begin(), issued.transfers.end(), is_done) &&
+           std::all_of(issued.operations.begin(), issued.operations.end(), is_done);
+  };
+  HelpUntil(all_done, Deadline::Never());
+  Status first;
+  for (const std::shared_ptr<Operation>& operation : issued.operations) {
+    if (operation->status.ok()) continue;
+    FollowTurn(operation->turn);
+    if (first.ok()) first = operation->status;
+  }
+  for (const std::shared_ptr<Transfer>& transfer : issued.transfers) {
+    if (first.ok()) first = transfer->status;
+  }
+  return first;
 }
 
 // ---- steps ----
@@ -271,6 +326,7 @@ void Communicator::OnTurnEnd(const TurnResult& result) {
   turn_results_.push_back(result);
   if (turn_results_.size() > kKeptResults) turn_results_.erase(turn_results_.begin());
   engine_turn_.store(static_cast<uint16_t>(result.turn + 1));
+  if (!commit) failed_.store(true);
 }
 
 std::string Communicator::OnObservations(uint16_t turn, std::span<const std::string> observations) {
@@ -282,6 +338,14 @@ void Communicator::OnFatal(const Status& status) {
   std::lock_guard lock(mu_);
   fatal_ = status;
   is_fatal_.store(true);
+  failed_.store(true);
+}
+
+// What happens between the two lines is seen by the second, what happens later by the engine.
+const std::atomic<bool>* Communicator::WatchForFailure() {
+  failed_.store(false);
+  if (is_fatal_.load() || Ahead(engine_turn_.load(), user_turn_) > 0) failed_.store(true);
+  return &failed_;
 }
 
 Status Communicator::async_error() const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 #include "runtime/comm_statistics.h"
 #include "runtime/controller/controller.h"
 #include "runtime/engine.h"
+#include "runtime/message_call.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
 #include "runtime/tensor_state.h"
@@ -30,6 +32,7 @@ namespace gradwire {
 
 // What the ranks agreed on at the start.
 struct AgreedSettings {
+  bool one_host = false;
   SliceSize slice;
   int window = 4;
   uint32_t seed = 0;
@@ -65,6 +68,18 @@ struct Request {
   Status status() const;  // of the first operation that failed
 };
 
+// Exact calls that are issued together: collectives keep their order, and so do the messages to one
+// rank and those from one rank; nothing else of a group waits for anything else of it.
+struct CallGroup {
+  std::vector<RawOp> collectives;
+  std::vector<MessageCall> messages;
+};
+// Issued, and perhaps under way.
+struct IssuedCalls {
+  std::vector<std::shared_ptr<Operation>> operations;
+  std::vector<std::shared_ptr<Transfer>> transfers;
+};
+
 struct StepEnd {
   StepOutcome outcome = StepOutcome::kCommit;
   Status reason;
@@ -78,8 +93,14 @@ class Communicator final : private EngineListener {
   int rank() const { return parts_.rank; }
   int world_size() const { return parts_.world_size; }
 
-  // Exact, complete on return.
-  Status Run(RawOp op);
+  // Exact, complete on return. `name` in errors and records; empty: the collective's.
+  Status Run(RawOp op, std::string_view name = {});
+  // Whether all of it can be issued.
+  Status Check(const CallGroup& group) const;
+  // Of a group that was checked. An error: nothing is issued. What is issued must be waited for.
+  StatusOr<IssuedCalls> Issue(const CallGroup& group);
+  // Until all of it is complete: how the first that failed ended.
+  Status Finish(const IssuedCalls& issued);
 
   StatusOr<TensorState*> Register(const std::string& name, std::span<const int64_t> shape,
                                   DType dtype, const std::string& spec);
@@ -102,6 +123,9 @@ class Communicator final : private EngineListener {
 
   Status Finalize();
   void Abort();
+  // For a caller that is about to wait for other ranks by means of its own: becomes true when the
+  // communicator ends or the turn fails, which the next call then tells. Lives as long as this.
+  const std::atomic<bool>* WatchForFailure();
   // Success while usable.
   Status async_error() const;
 
@@ -118,6 +142,7 @@ class Communicator final : private EngineListener {
   Status CheckUsable() const;
   Status WaitForRest(const char* done);
   Status CatchUp();
+  std::shared_ptr<Operation> MakeRawOperation(RawOp op, std::string_view name);
   const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
   Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;
   Status FollowPlan(std::span<const SubmittedTensor> tensors);
@@ -152,6 +177,7 @@ class Communicator final : private EngineListener {
   // Written by the engine.
   std::atomic<uint16_t> engine_turn_{0};
   std::atomic<bool> is_fatal_{false};
+  std::atomic<bool> failed_{false};  // since WatchForFailure
   mutable std::mutex mu_;
   Status fatal_;                          // guarded by mu_
   std::vector<TurnResult> turn_results_;  // the last ones; guarded by mu_

@@ -77,6 +77,12 @@ void Engine::Submit(std::shared_ptr<Operation> operation) {
   Push([this, op = std::move(operation)]() mutable { core_.Submit(std::move(op)); });
 }
 
+void Engine::Post(std::vector<std::shared_ptr<Transfer>> transfers) {
+  Push([this, all = std::move(transfers)] {
+    for (const std::shared_ptr<Transfer>& transfer : all) core_.Post(transfer);
+  });
+}
+
 void Engine::SubmitAndHelp(const std::shared_ptr<Operation>& operation) {
   helpers_.fetch_add(1);
   std::unique_lock core = LockCore();

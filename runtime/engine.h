@@ -31,6 +31,7 @@ class Engine {
 
   // O(1): copies and encodes nothing.
   void Submit(std::shared_ptr<Operation> operation);
+  void Post(std::vector<std::shared_ptr<Transfer>> transfers);
   void EndTurn(const TurnEnd& end);
   // Wakes nobody: it is only for the record.
   void NoteStepBegin(uint64_t step);

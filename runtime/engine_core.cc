@@ -12,6 +12,12 @@ namespace {
 // Finished operations kept for the case that a peer disagrees about one later.
 constexpr size_t kKeptOperations = 64;
 
+// Of the next operation, of which `submitted` becomes the number behind it.
+uint32_t TakeOpSeq(uint32_t* submitted) {
+  if (*submitted == kNoOpSeq) ++*submitted;
+  return (*submitted)++;
+}
+
 }  // namespace
 
 EngineCore::EngineCore(const Options& options, Transport* transport, ControlChannel* control,
@@ -21,15 +27,27 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
       control_(control),
       clock_(clock),
       listener_(listener),
+      messages_(transport, clock,
+                {.rank = options.rank,
+                 .world_size = options.world_size,
+                 .job = options.job,
+                 .epoch = options.epoch,
+                 .max_message_bytes = options.slice_bytes,
+                 .timeout_ns = options.op_timeout_ns}),
       driver_(transport, {.rank = options.rank,
                           .world_size = options.world_size,
                           .job = options.job,
                           .epoch = options.epoch,
                           .window = options.window,
-                          .max_message_bytes = options.slice_bytes}),
+                          .max_message_bytes = options.slice_bytes,
+                          .point_to_point = &messages_}),
+      submitted_(options.first_op_seq),
       ballot_(options.world_size),
       left_(options.world_size),
-      last_move_ns_(clock->NowNs()) {}
+      last_move_ns_(clock->NowNs()) {
+  driver_.SetCompletedBelow(submitted_);
+  TellProgress();
+}
 
 EngineCore::~EngineCore() {
   // The transport may still read sources that did not complete: leaked rather than handed back as
@@ -52,7 +70,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
                                                 : FromMyPointOfView(last_reason_, options_.rank,
                                                                     operation->Text()));
   }
-  operation->op_seq = ahead == 0 ? submitted_++ : submitted_later_++;
+  operation->op_seq = TakeOpSeq(ahead == 0 ? &submitted_ : &submitted_later_);
   operation->signature = operation->Signature();
   if (queue_.empty()) last_move_ns_ = operation->submit_ns;
   Note({.kind = RecordKind::kSubmit,
@@ -67,6 +85,18 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   queue_.push_back({std::move(operation)});
   has_progress_ = true;
   HearMine();
+}
+
+void EngineCore::Post(std::shared_ptr<Transfer> transfer) {
+  if (!fatal_.ok()) return PointToPoint::End(transfer.get(), fatal_);
+  messages_.Post(std::move(transfer));
+}
+
+DriverCounters EngineCore::counters() const {
+  DriverCounters counters = driver_.counters();
+  counters.sent_bytes += messages_.counters().sent_bytes;
+  counters.sent_frames += messages_.counters().sent_frames;
+  return counters;
 }
 
 void EngineCore::EndTurn(const TurnEnd& end) {
@@ -102,9 +132,13 @@ bool EngineCore::Poll() {
   // admitted its fragments need no copy.
   bool moved = !revoked_ && AdmitSlices();
   moved |= driver_.Poll();
+  moved |= messages_.Poll();
   moved |= AdvanceFinishedRuns();
   moved |= HandleDriverErrors();
   if (!revoked_) moved |= ComputeLocalOnce();
+  // Again: whoever polls may leave with what is complete, and the slices that it has made room for
+  // would wait for the next one.
+  if (!revoked_) moved |= AdmitSlices();
   NoteWire();
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
@@ -293,6 +327,7 @@ void EngineCore::EndOperation(Operation& operation, Status status) {
 // Nothing moves: time for what need not be at once.
 void EngineCore::Rest() {
   if (std::exchange(has_progress_, false)) TellProgress();
+  CheckMessages();
   CheckTimeouts();
 }
 

@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "base/timeline.h"
 #include "collectives/drivers/event_driver.h"
+#include "collectives/drivers/point_to_point.h"
 #include "runtime/ballot.h"
 #include "runtime/operation.h"
 #include "runtime/recorder/recorder.h"
@@ -68,6 +69,7 @@ class EngineCore final : private ControlSink {
     int64_t op_timeout_ns = 0;     // without progress of an admitted operation; 0: none
     int64_t abort_timeout_ns = 0;  // for sends to complete after a revoke
     NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
+    uint32_t first_op_seq = 0;     // of the first turn: tests begin shortly before numbers wrap
     Recorder* recorder = nullptr;  // null: nothing is recorded
     Timeline* timeline = nullptr;  // likewise
   };
@@ -78,6 +80,8 @@ class EngineCore final : private ControlSink {
 
   // Threads: one at a time for everything.
   void Submit(std::shared_ptr<Operation> operation);
+  // A message to or from another rank: outside of turns and of the order of operations.
+  void Post(std::shared_ptr<Transfer> transfer);
   // The caller has submitted all of this turn. At most two may be pending (the second after one
   // with no_wait).
   void EndTurn(const TurnEnd& end);
@@ -90,8 +94,10 @@ class EngineCore final : private ControlSink {
 
   uint16_t turn() const { return turn_; }
   const Status& fatal() const { return fatal_; }
-  bool idle() const { return queue_.empty() && ends_.empty() && !result_ && !revoked_; }
-  DriverCounters counters() const { return driver_.counters(); }
+  bool idle() const {
+    return queue_.empty() && ends_.empty() && !result_ && !revoked_ && messages_.idle();
+  }
+  DriverCounters counters() const;
   void SetRecord(std::vector<SentMessage>* record) { driver_.SetRecord(record); }
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
@@ -153,6 +159,7 @@ class EngineCore final : private ControlSink {
   void GiveUp(uint64_t step);
   bool DrainFatal();
   void CheckTimeouts();
+  void CheckMessages();
   void NoteWaiting();
   bool CheckLostPeers();
   int WhoLeftTooEarly(int64_t still_ns) const;
@@ -165,6 +172,7 @@ class EngineCore final : private ControlSink {
   ControlChannel* const control_;
   const Clock* const clock_;
   EngineListener* const listener_;
+  PointToPoint messages_;
   EventDriver driver_;
 
   std::deque<Progress> queue_;       // in op_seq order, those of later turns behind
@@ -174,7 +182,7 @@ class EngineCore final : private ControlSink {
   std::deque<std::shared_ptr<Operation>> done_;  // this turn's last ones, for mismatches
   std::deque<TurnEnd> ends_;
   uint16_t turn_ = 0;
-  uint32_t submitted_ = 0;        // in turn_
+  uint32_t submitted_;            // in turn_: the number of its next operation
   uint32_t submitted_later_ = 0;  // in turn_ + 1
   uint64_t slices_done_ = 0;
   bool nonfinite_ = false;

@@ -73,7 +73,8 @@ void EngineCore::RevokeUnlessOk(Status status) {
 // these is the one in doubt, and ranks that have voted vote again about it, so that rank 0 never
 // compares the texts of different operations.
 void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
-  if (!fatal_.ok() || (revoked_ && op_seq >= revoked_op_)) return;
+  const bool is_first = FirstInDoubt(revoked_op_, op_seq) != revoked_op_;
+  if (!fatal_.ok() || (revoked_ && !is_first)) return;
   why = Locate(std::move(why), op_seq).WithRank(options_.rank);
   if (!revoked_) StopSlices(why);
   if (tell_others) {
@@ -124,6 +125,7 @@ void EngineCore::Fatal(const Status& status) {
   fatal_ = WithWaiting(status, driver_.DescribeWaiting());
   NoteStatus({.kind = RecordKind::kError, .turn = turn_, .op_seq = kNoOpSeq}, status);
   driver_.CancelAll(status);
+  messages_.FailAll(fatal_);
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
   quiet_deadline_ns_ =
@@ -154,7 +156,8 @@ void EngineCore::Abort(const Status& status) { Fatal(status); }
 bool EngineCore::DrainFatal() {
   if (fatal_told_) return transport_->Progress(&driver_) > 0;
   const bool moved = transport_->Progress(&driver_) > 0;
-  if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return moved;
+  const bool quiet = driver_.Quiet() && messages_.Quiet();
+  if (!quiet && clock_->NowNs() < quiet_deadline_ns_) return moved;
   fatal_told_ = true;
   // The operations name themselves; a call that comes later hears which one was under way.
   Status told = fatal_;
@@ -186,6 +189,19 @@ void EngineCore::CheckTimeouts() {
   (void)CheckVoteTime(now_ns);
 }
 
+// Calls that nobody will meet end; the rest of the communicator has no part in them.
+void EngineCore::CheckMessages() {
+  if (messages_.idle()) return;
+  messages_.CheckTimes();
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (!left_[peer] || messages_.StillNs(peer) <= kLeftNs) continue;
+    messages_.FailPeer(
+        peer, Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
+                                  .hint = "It must call what meets this before it finalizes",
+                                  .peer = peer}));
+  }
+}
+
 void EngineCore::NoteWaiting() {
   const std::optional<WaitingRun> waiting = driver_.Waiting();
   if (!waiting) return;
@@ -202,7 +218,7 @@ void EngineCore::NoteWaiting() {
 // A rank that has left properly may close its end while others still work.
 bool EngineCore::CheckLostPeers() {
   std::erase_if(lost_by_transport_, [this](const Loss& loss) { return left_[loss.peer]; });
-  const bool needed = !queue_.empty() || !ends_.empty();
+  const bool needed = !queue_.empty() || !ends_.empty() || !messages_.idle();
   if (!needed || lost_by_transport_.empty()) return false;
   const Loss& loss = lost_by_transport_.front();
   if (clock_->NowNs() - loss.ns <= kVerdictNs) return false;

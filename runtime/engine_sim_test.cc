@@ -19,7 +19,7 @@ namespace {
 // Of the command line.
 uint64_t only_seed = 0;  // 0: kSeeds of them
 uint64_t first_seed = 0;
-constexpr uint64_t kSeeds = kSanitized ? 400 : 10'000;
+constexpr uint64_t kSeeds = kSanitized ? 200 : 10'000;
 constexpr int kBlocks = 20;
 
 // Seeds above kSeeds that have failed once.

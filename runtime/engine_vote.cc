@@ -8,7 +8,9 @@
 namespace gradwire {
 
 bool EngineCore::MaybeVote() {
-  // A vote in favour too becomes one against.
+  // It has voted about this one. A vote in favour, which is about kNoOpSeq, becomes one against
+  // where an operation is in doubt. Where none is it stands: rank 0 aborts for what the revoke told
+  // it.
   if (voted_ == revoked_op_) return false;
   if (revoked_) {
     SendVote(ends_.empty() ? TurnEnd{} : ends_.front(), false);

@@ -37,8 +37,10 @@ class LateRanks : public testing::Test {
                       .recv = reinterpret_cast<std::byte*>(&sums_[rank]),
                       .count = 1,
                       .root = root};
-    return job_[rank].SubmitRaw(op, ChooseAlgorithm(collective, kRanks, sizeof(float), false),
-                                job_[rank].turn());
+    return job_[rank].SubmitRaw(
+        op,
+        ChooseAlgorithm({.collective = collective, .world_size = kRanks, .bytes = sizeof(float)}),
+        job_[rank].turn());
   }
 
   void EndStep(int rank) { job_[rank].EndStep({.number = 1, .turn = job_[rank].turn()}); }

@@ -42,7 +42,8 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
                                     .slice_bytes = SliceBytes(options.slice_elems),
                                     .op_timeout_ns = options.op_timeout_ns,
                                     .abort_timeout_ns = 50 * kNsPerMs,
-                                    .nonfinite = options.nonfinite};
+                                    .nonfinite = options.nonfinite,
+                                    .first_op_seq = options.first_op_seq};
   EngineListener* listener = this;
   core_ = std::make_unique<EngineCore>(core, transport_.get(), control, clock, listener);
 }
@@ -119,10 +120,12 @@ Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, Redu
     const bool encoded = scheme == Scheme::kTwoShot;
     const Collective collective = CollectiveOf(scheme, options_.world_size);
     const AlgorithmRow* given = encoded ? options_.encoded : options_.exact;
-    const AlgorithmRow& row =
-        given != nullptr && given->collective == collective
-            ? *given
-            : ChooseAlgorithm(collective, options_.world_size, 1 << 20, encoded);
+    const AlgorithmRow& row = given != nullptr && given->collective == collective
+                                  ? *given
+                                  : ChooseAlgorithm({.collective = collective,
+                                                     .world_size = options_.world_size,
+                                                     .bytes = 1 << 20,
+                                                     .encoded = encoded});
     const float average =
         op == ReduceOp::kAvg ? 1.0f / static_cast<float>(options_.world_size) : 1.0f;
     const TensorOperation::Options o = {

@@ -31,6 +31,7 @@ struct JobOptions {
   uint32_t seed = 1;  // of dithers
   bool transaction = true;
   NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
+  uint32_t first_op_seq = 0;  // see EngineCore::Options
   // All-reduces of tensors, exact and encoded; null: as the library chooses.
   const AlgorithmRow* exact = nullptr;
   const AlgorithmRow* encoded = nullptr;

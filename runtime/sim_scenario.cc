@@ -103,6 +103,8 @@ void DrawRareSettings(Scenario* s) {
   RandomStream random(s->seed, /*stream=*/18);
   if (random.Below(3) == 0) s->job.nonfinite = NonFinitePolicy::kError;
   s->job.transaction = random.Below(4) != 0;
+  // The numbers of operations wrap, most often in the first step.
+  if (random.Below(4) == 0) s->job.first_op_seq = static_cast<uint32_t>(-1 - random.Below(6));
 }
 
 }  // namespace

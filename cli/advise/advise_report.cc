@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "base/json_value.h"
 #include "cli/models/model_options.h"
 #include "cli/text_output.h"
 
 namespace gradwire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr char kNothingHides[] =

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json_value.h"
 #include "cli/arguments.h"
 #include "cli/codecs/codec_facts.h"
 #include "cli/subcommand.h"
@@ -34,7 +33,7 @@ std::string Text(const std::vector<CodecFacts>& all, int ranks) {
 }
 
 std::string Json(const std::vector<CodecFacts>& all, int ranks) {
-  nlohmann::ordered_json json = {{"schema_version", 1}, {"ranks", ranks}};
+  JsonValue json = {{"schema_version", 1}, {"ranks", ranks}};
   for (const CodecFacts& c : all) {
     json["codecs"].push_back({{"spec", c.spec},
                               {"scheme", c.scheme},

@@ -17,24 +17,12 @@
 #include "cli/diagnose/recorder_folder.h"
 #include "cli/subcommand.h"
 #include "runtime/recorder/recorder.h"
+#include "runtime/recorder/recorder_in_folder.h"
 
 namespace gradwire {
 namespace {
 
 constexpr int64_t kWallNs = 1'700'000'000'000'000'000;
-
-std::string TestFolder() {
-  const std::string dir = testing::TempDir() + "/diagnose_" +
-                          testing::UnitTest::GetInstance()->current_test_info()->name();
-  std::filesystem::remove_all(dir);
-  return dir;
-}
-
-std::unique_ptr<Recorder> OpenOrDie(const RecorderOptions& options) {
-  auto recorder = Recorder::Open(options);
-  EXPECT_TRUE(recorder.ok()) << recorder.status().ToString();
-  return std::move(*recorder);
-}
 
 RecorderOptions RankOptions(const std::string& dir, int rank, int world_size, uint64_t job = 0xa) {
   return {.dir = dir,

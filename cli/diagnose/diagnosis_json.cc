@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/dtype.h"
+#include "base/json_value.h"
 #include "base/status.h"
 #include "cli/diagnose/diagnosis_report.h"
 #include "runtime/recorder/entry_text.h"
@@ -10,7 +9,7 @@
 namespace gradwire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 const char* KindName(FindingKind kind) {
   switch (kind) {
@@ -127,8 +126,7 @@ std::string DiagnosisJson(const JobRecord& job, const Diagnosis& diagnosis, int6
     entry.update(EntryJson(job.ranks[timed.rank].log, *timed.entry));
     json["events"].push_back(std::move(entry));
   }
-  // Names may hold any bytes.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 }  // namespace gradwire

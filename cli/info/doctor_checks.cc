@@ -6,9 +6,9 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/cuda/cuda_probe.h"
+#include "base/json_value.h"
 #include "cli/info/build_facts.h"
 #include "cli/netlab/netlab.h"
 #include "runtime/comm_start.h"
@@ -154,14 +154,14 @@ std::string FindingsText(const std::vector<Finding>& findings) {
 }
 
 std::string FindingsJson(const std::vector<Finding>& findings) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const Finding& finding : findings) {
     list.push_back({{"check", finding.check},
                     {"health", std::string(Name(finding.health))},
                     {"what", finding.what},
                     {"advice", finding.advice}});
   }
-  return nlohmann::ordered_json{{"schema_version", 1}, {"findings", list}}.dump(1) + "\n";
+  return JsonValue{{"schema_version", 1}, {"findings", list}}.dump(1) + "\n";
 }
 
 }  // namespace gradwire

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/cuda/cuda_probe.h"
+#include "base/json_value.h"
 #include "base/settings.h"
 #include "cli/arguments.h"
 #include "cli/info/build_facts.h"
@@ -18,7 +18,7 @@
 namespace gradwire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr char kDescription[] =
@@ -86,8 +86,9 @@ Json SettingsJson(const Settings& settings) {
 Json RegistriesJson() {
   Json transports = Json::array(), codecs = Json::array(), algorithms = Json::array();
   for (const TransportFact& fact : ProbeTransports()) {
-    transports.push_back({{"name", fact.name}, {"usable", fact.usable.ok()}, {"doc", fact.doc}});
-    if (!fact.usable.ok()) transports.back()["why_not"] = fact.usable.ToString();
+    Json transport = {{"name", fact.name}, {"usable", fact.usable.ok()}, {"doc", fact.doc}};
+    if (!fact.usable.ok()) transport["why_not"] = fact.usable.ToString();
+    transports.push_back(transport);
   }
   for (const CodecRow& row : Codecs()) {
     codecs.push_back({{"name", row.name}, {"options", row.keys}, {"doc", row.doc}});

@@ -5,16 +5,16 @@
 
 #include <cstdlib>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/json_value.h"
 #include "cli/measure/machine_state.h"
 #include "gradwire/gradwire.h"
 
 namespace gradwire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 std::string Version() { return fmt::format("{}.{}.{}", GW_MAJOR, GW_MINOR, GW_PATCH); }
 

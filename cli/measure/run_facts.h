@@ -3,10 +3,11 @@
 #define GRADWIRE_CLI_MEASURE_RUN_FACTS_H_
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/json_value.h"
 
 namespace gradwire {
 
@@ -28,7 +29,7 @@ RunFacts CurrentFacts();
 std::vector<std::string> HeaderLines(const RunFacts& facts, const std::string& command_line);
 
 // Everything above as members of a JSON object.
-nlohmann::ordered_json FactsJson(const RunFacts& facts, const std::string& command_line);
+JsonValue FactsJson(const RunFacts& facts, const std::string& command_line);
 
 }  // namespace gradwire
 

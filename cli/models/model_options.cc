@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_value.h"
 #include "cli/models/known_models.h"
 #include "cli/models/shapes_file.h"
 
@@ -41,7 +41,7 @@ std::string ModelLine(const ModelShapes& model, double scale) {
                      model.elems(), 4e-6 * static_cast<double>(model.elems()));
 }
 
-nlohmann::ordered_json ModelJson(const ModelShapes& model, double scale) {
+JsonValue ModelJson(const ModelShapes& model, double scale) {
   return {{"name", model.name},
           {"scale", scale},
           {"tensors", model.tensors.size()},

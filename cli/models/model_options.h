@@ -2,9 +2,9 @@
 #ifndef GRADWIRE_CLI_MODELS_MODEL_OPTIONS_H_
 #define GRADWIRE_CLI_MODELS_MODEL_OPTIONS_H_
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/json_value.h"
 #include "base/status.h"
 #include "cli/arguments.h"
 #include "cli/models/model_shapes.h"
@@ -25,7 +25,7 @@ StatusOr<ModelShapes> FindShapes(const ModelOptions& options);
 
 // "# model resnet50 scaled by 0.02: 161 tensors, ..." of an already scaled model.
 std::string ModelLine(const ModelShapes& model, double scale);
-nlohmann::ordered_json ModelJson(const ModelShapes& model, double scale);
+JsonValue ModelJson(const ModelShapes& model, double scale);
 
 }  // namespace gradwire
 

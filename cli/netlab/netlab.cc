@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
+
+#include "base/json_value.h"
 
 namespace gradwire {
 namespace {
@@ -47,9 +48,10 @@ StatusOr<InterfaceCounters> ParseInterfaceCounters(std::string_view proc_net_dev
 
 std::string CountersJson(const std::string& rate, const std::vector<RateChange>& changes,
                          const std::vector<InterfaceCounters>& by_rank) {
-  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
-  for (const InterfaceCounters& c : by_rank) {
-    ranks.push_back({{"rank", ranks.size()},
+  JsonValue ranks = JsonValue::array();
+  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const InterfaceCounters& c = by_rank[rank];
+    ranks.push_back({{"rank", rank},
                      {"tx_bytes", c.tx_bytes},
                      {"tx_packets", c.tx_packets},
                      {"tx_dropped", c.tx_dropped},
@@ -57,9 +59,9 @@ std::string CountersJson(const std::string& rate, const std::vector<RateChange>&
                      {"rx_packets", c.rx_packets},
                      {"rx_dropped", c.rx_dropped}});
   }
-  nlohmann::ordered_json rate_changes = nlohmann::ordered_json::array();
+  JsonValue rate_changes = JsonValue::array();
   for (const RateChange& c : changes) rate_changes.push_back({{"at_s", c.at_s}, {"rate", c.rate}});
-  nlohmann::ordered_json all = {
+  JsonValue all = {
       {"schema_version", 1}, {"netlab", rate}, {"rate_changes", rate_changes}, {"ranks", ranks}};
   if (rate.empty()) all["netlab"] = nullptr;
   return all.dump(2) + "\n";

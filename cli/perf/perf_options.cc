@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "cli/arguments.h"
-#include "cli/collective_name.h"
 #include "cli/measure/library_options.h"
+#include "cli/operation_names.h"
 #include "cli/perf/size_text.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -71,23 +71,9 @@ void AddFileOptions(CommandLine* line, PerfOptions* options) {
   line->Add("--csv", &options->csv_path, "write CSV to this file; - is stdout");
 }
 
-StatusOr<std::vector<DType>> ParseTypes(const std::string& text) {
-  std::vector<DType> types;
-  for (int t = 0; text == "all" && t < kDTypes; ++t) types.push_back(static_cast<DType>(t));
-  if (const auto type = DTypeFromName(text)) types.push_back(*type);
-  if (!types.empty()) return types;
-  return Status(gwInvalidArgument, fmt::format("no element type '{}'", text),
-                "Write float, half, bfloat16, double, int8, uint8, int32, ... or all");
-}
-
 StatusOr<std::vector<ReduceOp>> ParseOps(const std::string& text, Collective collective) {
   if (!Reduces(collective)) return std::vector{ReduceOp::kSum};
-  std::vector<ReduceOp> ops;
-  for (int o = 0; text == "all" && o < kReduceOps; ++o) ops.push_back(static_cast<ReduceOp>(o));
-  if (const auto op = ReduceOpFromName(text)) ops.push_back(*op);
-  if (!ops.empty()) return ops;
-  return Status(gwInvalidArgument, fmt::format("no reduction '{}'", text),
-                "Write sum, prod, max, min, avg or all");
+  return ParseReduceOps(text);
 }
 
 StatusOr<std::vector<int64_t>> ParseSizes(const Texts& texts) {
@@ -123,7 +109,7 @@ StatusOr<std::string> CheckSpec(const std::string& text, const PerfCase& c) {
 Status MakeCases(const Texts& texts, PerfOptions* options) {
   const StatusOr<Collective> collective = ParseCollective(texts.collective);
   if (!collective.ok()) return collective.status();
-  const StatusOr<std::vector<DType>> types = ParseTypes(texts.dtype);
+  const StatusOr<std::vector<DType>> types = ParseDTypes(texts.dtype);
   if (!types.ok()) return types.status();
   const StatusOr<std::vector<ReduceOp>> ops = ParseOps(texts.op, *collective);
   if (!ops.ok()) return ops.status();

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json_value.h"
 #include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -59,10 +58,10 @@ void PerfReport::PrintFooter(const RunFacts& facts) {
 }
 
 std::string PerfReport::Json(const RunFacts& facts) const {
-  nlohmann::ordered_json json = FactsJson(facts, options_.command_line);
+  JsonValue json = FactsJson(facts, options_.command_line);
   json["iterations"] = options_.iterations;
   json["warm_ups"] = options_.warm_ups;
-  json["results"] = nlohmann::ordered_json::array();
+  json["results"] = JsonValue::array();
   for (const PerfRow& row : rows_) json["results"].push_back(RowJson(row));
   json["out_of_bounds"] = wrong();
   json["avg_busbw"] = AverageBusBandwidth();

@@ -3,10 +3,10 @@
 #define GRADWIRE_CLI_PERF_PERF_ROW_H_
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
+#include "base/json_value.h"
 #include "cli/perf/perf_case.h"
 
 namespace gradwire {
@@ -53,7 +53,7 @@ std::string CsvHeader();
 // A line for each way that was measured, every independent variable in a column of its own.
 std::string CsvLines(const PerfRow& row);
 
-nlohmann::ordered_json RowJson(const PerfRow& row);
+JsonValue RowJson(const PerfRow& row);
 
 }  // namespace gradwire
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "base/json_value.h"
 #include "cli/arguments.h"
-#include "cli/collective_name.h"
+#include "cli/operation_names.h"
 #include "cli/schedule/schedule_view.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -29,6 +29,7 @@ struct Options {
   std::string collective = "all-reduce";
   int ranks = 0, rank = -1, root = 0;
   int64_t elems = -1, slice_elems = 0;
+  bool one_host = false;
   std::string dtype = "float", spec = "none", json_path;
 };
 
@@ -43,8 +44,9 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   line.Add("--elems", &options->elems, "list the messages for this many elements").NotNegative();
   line.Add("-d,--dtype", &options->dtype, "default float");
   line.Add("-x,--spec", &options->spec, "codec, as qsgd(bits=4); default none");
-  line.Add("--slice", &options->slice_elems, "elements of a slice; default: as between hosts")
+  line.Add("--slice", &options->slice_elems, "elements of a slice; default: chosen")
       .InRange(256, 1 << 28);
+  line.AddFlag("--one-host", &options->one_host, "choose as for ranks that share a host");
   line.AddJson("--json", &options->json_path);
   return line.Parse(args);
 }
@@ -64,19 +66,21 @@ StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collecti
     StatusOr<const AlgorithmRow*> other = FindAlgorithm(collective, options.algorithm, true);
     return other.ok() && options.elems < 0 ? other : row;
   }
-  const DType dtype = DTypeFromName(options.dtype).value_or(DType::kFloat32);
-  const int64_t bytes = std::max<int64_t>(options.elems, 0) * SizeOf(dtype);
-  const AlgorithmRow& row = ChooseAlgorithm(collective, options.ranks, bytes, encoded);
+  const StatusOr<DType> dtype = ParseDType(options.dtype);
+  if (!dtype.ok()) return dtype.status();
+  const int64_t bytes = std::max<int64_t>(options.elems, 0) * SizeOf(*dtype);
+  const AlgorithmRow& row = ChooseAlgorithm({.collective = collective,
+                                             .world_size = options.ranks,
+                                             .bytes = bytes,
+                                             .one_host = options.one_host,
+                                             .encoded = encoded});
   if (row.collective == collective && row.encoded == encoded) return &row;
   return FindAlgorithm(collective, options.algorithm, encoded);  // says that there is none
 }
 
 StatusOr<RunShape> MakeShape(const Options& options) {
-  const std::optional<DType> dtype = DTypeFromName(options.dtype);
-  if (!dtype) {
-    return Status(gwInvalidArgument, fmt::format("no element type '{}'", options.dtype),
-                  "Write float, half, bfloat16, double, int32, ...");
-  }
+  const StatusOr<DType> dtype = ParseDType(options.dtype);
+  if (!dtype.ok()) return dtype.status();
   StatusOr<Codec> codec = MakeCodec(options.spec);
   if (!codec.ok()) return codec.status();
   const bool is_chosen = options.slice_elems > 0;
@@ -84,7 +88,7 @@ StatusOr<RunShape> MakeShape(const Options& options) {
       .elems = options.elems,
       .dtype = *dtype,
       .slice_elems = is_chosen ? options.slice_elems
-                               : DefaultSliceSize(/*one_host=*/false)
+                               : DefaultSliceSize(options.one_host)
                                      .ElemsFor(WireBytesPerElem(codec->payload.get(), *dtype))};
   if (codec->spec == "none") return shape;
   if (!codec->payload) {
@@ -116,15 +120,14 @@ std::string Text(const Options& options, const AlgorithmRow& row,
 std::string Json(const Options& options, const AlgorithmRow& row,
                  std::span<const Schedule> schedules, const RunShape& shape) {
   const WireTotals totals = row.totals(options.ranks);
-  nlohmann::ordered_json json = {
-      {"schema_version", 1},
-      {"algorithm", row.name},
-      {"collective", std::string(Name(row.collective))},
-      {"encoded", row.encoded},
-      {"world_size", options.ranks},
-      {"root", options.root},
-      {"totals", {{"messages", totals.messages}, {"shards", totals.shards}}}};
-  json["schedules"] = nlohmann::ordered_json::array();
+  JsonValue json = {{"schema_version", 1},
+                    {"algorithm", row.name},
+                    {"collective", std::string(Name(row.collective))},
+                    {"encoded", row.encoded},
+                    {"world_size", options.ranks},
+                    {"root", options.root},
+                    {"totals", {{"messages", totals.messages}, {"shards", totals.shards}}}};
+  json["schedules"] = JsonValue::array();
   for (const Schedule& schedule : schedules) {
     if (options.rank >= 0 && schedule.rank != options.rank) continue;
     json["schedules"].push_back(ScheduleToJson(schedule));

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/json_value.h"
 #include "cli/text_output.h"
 #include "collectives/executor.h"
 #include "collectives/schemes/part.h"
@@ -122,8 +122,8 @@ std::string MessageTable(std::span<const ScheduledMessage> messages) {
   return FormatColumns(rows);
 }
 
-nlohmann::ordered_json MessagesJson(std::span<const ScheduledMessage> messages) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+JsonValue MessagesJson(std::span<const ScheduledMessage> messages) {
+  JsonValue json = JsonValue::array();
   for (const ScheduledMessage& m : messages) {
     json.push_back({{"src", m.src},
                     {"dst", m.dst},

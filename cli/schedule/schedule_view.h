@@ -3,13 +3,13 @@
 #define GRADWIRE_CLI_SCHEDULE_SCHEDULE_VIEW_H_
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/json_value.h"
 #include "base/status.h"
 #include "collectives/schedule.h"
 #include "compress/registry.h"
@@ -44,7 +44,7 @@ std::vector<ScheduledMessage> ListMessages(std::span<const Schedule> schedules,
 std::string ScheduleTable(const Schedule& schedule);
 std::string MessageTable(std::span<const ScheduledMessage> messages);
 
-nlohmann::ordered_json MessagesJson(std::span<const ScheduledMessage> messages);
+JsonValue MessagesJson(std::span<const ScheduledMessage> messages);
 
 }  // namespace gradwire
 

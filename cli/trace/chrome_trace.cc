@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/json_value.h"
 
 namespace gradwire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 // The rows of a rank.
 enum Row { kTraining, kCodec, kWire, kRows };

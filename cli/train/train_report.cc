@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_value.h"
 #include "cli/measure/machine_state.h"
 #include "cli/models/model_options.h"
 #include "cli/text_output.h"
@@ -86,7 +86,7 @@ void TrainReport::PrintFooter(const RunFacts& facts) const {
 }
 
 std::string TrainReport::Json(const RunFacts& facts) const {
-  nlohmann::ordered_json json = FactsJson(facts, options_.command_line);
+  JsonValue json = FactsJson(facts, options_.command_line);
   json["model"] = ModelJson(options_.model, options_.scale);
   json["compute"] = ComputeName(options_.compute);
   json["nominal_compute_ms"] = options_.compute_ms;
@@ -96,7 +96,7 @@ std::string TrainReport::Json(const RunFacts& facts) const {
   json["round_steps"] = options_.round_steps;
   json["seed"] = options_.seed;
   if (!options_.timeline.empty()) json["timeline"] = options_.timeline;
-  json["results"] = nlohmann::ordered_json::array();
+  json["results"] = JsonValue::array();
   for (const TrainRow& row : rows_) json["results"].push_back(TrainRowJson(row));
   return json.dump(1) + "\n";
 }

@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_value.h"
 #include "cli/measure/quantile.h"
 
 namespace gradwire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 // Of the counted steps of some blocks, ascending.
 template <typename Of>

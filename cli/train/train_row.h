@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/json_value.h"
 #include "cli/train/block_plan.h"
 #include "cli/train/paired_ratio.h"
 
@@ -68,7 +68,7 @@ std::string TrainCsvHeader();
 std::string TrainCsvLine(const TrainRow& row);
 
 // With the times of every step.
-nlohmann::ordered_json TrainRowJson(const TrainRow& row);
+JsonValue TrainRowJson(const TrainRow& row);
 
 }  // namespace gradwire
 

@@ -42,7 +42,7 @@ TEST(MakeRow, ComparesBlocksOfARound) {
 }
 
 TEST(TrainRowJson, HasEveryStep) {
-  const nlohmann::json json = TrainRowJson(SampleRow());
+  const auto json = nlohmann::json::parse(TrainRowJson(SampleRow()).dump());
   EXPECT_EQ(json["spec"], "a(b=1,c=2)");
   EXPECT_EQ(json["step_ms"], 10.5);
   ASSERT_EQ(json["blocks"].size(), 2u);
@@ -54,7 +54,7 @@ TEST(TrainRowJson, HasEveryStep) {
 
 TEST(TrainRowJson, TheFirstSpecHasNoInterval) {
   const TrainRow row = MakeRow("none", {BlockOf(0, {3}), BlockOf(1, {4})}, nullptr, 1);
-  EXPECT_TRUE(nlohmann::json(TrainRowJson(row))["ratio_low"].is_null());
+  EXPECT_TRUE(nlohmann::json::parse(TrainRowJson(row).dump())["ratio_low"].is_null());
   EXPECT_TRUE(TrainTableRow(row, 4).ends_with("1.000  -"));
 }
 

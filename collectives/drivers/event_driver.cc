@@ -21,8 +21,7 @@ SendToken MakeToken(int slot, int32_t step) {
 }
 
 RunKey KeyOf(const FrameHeader& h) {
-  return {h.op_seq, h.slice, static_cast<uint8_t>(h.message >> kRunShift),
-          (h.flags & kFramePointToPoint) != 0};
+  return {h.op_seq, h.slice, static_cast<uint8_t>(h.message >> kRunShift)};
 }
 
 }  // namespace
@@ -183,7 +182,10 @@ void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fra
   switch (CheckFrame(header, fragment, expected, &why)) {
     case FrameVerdict::kValid: break;
     case FrameVerdict::kStale: ++counters_.stale_frames; return;
-    case FrameVerdict::kCorrupt: return Fail(peer, KeyOf(header), std::move(why), true);
+    case FrameVerdict::kCorrupt:
+      // Nobody knows whose it was.
+      if (options_.point_to_point != nullptr) options_.point_to_point->OnDamage(peer, why);
+      return Fail(peer, KeyOf(header), std::move(why), true);
   }
   if (header.src != peer) {
     return Fail(
@@ -193,6 +195,11 @@ void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fra
         true);
   }
   counters_.received_bytes += fragment.size + static_cast<int64_t>(sizeof(FrameHeader));
+  if ((header.flags & kFramePointToPoint) != 0) {
+    if (options_.point_to_point != nullptr)
+      options_.point_to_point->OnFragment(peer, header, fragment);
+    return;
+  }
   Accept(peer, header, fragment);
 }
 
@@ -211,14 +218,14 @@ void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragmen
   }
   if (ahead == 1) return Keep(peer, header, fragment);
   if (Run* run = FindRun(key)) return Receive(*run, peer, header, fragment);
-  if (!key.point_to_point && static_cast<int32_t>(header.op_seq - completed_below_) < 0) {
+  if (static_cast<int32_t>(header.op_seq - completed_below_) < 0) {
     return Fail(peer, key,
                 Status(gwMismatch,
                        fmt::format("rank {} still sends for operation #{}, which is complete here",
                                    peer, header.op_seq)));
   }
   const bool beyond = submitted_ && static_cast<int32_t>(header.op_seq - *submitted_) >= 0;
-  if (beyond && !key.point_to_point) return FailBeyond(peer, key);
+  if (beyond) return FailBeyond(peer, key);
   Keep(peer, header, fragment);
 }
 
@@ -227,8 +234,7 @@ void EventDriver::SetSubmitted(uint32_t operations) {
   for (const Kept& kept : kept_) {
     const FrameHeader& h = kept.header;
     const bool beyond = static_cast<int32_t>(h.op_seq - operations) >= 0;
-    const bool counts = h.turn == turn_ && (h.flags & kFramePointToPoint) == 0;
-    if (beyond && counts) return FailBeyond(kept.peer, KeyOf(h));
+    if (beyond && h.turn == turn_) return FailBeyond(kept.peer, KeyOf(h));
   }
 }
 
@@ -318,17 +324,15 @@ bool EventDriver::PumpPeer(int peer) {
 
 FrameHeader EventDriver::HeaderFor(const Run& run, int32_t message) const {
   const RunKey& key = run.spec.key;
-  return {
-      .turn = turn_,
-      .flags = static_cast<uint16_t>((key.point_to_point ? kFramePointToPoint : 0) |
-                                     (transport_->caps().within_host ? kFrameNoFragmentCrc : 0)),
-      .src = static_cast<uint16_t>(options_.rank),
-      .epoch = options_.epoch,
-      .job = options_.job,
-      .op_seq = key.op_seq,
-      .slice = key.slice,
-      .message = static_cast<uint32_t>(message) | static_cast<uint32_t>(key.run) << kRunShift,
-      .signature = run.spec.signature};
+  return {.turn = turn_,
+          .flags = static_cast<uint16_t>(transport_->caps().within_host ? kFrameNoFragmentCrc : 0),
+          .src = static_cast<uint16_t>(options_.rank),
+          .epoch = options_.epoch,
+          .job = options_.job,
+          .op_seq = key.op_seq,
+          .slice = key.slice,
+          .message = static_cast<uint32_t>(message) | static_cast<uint32_t>(key.run) << kRunShift,
+          .signature = run.spec.signature};
 }
 
 bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {
@@ -376,6 +380,7 @@ bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {
 }
 
 void EventDriver::OnSent(SendToken token) {
+  if (PointToPoint::Owns(token)) return options_.point_to_point->OnSent(token);
   const auto step = static_cast<int32_t>(token & 0xffffffffu);
   Run& run = *slots_[token >> kSlotShift];
   --outstanding_sends_;

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/workspace.h"
+#include "collectives/drivers/point_to_point.h"
 #include "collectives/drivers/slice_work.h"
 #include "collectives/executor.h"
 #include "transports/transport.h"
@@ -24,7 +25,6 @@ struct RunKey {
   uint32_t op_seq = 0;
   uint32_t slice = 0;
   uint8_t run = 0;
-  bool point_to_point = false;
   auto operator<=>(const RunKey&) const = default;
 };
 
@@ -80,6 +80,8 @@ class EventDriver : public Sink {
     uint32_t epoch = 0;
     int window = 4;                 // slices in flight
     int64_t max_message_bytes = 0;  // S: no message of a correct peer is longer
+    // Takes the frames that are its own; outlives the driver. Null: there are none.
+    PointToPoint* point_to_point = nullptr;
   };
   // `transport` outlives the driver.
   EventDriver(Transport* transport, const Options& options);

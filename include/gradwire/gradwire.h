@@ -144,6 +144,19 @@ GW_API gwResult_t gwCommInitRankConfig(gwComm_t* comm, int nranks, gwUniqueId id
  * (no launcher): one rank. `config` may be NULL. */
 GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
 
+#define GW_SPLIT_NOCOLOR (-1)
+/* Makes communicators of groups of this one's ranks: ranks of one `color` (>= 0) join one, in the
+ * order of `key`, equal keys in the order of their ranks here. GW_SPLIT_NOCOLOR: this rank joins
+ * none, *newcomm becomes NULL. `config` NULL: the settings of `comm`; files of record_messages,
+ * record_timeline and plan_log get "-JOB" after their name. Outside groups. Collective over `comm`;
+ * returns when all groups are ready, or fails on all ranks of `comm`: a rank that cannot take part
+ * (gwInvalidArgument, gwTransportUnavailable, ...) is named to the others by gwRemoteError,
+ * gwPeerLost is a rank that died, gwTimeout one that did not come within init_timeout_ms. `comm`
+ * stays as usable as it was, but for gwPeerLost. The new communicator is independent of `comm`:
+ * either may be destroyed first. */
+GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newcomm,
+                              const gwConfig_t* config);
+
 /* Completes what was submitted and takes leave of the other ranks; bounded. gwPeerLost: a rank died
  * before; gwTimeout: rank 0, which leaves last, names who has not left. Afterwards only
  * gwCommDestroy and functions that only look or give back (statistics, errors, rank, gwRequestWait
@@ -192,6 +205,32 @@ GW_API gwResult_t gwReduceScatter(const void* sendbuff, void* recvbuff, size_t r
 GW_API gwResult_t gwAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                              gwDataType_t datatype, gwComm_t comm, gwStream_t stream);
 GW_API gwResult_t gwBarrier(gwComm_t comm, gwStream_t stream);
+
+/* ---- point to point, and groups ----
+ * Parameters as NCCL's. */
+
+/* Sends `count` elements to `peer`, which receives them by gwRecv. The sends from one rank to
+ * another meet the receives there in order, whatever else the two do: steps, collectives and other
+ * ranks have no part in it. Type and count must be equal, else both get gwMismatch with both
+ * values. Host buffers with a NULL stream: complete on return, and a send returns only when its
+ * receive was called. To itself a rank sends in a group only. gwTimeout: the peer did not call for
+ * op_timeout_ms. Its call, when it comes, is gwRemoteError (a send that crosses the word of it may
+ * be complete). gwPeerLost: it has left, or was lost. After all but the loss of a rank the
+ * communicator is usable, and the next call meets the next. */
+GW_API gwResult_t gwSend(const void* sendbuff, size_t count, gwDataType_t datatype, int peer,
+                         gwComm_t comm, gwStream_t stream);
+GW_API gwResult_t gwRecv(void* recvbuff, size_t count, gwDataType_t datatype, int peer,
+                         gwComm_t comm, gwStream_t stream);
+
+/* Sends, receives and exact collectives of this thread between gwGroupStart and gwGroupEnd, on any
+ * communicators, are issued together by gwGroupEnd, which returns when all are complete. None waits
+ * for another of the group, but that collectives of one communicator keep their order. Buffers
+ * belong to the calls until then. Groups nest: the outermost gwGroupEnd counts. A wrong argument is
+ * returned by the call itself and by gwGroupEnd, which then issues nothing; gwGetLastError(NULL)
+ * too has what gwGroupEnd returned. While calls of a communicator wait in a group it cannot be
+ * split, finalized or destroyed. Any thread. gwGroupEnd without gwGroupStart: gwInvalidUsage. */
+GW_API gwResult_t gwGroupStart(void);
+GW_API gwResult_t gwGroupEnd(void);
 
 /* ---- registered tensors ---- */
 
@@ -268,18 +307,21 @@ GW_API gwResult_t gwStepEnd(gwComm_t comm, gwStepOutcome_t* outcome);
 
 /* ---- state and statistics ---- */
 
-/* Writes this rank's state (residuals, counters) to `buffer`. *bytes: in the size of `buffer`, out
- * the size needed; with buffer NULL only that. gwInvalidArgument: too small, nothing written.
- * Between steps. */
+/* Writes this rank's state to `buffer`: residuals, counters, and at rank 0 what the controller of
+ * `auto` has learnt. *bytes: in the size of `buffer`, out the size needed; with buffer NULL only
+ * that. gwInvalidArgument: too small, nothing written. Between steps. */
 GW_API gwResult_t gwStateSave(gwComm_t comm, void* buffer, size_t* bytes);
 /* Reads what gwStateSave wrote at the same rank of a communicator of the same size, after the same
  * tensors were registered. Residuals are of use under any spec; where a codec kept more (bases,
  * quotas, momenta) the tensor must have the spec it had. Damaged bytes are gwDataCorrupt, other
- * tensors, shapes and such specs gwMismatch that names the tensor and both, all without effect. */
+ * tensors, shapes and such specs gwMismatch that names the tensor and both, all without effect.
+ * What the controller had learnt it uses for the same tensors, specs and settings; otherwise it
+ * warms up, and the ledger says why. */
 GW_API gwResult_t gwStateLoad(gwComm_t comm, const void* buffer, size_t bytes);
 
-/* JSON text, zero-terminated. *bytes as above. Stats: counters of the communicator. Ledger: what
- * happened to each tensor: codec, bytes, times, error, and why. */
+/* JSON text, zero-terminated. *bytes as above. Stats: counters of the communicator, and how the
+ * operation was done that was submitted last of the complete ones. Ledger: what happened to each
+ * tensor: codec, bytes, times, error, and why. */
 GW_API gwResult_t gwCommGetStats(gwComm_t comm, char* buffer, size_t* bytes);
 GW_API gwResult_t gwCommGetLedger(gwComm_t comm, char* buffer, size_t* bytes);
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/capi/argument_check.h"
+#include "runtime/capi/call_group.h"
 #include "runtime/capi/handles.h"
 #include "runtime/capi/memory_check.h"
 
@@ -58,23 +60,15 @@ Status CheckBuffers(const PlainCall& call, DType dtype, int rank, int world_size
   if ((needs_send && call.send == nullptr) || (needs_recv && call.recv == nullptr)) {
     return Status(gwInvalidArgument, "a buffer is null");
   }
-  const auto misaligned = [&](const void* p) {
-    return reinterpret_cast<uintptr_t>(p) % SizeOf(dtype) != 0;
-  };
-  if ((needs_send && misaligned(call.send)) || (needs_recv && misaligned(call.recv))) {
-    return Status(
-        gwInvalidArgument,
-        fmt::format("a buffer is not aligned to its {} bytes per element", SizeOf(dtype)));
-  }
+  if (needs_send) GW_RETURN_IF_ERROR(CheckAligned(call.send, dtype));
+  if (needs_recv) GW_RETURN_IF_ERROR(CheckAligned(call.recv, dtype));
   if (!needs_send || !needs_recv) return Status();
   return CheckOverlap(call, static_cast<int64_t>(call.count) * SizeOf(dtype), rank, world_size);
 }
 
 StatusOr<RawOp> Check(const PlainCall& call, const Communicator& comm) {
-  const std::optional<DType> dtype = DTypeFromInt(call.datatype);
-  if (!dtype)
-    return Status(gwInvalidArgument,
-                  fmt::format("{} is no data type", static_cast<int>(call.datatype)));
+  const StatusOr<DType> dtype = CheckedType(call.datatype);
+  if (!dtype.ok()) return dtype.status();
   const std::optional<ReduceOp> op = ReduceOpFromInt(call.op);
   if (!op)
     return Status(gwInvalidArgument,
@@ -83,17 +77,9 @@ StatusOr<RawOp> Check(const PlainCall& call, const Communicator& comm) {
     return Status(gwInvalidArgument,
                   fmt::format("root {} is not in [0, {})", call.root, comm.world_size()));
   }
-  const int64_t ranks = GivesAll(call.collective) ? comm.world_size() : 1;
-  int64_t total = 0;
-  if (call.count > static_cast<size_t>(INT64_MAX) ||
-      __builtin_mul_overflow(static_cast<int64_t>(call.count), ranks * SizeOf(*dtype), &total)) {
-    return Status(gwInvalidArgument, fmt::format("a count of {} elements overflows", call.count),
-                  "Is the count negative?");
-  }
-  if (call.stream != nullptr) {
-    return Status(gwInvalidArgument, "this build takes host buffers only",
-                  "Pass NULL as the stream");
-  }
+  GW_RETURN_IF_ERROR(
+      CheckCount(call.count, *dtype, GivesAll(call.collective) ? comm.world_size() : 1));
+  GW_RETURN_IF_ERROR(CheckStream(call.stream));
   GW_RETURN_IF_ERROR(CheckBuffers(call, *dtype, comm.rank(), comm.world_size()));
   return RawOp{.collective = call.collective,
                .send = static_cast<const std::byte*>(call.send),
@@ -105,11 +91,18 @@ StatusOr<RawOp> Check(const PlainCall& call, const Communicator& comm) {
 }
 
 gwResult_t RunPlain(gwComm_t comm, const PlainCall& call) {
+  ThreadGroup& group = ThreadGroup::Current();
   CallGuard guard(comm);
-  if (!guard.ok()) return guard.Refuse();
-  StatusOr<RawOp> op = Check(call, *comm->comm);
-  Status status = op.ok() ? comm->comm->Run(*op) : op.status();
-  return Report(comm, std::move(status).WithOp(std::string(Name(call.collective))));
+  if (!guard.ok()) return group.Note(HandleFor(comm), guard.Refuse());
+  const StatusOr<RawOp> op = Check(call, *comm->comm);
+  Status status = op.status();
+  if (op.ok() && group.open()) {
+    group.Of(comm).collectives.push_back(*op);
+  } else if (op.ok()) {
+    status = comm->comm->Run(*op);
+  }
+  return group.Note(comm,
+                    Report(comm, std::move(status).WithOp(std::string(Name(call.collective)))));
 }
 
 }  // namespace

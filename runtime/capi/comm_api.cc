@@ -1,30 +1,43 @@
 // Communicators: start, end, errors.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <utility>
 
 #include "base/forks.h"
+#include "runtime/capi/call_group.h"
 #include "runtime/capi/handles.h"
+#include "runtime/comm_split.h"
 #include "runtime/comm_start.h"
 
 namespace gradwire {
 namespace {
+
+gwComm_t MakeHandle(std::unique_ptr<Communicator> made, const Settings& settings) {
+  auto* handle = new gwComm;
+  handle->comm = std::move(made);
+  handle->settings = settings;
+  handle->forks = ForkGeneration();
+  return handle;
+}
+
+// Null: the caller gave none.
+const char* TextOf(const gwConfig_t* config) {
+  return config != nullptr && config->size >= sizeof(gwConfig_t) ? config->settings : nullptr;
+}
 
 template <typename StartFunction>
 gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, StartFunction start) {
   if (comm == nullptr) return Report(nullptr, Status(gwInvalidArgument, "comm is null"));
   if (Status s = CheckConfig(config, "GW_CONFIG_INITIALIZER"); !s.ok())
     return Report(nullptr, std::move(s));
-  const bool has_text =
-      config != nullptr && config->size >= sizeof(gwConfig_t) && config->settings != nullptr;
+  const char* const text = TextOf(config);
   const Environment environment = ProcessEnvironment();
-  StatusOr<Settings> settings = LoadSettings(has_text ? config->settings : "", environment);
+  StatusOr<Settings> settings = LoadSettings(text == nullptr ? "" : text, environment);
   if (!settings.ok()) return Report(nullptr, settings.status());
   StatusOr<std::unique_ptr<Communicator>> made = start(environment, *settings);
   if (!made.ok()) return Report(nullptr, made.status());
-  auto* handle = new gwComm;
-  handle->comm = std::move(*made);
-  handle->forks = ForkGeneration();
-  *comm = handle;
+  *comm = MakeHandle(std::move(*made), *settings);
   return gwSuccess;
 }
 
@@ -44,6 +57,28 @@ gwResult_t StartWithId(gwComm_t* comm, int nranks, const gwUniqueId& id, int ran
   return StartComm(comm, config, [&](const Environment&, const Settings& settings) {
     return StartByUniqueId(FromPublic(id), rank, nranks, settings);
   });
+}
+
+// What this rank brings to a split. A wrong argument too: the other ranks are told.
+struct SplitCall {
+  int color;
+  gwComm_t* newcomm;
+  const gwConfig_t* config;
+};
+Status CheckSplit(const SplitCall& call, Settings* settings) {
+  if (ThreadGroup::Current().open())
+    return Status(gwInvalidUsage, "a group of calls is open", "Call gwGroupEnd first");
+  if (call.newcomm == nullptr) return Status(gwInvalidArgument, "newcomm is null");
+  if (call.color < 0 && call.color != GW_SPLIT_NOCOLOR) {
+    return Status(gwInvalidArgument, fmt::format("the color {} is negative", call.color),
+                  "Use GW_SPLIT_NOCOLOR for a rank that joins no group");
+  }
+  GW_RETURN_IF_ERROR(CheckConfig(call.config, "GW_CONFIG_INITIALIZER"));
+  if (call.config == nullptr) return Status();
+  const char* const text = TextOf(call.config);
+  StatusOr<Settings> own = LoadSettings(text == nullptr ? "" : text, ProcessEnvironment());
+  if (own.ok()) *settings = std::move(*own);
+  return own.status();
 }
 
 }  // namespace
@@ -89,9 +124,25 @@ GW_DEFINE(gwResult_t, gwCommInitEnv, (gwComm_t * comm, const gwConfig_t* config)
   });
 }
 
+GW_DEFINE(gwResult_t, gwCommSplit,
+          (gwComm_t comm, int color, int key, gwComm_t* newcomm, const gwConfig_t* config)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  Settings settings = comm->settings;
+  SplitPart mine = {.key = key, .settings = &settings};
+  if (color != GW_SPLIT_NOCOLOR) mine.color = color;
+  mine.refused = CheckUngrouped(comm);
+  if (mine.refused.ok()) mine.refused = CheckSplit({color, newcomm, config}, &settings);
+  StatusOr<std::unique_ptr<Communicator>> made = Split(*comm->comm, mine);
+  if (!made.ok()) return Report(comm, Status(made.status()).WithOp("split"));
+  *newcomm = *made == nullptr ? nullptr : MakeHandle(std::move(*made), settings);
+  return gwSuccess;
+}
+
 GW_DEFINE(gwResult_t, gwCommFinalize, (gwComm_t comm)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
+  if (Status s = CheckUngrouped(comm); !s.ok()) return Report(comm, std::move(s));
   return Report(comm, comm->comm->Finalize().WithOp("finalize"));
 }
 
@@ -100,6 +151,7 @@ GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {
   {
     CallGuard guard(comm);
     if (!guard.ok()) return guard.Refuse();
+    if (Status s = CheckUngrouped(comm); !s.ok()) return Report(comm, std::move(s));
   }
   delete comm;
   return gwSuccess;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
 #include "base/status.h"
 #include "gradwire/gradwire.h"
 #include "runtime/communicator.h"
@@ -22,8 +23,10 @@ struct gwTensor {
 struct gwComm {
   std::unique_ptr<gradwire::Communicator> comm;
   std::vector<std::unique_ptr<gwTensor>> tensors;
+  gradwire::Settings settings;    // it was made with; groups split from it inherit them
   uint32_t forks = 0;             // generation of the process that made it
   std::atomic<bool> busy{false};  // a thread is in a call
+  std::atomic<int> groups{0};     // of threads that hold calls of it
 };
 
 struct gwRequest {

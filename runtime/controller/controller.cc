@@ -275,6 +275,7 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled) {
 void Controller::Resume() {
   if (loaded_.empty()) return;
   const std::string knowledge = std::exchange(loaded_, {});
+  note_.clear();
   StatusOr<Memory> memory = DecodeKnowledge(job_, knowledge);
   if (!memory.ok()) {
     note_ = memory.status().detail().message + ": it warms up again";
@@ -283,6 +284,21 @@ void Controller::Resume() {
   }
   memory_ = std::move(*memory);
   if (log_.is_open()) log_ << KnowledgeLine(knowledge) << '\n';
+}
+
+// Plan A of the last order, whichever job that was for.
+Plan Controller::InEffect() const {
+  Plan plan(job_.tensors.size(), kNoneRung);
+  if (orders_.empty()) return plan;
+  const PlanOrder& order = orders_.back().plan;
+  for (size_t t = 0; t < plan.size(); ++t) {
+    const JobTensor& tensor = job_.tensors[t];
+    const int rung = RungAt(order, tensor.id, order.from_turn);
+    const bool usable =
+        rung < static_cast<int>(tensor.ladder.size()) && tensor.ladder[rung].usable();
+    if (usable) plan[t] = static_cast<uint8_t>(rung);
+  }
+  return plan;
 }
 
 std::string Controller::Save() const {
@@ -330,11 +346,11 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
   if (controlled.empty()) return {};
   UpdateJob(controlled);
   const DecideInput input = {.turn = turn, .step = *step, .probes = TakeProbes()};
-  const Plan before = memory_.running;
+  const Plan before = InEffect();
   const std::optional<Decision> decision = Decide(job_, input, &memory_);
   if (log_.is_open()) log_ << InputLine(input) << '\n';
   if (!decision) return {};
-  Tell(*step, *decision, before.empty() ? Plan(job_.tensors.size(), kNoneRung) : before);
+  Tell(*step, *decision, before);
   PlanOrder order = {.from_turn = decision->from_turn};
   for (size_t t = 0; t < job_.tensors.size(); ++t)
     order.entries.push_back({job_.tensors[t].id, decision->a[t], decision->b[t]});

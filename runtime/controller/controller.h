@@ -110,6 +110,7 @@ class Controller {
   Measured* MeasuredIn(uint16_t turn);
   void UpdateJob(std::span<TensorState* const> controlled);
   void Resume();
+  Plan InEffect() const;
   std::vector<ProbeResult> TakeProbes();
   void Tell(const StepInput& step, const Decision& decision, const Plan& before);
   std::string Describe(const Plan& before, const Plan& after) const;

@@ -68,14 +68,14 @@ struct Memory {
   bool in_effect = false;
   Plan running;
   std::optional<Plan> other;      // compared with it
-  std::optional<Plan> to_verify;  // left for `running` without a trial; not yet compared
+  std::optional<Plan> to_verify;  // left for `running` without a trial that has ended yet
   std::optional<Trial> trial;
   int stale_in_trial = 0;         // steps too long to be measurements
   std::vector<StepInput> window;  // steps of the running plan since the last decision
   bool skipped_first = false;     // step of the running plan
   bool changed = false;           // the network or the compute, since the last window
-  std::optional<double>
-      resumed_us;                // a step of the running plan took when it was saved; 0: unknown
+  // A step of the running plan took when it was saved; 0: unknown, or compared already.
+  double resumed_us = 0;
   std::deque<double> recent_us;  // step times of the running plan
   double usual_us = 0;           // their median; 0: none is known
   int outside = 0;               // the last ones that lay far from the others

@@ -108,9 +108,9 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t bans) {
 }  // namespace
 
 std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
-  // What was switched to and not yet compared is not known to be better.
+  // What was switched to is not known to be better before it has won the comparison.
   const Plan& plan = memory.to_verify ? *memory.to_verify : memory.running;
-  const double known_us = memory.usual_us > 0 ? memory.usual_us : memory.resumed_us.value_or(0);
+  const double known_us = memory.usual_us > 0 ? memory.usual_us : memory.resumed_us;
   if (memory.phase == Memory::Phase::kNone || memory.phase == Memory::Phase::kBf16) return {};
   const size_t bans = std::min<size_t>(memory.bans.size(), kMaxBans);
   ByteWriter out;

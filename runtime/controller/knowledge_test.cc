@@ -79,6 +79,19 @@ TEST(Knowledge, HoldsNoPlanThatWasNotComparedYet) {
   EXPECT_EQ(DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory))->running, (Plan{1, 1}));
 }
 
+// How long its steps took was not measured: nothing says that the training goes on elsewhere.
+TEST(Knowledge, StaysWhereThePlanHasNoTimeToCompareWith) {
+  Memory memory = After(300);
+  memory.to_verify = Plan{1, 1};
+  memory.bans = {{.plan = {2, 0}, .until_window = memory.windows + 50, .times = 3}};
+  ASSERT_GT(memory.none.step_us, 0);
+  Memory resumed = *DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory));
+  for (uint16_t turn = 40; resumed.windows == 0; ++turn) (void)DecideStep(turn, &resumed);
+  EXPECT_GT(resumed.none.step_us, 0);
+  ASSERT_EQ(resumed.bans.size(), 1u);
+  EXPECT_EQ(resumed.bans[0].plan, (Plan{2, 0}));
+}
+
 TEST(Knowledge, OfAnotherJobOrFormatIsRefused) {
   const std::string saved = EncodeKnowledge(Job(), After(300));
   JobFacts other = Job();

@@ -119,6 +119,17 @@ TEST(FitWire, TakesAllForBytesWhereHalfOfThemSavesMoreThanHalf) {
   EXPECT_NEAR(fitted.latency_us, 0, 1e-9);
 }
 
+// Where bytes take all the time, what rounding leaves of it may be less than nothing; saved, that
+// would be damage.
+TEST(FitWire, FindsNoLatencyBelowNothing) {
+  const JobFacts job = Job({1000, 3001});
+  for (int busy_us = 1; busy_us < 1000; ++busy_us) {
+    ModelState fitted;
+    FitWire(job, {AllOn(job, 0), busy_us / 7.0, 0}, {AllOn(job, 1), 0, 0}, &fitted);
+    EXPECT_GE(fitted.latency_us, 0) << busy_us;
+  }
+}
+
 TEST(BestPlan, IsNoneWhereCommunicationHidesBehindCompute) {
   const JobFacts job = Job({100000, 200000, 300000});
   EXPECT_EQ(BestPlan(job, State(job, 1e6, 0.0001), All(job)), Uniform(job, 0));

@@ -15,23 +15,11 @@
 #include <vector>
 
 #include "base/crc.h"
+#include "runtime/recorder/recorder_in_folder.h"
 #include "runtime/recorder/recorder_log.h"
 
 namespace gradwire {
 namespace {
-
-std::string TestFolder() {
-  const std::string dir = testing::TempDir() + "/recorder_" +
-                          testing::UnitTest::GetInstance()->current_test_info()->name();
-  std::filesystem::remove_all(dir);
-  return dir;
-}
-
-std::unique_ptr<Recorder> OpenOrDie(const RecorderOptions& options) {
-  auto recorder = Recorder::Open(options);
-  EXPECT_TRUE(recorder.ok()) << recorder.status().ToString();
-  return std::move(*recorder);
-}
 
 RecorderLog ParseOrDie(const Recorder& recorder) {
   auto log = ParseRecorder(recorder.memory());

@@ -51,6 +51,8 @@ constexpr ApiFunction kFunctions[] = {
      }},
     {"gwCommInitEnv", CallRule::kNoComm,
      [](Scene& s) { return gwCommInitEnv(&s.new_comm, nullptr); }},
+    {"gwCommSplit", CallRule::kWorks,
+     [](Scene& s) { return gwCommSplit(s.comm, 0, 0, &s.new_comm, nullptr); }},
     {"gwCommFinalize", CallRule::kWorks, [](Scene& s) { return gwCommFinalize(s.comm); }},
     {"gwCommDestroy", CallRule::kLooks, [](Scene& s) { return gwCommDestroy(s.comm); }},
     {"gwCommAbort", CallRule::kAnyThread, [](Scene& s) { return gwCommAbort(s.comm); }},
@@ -82,6 +84,12 @@ constexpr ApiFunction kFunctions[] = {
     {"gwAllToAll", CallRule::kWorks,
      [](Scene& s) { return gwAllToAll(s.send, s.recv, kCount, gwFloat32, s.comm, nullptr); }},
     {"gwBarrier", CallRule::kWorks, [](Scene& s) { return gwBarrier(s.comm, nullptr); }},
+    {"gwSend", CallRule::kWorks,
+     [](Scene& s) { return gwSend(s.send, kCount, gwFloat32, 1 - s.rank, s.comm, nullptr); }},
+    {"gwRecv", CallRule::kWorks,
+     [](Scene& s) { return gwRecv(s.recv, kCount, gwFloat32, 1 - s.rank, s.comm, nullptr); }},
+    {"gwGroupStart", CallRule::kNoComm, [](Scene&) { return gwGroupStart(); }},
+    {"gwGroupEnd", CallRule::kNoComm, [](Scene&) { return gwGroupEnd(); }},
     {"gwTensorRegister", CallRule::kWorks,
      [](Scene& s) {
        return gwTensorRegister(s.comm, "new", nullptr, 0, gwFloat32, nullptr, &s.new_tensor);

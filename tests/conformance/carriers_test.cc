@@ -104,7 +104,7 @@ TEST_P(CarriersTest, SameBytesAsTheReferenceOnAllRanks) {
   for (int n : kRankCounts) {
     for (Kind kind : kKinds) {
       for (int64_t elems : Sizes(n)) {
-        if (kSanitized && random_.Below(4) != 0) continue;
+        if (kSanitized && random_.Below(8) != 0) continue;
         const DType dtype = kGradTypes[random_.Below(3)];
         const ResidualMode mode = kResidualModes[random_.Below(3)];
         SCOPED_TRACE(::testing::Message() << n << " ranks, " << Name(kind) << ", " << elems);

@@ -12,12 +12,13 @@
 #include "compress/registry.h"
 #include "runtime/sim_job.h"
 #include "runtime/sim_scenario.h"
+#include "tests/lib/sanitized.h"
 #include "tests/lib/test_seed.h"
 
 namespace gradwire {
 namespace {
 
-constexpr int kConfigurations = 1000;
+constexpr int kConfigurations = kSanitized ? 250 : 1000;
 constexpr int64_t kBoundNs = 60 * kNsPerSecond;
 
 struct Config {

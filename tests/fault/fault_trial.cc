@@ -95,6 +95,7 @@ class Watch {
     }
     result_.hung = !ranks_->all_gone();
     if (result_.hung) Complain("hung");
+    result_.killed = !result_.hung && ranks_->EndedBy(trial_.victim) == SIGKILL;
     for (int rank = 0; rank < trial_.world_size; ++rank) JudgeEnd(rank);
     return result_;
   }

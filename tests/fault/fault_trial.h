@@ -37,6 +37,7 @@ Trial RandomTrial(uint64_t seed, Fault fault, Phase phase);
 struct TrialResult {
   std::string complaint;        // empty: as it should be
   bool hung = false;            // a rank was still there at the hard deadline
+  bool killed = false;          // it was SIGKILL that ended the victim
   int told = 0;                 // survivors with an error that names the victim
   int64_t worst_error_ns = 0;   // from the fault to a survivor's error
   int64_t worst_return_ns = 0;  // of gwCommAbort and gwCommDestroy

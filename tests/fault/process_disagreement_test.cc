@@ -34,6 +34,42 @@ gwResult_t WithOtherCount(gwComm_t comm, bool is_odd) {
   return result == gwSuccess ? gwBarrier(comm, nullptr) : result;
 }
 
+gwResult_t WithOtherType(gwComm_t comm, bool is_odd) {
+  std::vector<float> data(kElems);
+  const gwDataType_t dtype = is_odd ? gwInt32 : gwFloat32;
+  const gwResult_t result =
+      gwAllReduce(data.data(), data.data(), kElems, dtype, gwSum, comm, nullptr);
+  return result == gwSuccess ? gwBarrier(comm, nullptr) : result;
+}
+
+// Two calls, which the odd rank makes the other way round.
+gwResult_t InOtherOrder(gwComm_t comm, bool is_odd) {
+  std::vector<float> data(kElems);
+  const auto reduce = [&] {
+    return gwAllReduce(data.data(), data.data(), kElems, gwFloat32, gwSum, comm, nullptr);
+  };
+  const auto broadcast = [&] {
+    return gwBroadcast(data.data(), data.data(), kElems, gwFloat32, 0, comm, nullptr);
+  };
+  const gwResult_t result = is_odd ? broadcast() : reduce();
+  if (result != gwSuccess) return result;
+  return is_odd ? reduce() : broadcast();
+}
+
+// A step without operations, before which the odd rank has registered another shape.
+gwResult_t WithOtherTensorTable(gwComm_t comm, bool is_odd) {
+  const int64_t shape[] = {is_odd ? 3 : 2, is_odd ? 2 : 3};
+  gwTensor_t tensor = nullptr;
+  gwResult_t result = gwTensorRegister(comm, "more", shape, 2, gwFloat32, nullptr, &tensor);
+  if (result == gwSuccess) result = gwStepBegin(comm, 1);
+  if (result != gwSuccess) return result;
+  gwStepOutcome_t outcome = gwStepCommitted;
+  result = gwStepEnd(comm, &outcome);
+  if (result != gwSuccess || outcome != gwStepAborted) return gwInternalError;
+  // The end itself succeeds: what it aborted for is the last error.
+  return gwMismatch;
+}
+
 gwResult_t WithOtherSpec(gwComm_t comm, bool is_odd) {
   const std::vector<float> grad(kElems, 0.5f);
   std::vector<float> sum(kElems);
@@ -110,6 +146,19 @@ void ExpectToldToAll(const Disagreement& d) {
 
 TEST(ProcessDisagreement, OnTheCountIsToldToAll) {
   ExpectToldToAll({"count", "200000 (rank", "199999 (rank", WithOtherCount});
+}
+
+TEST(ProcessDisagreement, OnTheTypeIsToldToAll) {
+  ExpectToldToAll({"datatype", "float (rank", "int32 (rank", WithOtherType});
+}
+
+TEST(ProcessDisagreement, OnTheOrderIsToldToAll) {
+  ExpectToldToAll({"operation", "all-reduce (rank", "broadcast (rank", InOtherOrder});
+}
+
+TEST(ProcessDisagreement, OnTheTensorTableIsToldToAll) {
+  ExpectToldToAll({"tensor table", "tensor more [2,3] float (rank", "tensor more [3,2] float (rank",
+                   WithOtherTensorTable});
 }
 
 TEST(ProcessDisagreement, OnTheSpecIsToldToAll) {

@@ -143,8 +143,10 @@ void RankProcesses::Signal(int rank, int signal) { kill(pids_[rank], signal); }
 
 int RankProcesses::EndedBy(int rank) const {
   siginfo_t info = {};
+  // Who is gone has closed the pipe, a moment before there is a status to read.
+  const int may_wait = all_gone_ ? 0 : WNOHANG;
   // It stays a child to be waited for.
-  if (waitid(P_PID, pids_[rank], &info, WEXITED | WNOHANG | WNOWAIT) != 0) return 0;
+  if (waitid(P_PID, pids_[rank], &info, WEXITED | WNOWAIT | may_wait) != 0) return 0;
   return info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED ? info.si_status : 0;
 }
 

@@ -23,7 +23,7 @@ def gw_fuzz_target(name, srcs, deps = [], **kwargs):
     gw_cc_binary(
         name = name + "_search",
         testonly = True,
-        srcs = srcs,
+        srcs = srcs + ["//tests/fuzz:search_start.cc"],
         # The linker's main() is libFuzzer's; other builds have no such library.
         linkopts = ["-fsanitize=fuzzer"],
         tags = ["manual"],

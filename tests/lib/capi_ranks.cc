@@ -45,12 +45,24 @@ bool AllReduceWorks(int rank, int world_size, gwComm_t comm) {
   return values[0] == ranks && values[1] == world_size && values[2] == -5 * ranks;
 }
 
-std::string SavedState(gwComm_t comm) {
+namespace {
+
+// What a call of this kind writes when it is told where.
+std::string TextOf(gwComm_t comm, gwResult_t (*get)(gwComm_t, char*, size_t*)) {
   size_t bytes = 0;
-  EXPECT_EQ(gwStateSave(comm, nullptr, &bytes), gwSuccess) << gwGetLastError(comm);
-  std::string state(bytes, '\0');
-  EXPECT_EQ(gwStateSave(comm, state.data(), &bytes), gwSuccess) << gwGetLastError(comm);
-  return state;
+  EXPECT_EQ(get(comm, nullptr, &bytes), gwSuccess) << gwGetLastError(comm);
+  std::string text(bytes, '\0');
+  EXPECT_EQ(get(comm, text.data(), &bytes), gwSuccess) << gwGetLastError(comm);
+  return text;
 }
+
+}  // namespace
+
+std::string SavedState(gwComm_t comm) {
+  return TextOf(comm,
+                [](gwComm_t of, char* to, size_t* bytes) { return gwStateSave(of, to, bytes); });
+}
+
+std::string LedgerText(gwComm_t comm) { return TextOf(comm, gwCommGetLedger); }
 
 }  // namespace gradwire

@@ -24,6 +24,11 @@ CampaignResult RunKills(const CampaignOptions& options);
 // Whole jobs in virtual time, most with one thing that goes wrong; trial i is that of seed + i.
 CampaignResult RunSeeds(const CampaignOptions& options);
 
+// Trainings in virtual time of which every plan is tried, against spec `auto`; trial i is that of
+// seed + i. A failure is one that ends more than 5 % behind the best plan, is more than 2 % slower
+// than none after the warm-up, or misses a baseline that is best; each is printed as a line.
+CampaignResult RunOracles(const CampaignOptions& options);
+
 // Random settings, tensors and operations, on a transport that delays; all results compared.
 CampaignResult RunConfigurations(const CampaignOptions& options);
 

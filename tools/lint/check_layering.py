@@ -2,8 +2,8 @@
 """Checks that each source includes only what its layer may see.
 
 Lowest first: base < compress, transports < collectives < runtime < cli, docs; compress and
-transports never see each other. Adaptors see the public header only. The public header may be
-included anywhere. Only tests/ and bench/ include tests/ or bench/, except that a *_test.cc
+transports never see each other. Adaptors and docs/examples, which stand for programs of users, see
+the public header only, which may be included anywhere. Only tests/ and bench/ include tests/ or bench/, except that a *_test.cc
 beside the code may include tests/lib/. Conditionals on optional dependencies stand in a
 registry.cc only.
 """
@@ -23,7 +23,8 @@ _MAY_INCLUDE = {
     "include": (),
     "adaptors": ("adaptors",),
     "cli": _LIBRARY + ("adaptors", "cli", "docs"),
-    "docs": _LIBRARY + ("adaptors", "docs"),
+    "docs": _LIBRARY + ("docs",),
+    "docs/examples": ("docs",),
     "bench": _LIBRARY + ("adaptors", "cli", "docs", "bench", "tests"),
     "tests": _LIBRARY + ("adaptors", "cli", "docs", "bench", "tests"),
     "third_party": (),
@@ -32,6 +33,11 @@ _MAY_INCLUDE = {
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b((?:.*\\\n)*.*)", re.MULTILINE)
 _OPTIONAL = re.compile(r"(?:^|_)(?:HAVE|HAS|WITH|USE|ENABLE)_|UC[XP]|NCCL|CUDA|MPI|HIP|TORCH|JAX")
+
+
+def _layer_of(path):
+    """The longest name that the path begins with; empty: none."""
+    return max((name for name in _MAY_INCLUDE if path.startswith(name + "/")), key=len, default="")
 
 
 def _may_include(path, layer, target):
@@ -52,9 +58,9 @@ def _optional_macros(condition):
 
 def find_problems(path, text):
     """Each problem as "line: what"."""
-    layer = path.split("/")[0]
-    if layer not in _MAY_INCLUDE:
-        return [f"1: '{layer}' is no layer: add it to tools/lint/check_layering.py"]
+    layer = _layer_of(path)
+    if not layer:
+        return [f"1: '{path.split('/')[0]}' is no layer: add it to tools/lint/check_layering.py"]
     problems = []
     code = source_tree.without_comments(text, keep_strings=True)
     for match in _INCLUDE.finditer(code):

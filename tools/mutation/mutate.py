@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Breaks chosen lines one at a time and expects the tests to notice each.
 
-Works in a copy of the committed tree with a Bazel output base of its own. Every mutation of mutations.json names a file, a text
+Works in copies of the committed tree, each with a Bazel output base of its own. Every mutation of mutations.json names a file, a text
 that occurs in it exactly once, what to put in its place, and the tests that must fail. First the tests must pass as they are.
 """
 
 import argparse
+import concurrent.futures
+import contextlib
 import json
 import pathlib
+import queue
 import random
 import shutil
 import subprocess
@@ -33,19 +36,47 @@ def load(path):
     return mutations
 
 
-def copy_tree(target):
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
-    for name in files.decode().split("\0"):
-        if name:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+class Workplace:
+    """A copy of the tree in which one line at a time is broken, and a Bazel server for it."""
 
+    def __init__(self, folder, test_timeout):
+        self._tree, self._output_base, self._timeout = folder / "tree", folder / "bazel", test_timeout
+        files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+        for name in files.decode().split("\0"):
+            if name:
+                (self._tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, self._tree / name)
 
-def run_tests(tree, output_base, tests, timeout, *options):
-    command = ["bazel", f"--output_base={output_base}", "test", "--noshow_progress", "--test_output=summary",
-               f"--test_timeout={timeout}", *options, "--", *tests]
-    return subprocess.run(command, cwd=tree, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
+    def _bazel(self, *arguments):
+        return subprocess.run(["bazel", f"--output_base={self._output_base}", *arguments], cwd=self._tree,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+    def _run_tests(self, tests, *options):
+        return self._bazel("test", "--noshow_progress", "--test_output=summary", *options, "--", *tests)
+
+    def run_unchanged(self, tests):
+        """Without options of its own: what `./run test` has just run comes from the cache."""
+        return self._run_tests(tests)
+
+    def survives(self, mutation):
+        """Says what came of it, and returns whether that was not what a test must do."""
+        begin = time.monotonic()
+        path = self._tree / mutation["file"]
+        original = path.read_text()
+        path.write_text(original.replace(mutation["find"], mutation["replace"]))
+        result = self._run_tests(mutation["tests"], f"--test_timeout={self._timeout}", STOP_AT_FIRST)
+        path.write_text(original)
+        verdict = {TESTS_FAILED: "noticed", 0: "SURVIVED"}.get(result.returncode, "DID NOT BUILD")
+        report = f"{verdict:13} {mutation['name']} ({time.monotonic() - begin:.0f} s)\n"
+        if result.returncode == BUILD_FAILED:
+            report += result.stdout[-3000:]
+        print(report, end="", flush=True)
+        return verdict != "noticed"
+
+    def close(self):
+        self._bazel("shutdown")
+        # Bazel makes its outputs read-only.
+        subprocess.run(["chmod", "-R", "u+w", self._output_base], check=False)
 
 
 def misplaced(tree, mutations):
@@ -57,12 +88,21 @@ def misplaced(tree, mutations):
             yield f"{m['name']}: the text occurs {times} times in {m['file']}"
 
 
-def mutate(tree, mutation):
-    """Returns the file's own text, to be put back."""
-    path = tree / mutation["file"]
-    text = path.read_text()
-    path.write_text(text.replace(mutation["find"], mutation["replace"]))
-    return text
+def survivors(chosen, workplaces):
+    """The names of the mutations that no test notices; as many at a time as there are workplaces."""
+    free = queue.SimpleQueue()
+    for workplace in workplaces:
+        free.put(workplace)
+
+    def survives(mutation):
+        workplace = free.get()
+        try:
+            return workplace.survives(mutation)
+        finally:
+            free.put(workplace)
+
+    with concurrent.futures.ThreadPoolExecutor(len(workplaces)) as pool:
+        return [m["name"] for m, survived in zip(chosen, pool.map(survives, chosen)) if survived]
 
 
 def main():
@@ -70,7 +110,9 @@ def main():
     parser.add_argument("--only", help="run the mutation of this name alone")
     parser.add_argument("--sample", type=int, metavar="N", help="run N mutations, drawn anew for every commit")
     parser.add_argument("--check", action="store_true", help="only see whether all lines are where they are said to be")
-    parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds for one test (default: 300, as of the unchanged run)")
+    parser.add_argument("--at-once", type=int, default=2, metavar="N",
+                        help="mutations at a time (default 2: each compiles one file, links and waits)")
     args = parser.parse_args()
     mutations = load(pathlib.Path(__file__).with_name("mutations.json"))
     problems = list(misplaced(ROOT, mutations))
@@ -88,34 +130,18 @@ def main():
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
         print(f"mutate: {args.sample} of {len(chosen)}, drawn for commit {commit}")
         chosen = random.Random(commit).sample(chosen, min(args.sample, len(chosen)))
-    survivors = []
-    with tempfile.TemporaryDirectory(prefix="gradwire-mutation-") as folder:
-        tree, output_base = pathlib.Path(folder, "tree"), pathlib.Path(folder, "bazel")
-        copy_tree(tree)
-        try:
-            tests = sorted({t for m in chosen for t in m["tests"]})
-            clean = run_tests(tree, output_base, tests, args.timeout)
-            if clean.returncode != 0:
-                print(clean.stdout)
-                raise SystemExit("mutate: the tests fail without any mutation")
-            for m in chosen:
-                begin = time.monotonic()
-                original = mutate(tree, m)
-                result = run_tests(tree, output_base, m["tests"], args.timeout, STOP_AT_FIRST)
-                (tree / m["file"]).write_text(original)
-                verdict = {TESTS_FAILED: "noticed", 0: "SURVIVED"}.get(result.returncode, "DID NOT BUILD")
-                print(f"{verdict:13} {m['name']} ({time.monotonic() - begin:.0f} s)", flush=True)
-                if verdict != "noticed":
-                    survivors.append(m["name"])
-                    if result.returncode == BUILD_FAILED:
-                        print(result.stdout[-3000:])
-        finally:
-            subprocess.run(["bazel", f"--output_base={output_base}", "shutdown"], cwd=tree,
-                           stdin=subprocess.DEVNULL, capture_output=True, check=False)
-            # Bazel makes its outputs read-only.
-            subprocess.run(["chmod", "-R", "u+w", folder], check=False)
-    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutations noticed")
-    return 1 if survivors else 0
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradwire-mutation-")))
+        workplaces = [Workplace(folder / str(i), args.timeout) for i in range(max(1, min(args.at_once, len(chosen))))]
+        for workplace in workplaces:
+            stack.callback(workplace.close)
+        clean = workplaces[0].run_unchanged(sorted({t for m in chosen for t in m["tests"]}))
+        if clean.returncode != 0:
+            print(clean.stdout)
+            raise SystemExit("mutate: the tests fail without any mutation")
+        survived = survivors(chosen, workplaces)
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} mutations noticed")
+    return 1 if survived else 0
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ class LayeringTest(unittest.TestCase):
         self.expect("runtime/a_test.cc", '#include "tests/fault/b.h"\n', "runtime may not")
         self.expect("runtime/a.cc", '#include "tests/lib/b.h"\n', "runtime may not")
         self.expect("adaptors/a.cc", '#include "runtime/b.h"\n', "adaptors may not")
+        self.expect("docs/examples/a.cc", '#include "base/b.h"\n', "docs/examples may not")
         self.expect("include/gradwire/gradwire.h", '#include "base/status.h"\n', "include may not")
 
     def test_downward_includes_pass(self):
@@ -36,6 +37,7 @@ class LayeringTest(unittest.TestCase):
         self.expect("base/a.h", '#include "gradwire/gradwire.h"\n')
         self.expect("adaptors/mpi/a.cc", '#include <gradwire/gradwire.h>\n#include <mpi.h>\n')
         self.expect("base/a_test.cc", '#include "tests/lib/b.h"\n')
+        self.expect("docs/a.cc", '#include "base/b.h"\n')
         self.expect("tests/a.cc", '#include "bench/b.h"\n#include "runtime/c.h"\n')
         self.expect("base/a.cc", '// #include "runtime/b.h"\n/*\n#include "runtime/b.h"\n*/\n')
 

@@ -187,7 +187,7 @@ int SimNetwork::Drain(int rank, Sink* sink) {
 
 int64_t SimNetwork::WireNs(const Fragment& fragment) const {
   const int64_t payload = fragment.queued ? fragment.source.size : fragment.data.size();
-  return std::llround(options_.beta_ns_per_byte *
+  return std::llround(slowdown_ * options_.beta_ns_per_byte *
                       static_cast<double>(payload + sizeof(FrameHeader)));
 }
 

@@ -86,6 +86,8 @@ class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
   // What would arrive between two ranks, either way, is held until HealAt; nobody is told.
   void CutAt(int a, int b, int64_t at_ns);
   void HealAt(int a, int b, int64_t at_ns);
+  // What leaves or enters from now on takes so many times as long on the wire; latencies stay.
+  void SlowDown(double factor) { slowdown_ = factor; }
   // Flips one bit, of header or payload, of the fragment that is the `index`-th to leave, from 0.
   void CorruptFragment(int64_t index);
 
@@ -169,6 +171,7 @@ class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
   std::vector<int32_t> free_;
   std::deque<int32_t> held_;  // by a cut, in order of arrival
   std::set<int64_t> corrupt_;
+  double slowdown_ = 1;
   int64_t left_ = 0;
   uint64_t next_order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

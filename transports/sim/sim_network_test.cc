@@ -101,6 +101,18 @@ TEST(SimNetworkTest, FragmentTakesAlphaAndBetaPerByte) {
   EXPECT_EQ(world.sinks[1].arrivals[1].at_ns, 1000 + 2 * kWireNs);
 }
 
+TEST(SimNetworkTest, ASlowerWireTakesLongerPerByteFromThenOn) {
+  World world(kPlain);
+  world.Send(0, 1, {.message = 1}, kText);
+  world.Run();
+  world.network->SlowDown(3);
+  world.Send(0, 1, {.message = 2}, kText);
+  world.Run();
+  ASSERT_EQ(world.sinks[1].arrivals.size(), 2u);
+  const int64_t begin_ns = world.sinks[1].arrivals[0].at_ns;
+  EXPECT_EQ(world.sinks[1].arrivals[1].at_ns - begin_ns, 1000 + 3 * kWireNs);
+}
+
 TEST(SimNetworkTest, ManySendersShareTheReceiversPort) {
   World world(kPlain);
   world.Send(0, 2, {.message = 1}, kText);

@@ -15,11 +15,11 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
+#include "tests/lib/forked_ranks.h"
 #include "transports/bootstrap/address.h"
 #include "transports/control/socket.h"
 #include "transports/tcp/tcp_door.h"
 #include "transports/tcp/tcp_wire.h"
-#include "transports/ucx/forked_ranks.h"
 
 namespace gradwire {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
-#include "transports/ucx/forked_ranks.h"
+#include "tests/lib/forked_ranks.h"
 
 namespace gradwire {
 namespace {

@@ -41,6 +41,19 @@ static void use_collectives(gwComm_t comm, int rank, int ranks) {
   expect(interposed == 1, "interposed");
 }
 
+static void use_groups(gwComm_t comm, int rank, int ranks) {
+  gwComm_t all = NULL, none = comm;
+  int turned = -1, sent = 10 + rank, got = 0, to = (rank + 1) % ranks;
+  expect(gwCommSplit(comm, 0, -rank, &all, NULL) == gwSuccess, "split");
+  expect(gwCommUserRank(all, &turned) == gwSuccess && turned == ranks - 1 - rank, "new rank");
+  expect(gwCommSplit(comm, GW_SPLIT_NOCOLOR, 0, &none, NULL) == gwSuccess && !none, "no color");
+  expect(gwGroupStart() == gwSuccess, "group");
+  expect(gwRecv(&got, 1, gwInt32, (rank + ranks - 1) % ranks, comm, NULL) == gwSuccess, "receive");
+  expect(gwSend(&sent, 1, gwInt32, to, comm, NULL) == gwSuccess, "send");
+  expect(gwGroupEnd() == gwSuccess && got == 10 + (rank + ranks - 1) % ranks, "ring");
+  expect(gwCommDestroy(all) == gwSuccess, "destroy the split");
+}
+
 static void use_step(gwComm_t comm) {
   const int64_t shape[] = {3, 5};
   float grad[15], mean[15];
@@ -74,6 +87,7 @@ int main(void) {
   expect(pgwCommCount(comm, &ranks) == gwSuccess, "ranks");
   expect(gwCommUserRank(comm, &rank) == gwSuccess, "rank");
   use_collectives(comm, rank, ranks);
+  use_groups(comm, rank, ranks);
   use_step(comm);
   expect(gwCommDestroy(comm) == gwSuccess, "destroy");
   printf("rank %d of %d: %d failures\n", rank, ranks, failures);

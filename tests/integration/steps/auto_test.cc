@@ -26,14 +26,6 @@ std::vector<TrainedTensor> AutoTensors() {
           {"last", "auto(error=0.01)", 30000}};
 }
 
-std::string Ledger(gwComm_t comm) {
-  size_t bytes = 0;
-  EXPECT_EQ(gwCommGetLedger(comm, nullptr, &bytes), gwSuccess);
-  std::string text(bytes, '\0');
-  EXPECT_EQ(gwCommGetLedger(comm, text.data(), &bytes), gwSuccess);
-  return text;
-}
-
 struct AutoJob {
   std::vector<std::vector<StepResult>> steps = std::vector<std::vector<StepResult>>(kRanks);
   std::vector<std::string> ledgers = std::vector<std::string>(kRanks);
@@ -49,7 +41,7 @@ AutoJob Train(const std::string& settings, bool wait_for_outcome = true) {
       job.steps[rank].push_back(trainer.StepUntilCommitted(step, &aborts));
       ASSERT_EQ(job.steps[rank].back().outcome, gwStepCommitted) << "step " << step;
     }
-    job.ledgers[rank] = Ledger(comm);
+    job.ledgers[rank] = LedgerText(comm);
   });
   return job;
 }
@@ -82,8 +74,8 @@ TEST(Auto, OutsideStepsItIsBf16) {
   RunRanks(2, "", [&](int rank, gwComm_t comm) {
     Trainer trainer(comm, rank, {{"w", "auto", 10000}, {"v", "auto", 5000}});
     for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(trainer.OutsideSteps(i).code, gwSuccess);
-    EXPECT_THAT(Ledger(comm), HasSubstr("\"spec\": \"bf16(feedback=off)\""));
-    EXPECT_THAT(Ledger(comm), HasSubstr("compute cannot be measured"));
+    EXPECT_THAT(LedgerText(comm), HasSubstr("\"spec\": \"bf16(feedback=off)\""));
+    EXPECT_THAT(LedgerText(comm), HasSubstr("compute cannot be measured"));
   });
 }
 
@@ -116,7 +108,7 @@ TEST(Auto, AWrongSpecIsRefusedAndChangesNothing) {
     EXPECT_EQ(gwTensorSetSpec(trainer.handles()[0], "auto(error=7)"), gwInvalidArgument);
     EXPECT_THAT(gwGetLastError(comm), HasSubstr("error"));
     EXPECT_EQ(gwTensorSetSpec(trainer.handles()[0], "auto(allow=\"zip\")"), gwInvalidArgument);
-    EXPECT_THAT(Ledger(comm), HasSubstr("\"spec\": \"bf16(feedback=off)\""));
+    EXPECT_THAT(LedgerText(comm), HasSubstr("\"spec\": \"bf16(feedback=off)\""));
     EXPECT_TRUE(AllReduceWorks(rank, 2, comm));
   });
 }

@@ -13,14 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string Ledger(gwComm_t comm) {
-  size_t bytes = 0;
-  EXPECT_EQ(gwCommGetLedger(comm, nullptr, &bytes), gwSuccess);
-  std::string text(bytes, '\0');
-  EXPECT_EQ(gwCommGetLedger(comm, text.data(), &bytes), gwSuccess);
-  return text;
-}
-
 // The ledger with one tensor in it.
 std::string LedgerOf(const std::vector<int64_t>& shape, const char* spec) {
   std::string text;
@@ -32,7 +24,7 @@ std::string LedgerOf(const std::vector<int64_t>& shape, const char* spec) {
                                gwFloat32, &config, &tensor),
               gwSuccess)
         << gwGetLastError(comm);
-    text = Ledger(comm);
+    text = LedgerText(comm);
   });
   return text;
 }

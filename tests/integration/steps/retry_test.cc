@@ -1,7 +1,8 @@
-// Damaged frames and payloads abort a step on all ranks, and the same step run again gives the bits
-// of a run that never failed.
+// Damaged frames, payloads and ranks that disagree abort a step on all ranks, and the same step run
+// again gives the bits of a run that never failed.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,14 +21,20 @@ struct TrainedJob {
   std::vector<std::string> aborts;  // as rank 0 heard of them
 };
 
-TrainedJob Train(int world_size, const std::string& settings,
-                 const std::vector<TrainedTensor>& tensors = SomeTensors()) {
+// What a rank does before a step.
+using Before = std::function<void(int rank, uint64_t step, Trainer* trainer)>;
+
+TrainedJob Train(
+    int world_size, const std::string& settings,
+    const std::vector<TrainedTensor>& tensors = SomeTensors(),
+    const Before& before = [](int, uint64_t, Trainer*) {}) {
   TrainedJob run = {.steps = std::vector<std::vector<StepResult>>(world_size),
                     .states = std::vector<std::vector<std::string>>(world_size)};
   std::vector<std::vector<std::string>> aborts(world_size);
   RunRanks(world_size, "slice_elems=256; " + settings, [&](int rank, gwComm_t comm) {
     Trainer trainer(comm, rank, tensors);
     for (uint64_t step = 0; step < kSteps; ++step) {
+      before(rank, step, &trainer);
       run.steps[rank].push_back(trainer.StepUntilCommitted(step, &aborts[rank]));
       ASSERT_EQ(run.steps[rank].back().outcome, gwStepCommitted);
       run.states[rank].push_back(SavedState(comm));
@@ -103,6 +110,27 @@ TEST(Retry, AfterADecodeErrorGivesTheSameBits) {
       }
     }
   }
+}
+
+// In each step another rank's tensor has another spec at first, then the same step is run again.
+TEST(Retry, AfterAMismatchGivesTheSameBits) {
+  constexpr int kRanks = 3;
+  const TrainedJob good = Train(kRanks, "");
+  const Before disagree = [](int rank, uint64_t step, Trainer* trainer) {
+    const std::vector<TrainedTensor> tensors = SomeTensors();
+    const size_t odd = step % tensors.size();
+    const bool is_odd = rank == static_cast<int>(step) % kRanks;
+    if (is_odd) {
+      ASSERT_EQ(gwTensorSetSpec(trainer->handles()[odd], "qsgd(bits=6)"), gwSuccess);
+    }
+    const StepResult result = trainer->Step(step);
+    EXPECT_EQ(result.outcome, gwStepAborted);
+    EXPECT_NE(result.text.find("; spec: mine "), std::string::npos) << result.text;
+    if (is_odd) {
+      ASSERT_EQ(gwTensorSetSpec(trainer->handles()[odd], tensors[odd].spec.c_str()), gwSuccess);
+    }
+  };
+  ExpectSame(good, Train(kRanks, "", SomeTensors(), disagree));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "transports/ucx/forked_ranks.h"
+#include "tests/lib/forked_ranks.h"
 
 #include <fmt/format.h>
 #include <poll.h>

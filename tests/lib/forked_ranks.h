@@ -1,6 +1,6 @@
 // Ranks as processes, for tests of what threads cannot show: death, and UCX's state per process.
-#ifndef GRADWIRE_TRANSPORTS_UCX_FORKED_RANKS_H_
-#define GRADWIRE_TRANSPORTS_UCX_FORKED_RANKS_H_
+#ifndef GRADWIRE_TESTS_LIB_FORKED_RANKS_H_
+#define GRADWIRE_TESTS_LIB_FORKED_RANKS_H_
 
 #include <functional>
 #include <string>
@@ -43,4 +43,4 @@ std::string Failures(const std::vector<ForkedResult>& results, int killed = -1);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_TRANSPORTS_UCX_FORKED_RANKS_H_
+#endif  // GRADWIRE_TESTS_LIB_FORKED_RANKS_H_

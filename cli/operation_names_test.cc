@@ -1,4 +1,4 @@
-#include "cli/collective_name.h"
+#include "cli/operation_names.h"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +27,26 @@ TEST(ParseCollective, SuggestsTheNearest) {
   ASSERT_FALSE(parsed.ok());
   EXPECT_NE(parsed.status().ToString().find("'broadcast'"), std::string::npos);
   EXPECT_FALSE(ParseCollective("").ok());
+}
+
+TEST(ParseDType, SuggestsTheNearest) {
+  ASSERT_TRUE(ParseDType("bfloat16").ok());
+  EXPECT_EQ(*ParseDType("bfloat16"), DType::kBfloat16);
+  const StatusOr<DType> parsed = ParseDType("flaot");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_NE(parsed.status().ToString().find("'float'"), std::string::npos);
+}
+
+TEST(ParseOneOrAll, TakesBoth) {
+  ASSERT_TRUE(ParseDTypes("all").ok());
+  EXPECT_EQ(ParseDTypes("all")->size(), static_cast<size_t>(kDTypes));
+  ASSERT_TRUE(ParseReduceOps("all").ok());
+  EXPECT_EQ(ParseReduceOps("all")->size(), static_cast<size_t>(kReduceOps));
+  ASSERT_TRUE(ParseReduceOps("max").ok());
+  EXPECT_EQ(*ParseReduceOps("max"), std::vector{ReduceOp::kMax});
+  const StatusOr<std::vector<ReduceOp>> parsed = ParseReduceOps("som");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_NE(parsed.status().ToString().find("'sum'"), std::string::npos);
 }
 
 }  // namespace

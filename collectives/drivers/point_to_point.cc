@@ -1,0 +1,425 @@
+#include "collectives/drivers/point_to_point.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// Receives from one peer that are announced at a time: the peer keeps a READY for each until it
+// sends.
+constexpr int kAnnounced = 16;
+// READYs before their send is called. A correct peer stays below.
+constexpr size_t kMostReady = 4 * kAnnounced;
+
+bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
+
+const char* NameOf(Transfer::Kind kind) {
+  return kind == Transfer::Kind::kSend ? "send" : "receive";
+}
+const char* OtherOf(Transfer::Kind kind) {
+  return kind == Transfer::Kind::kSend ? "receive" : "send";
+}
+
+std::string TypeText(uint32_t dtype) {
+  const std::optional<DType> known = DTypeFromInt(static_cast<int>(dtype));
+  return known ? std::string(Name(*known)) : fmt::format("type {}", dtype);
+}
+
+Status Broken(int peer, const char* what) {
+  return Status(gwDataCorrupt, fmt::format("rank {} sent {}", peer, what)).WithPeer(peer);
+}
+
+}  // namespace
+
+PointToPoint::PointToPoint(Transport* transport, const Clock* clock, const Options& options)
+    : transport_(transport), clock_(clock), options_(options), peers_(options.world_size) {}
+
+// What the transport may still read is leaked rather than handed back as free.
+PointToPoint::~PointToPoint() {
+  if (!Quiet()) (void)new auto(std::move(flights_));
+}
+
+// ---- calls ----
+
+void PointToPoint::End(Transfer* transfer, Status status) {
+  if (!status.ok()) {
+    transfer->status = std::move(status).WithOp(NameOf(transfer->kind)).WithPeer(transfer->peer);
+  }
+  transfer->done.store(true, std::memory_order_release);
+}
+
+void PointToPoint::Post(std::shared_ptr<Transfer> transfer) {
+  const int peer = transfer->peer;
+  const bool is_send = transfer->kind == Transfer::Kind::kSend;
+  Lane& lane = LaneOf(peers_[peer], transfer->kind);
+  if (lane.calls.empty()) lane.moved_ns = clock_->NowNs();
+  const CallPtr call = std::make_shared<Call>();
+  call->transfer = std::move(transfer);
+  call->number = lane.next++;
+  lane.calls.push_back(call);
+  ++open_;
+  if (!is_send) return Announce(peer);
+  Peer& from = peers_[peer];
+  if (from.given_up) {
+    const auto [last, words] = *from.given_up;
+    if (!IsBefore(last, call->number))
+      return Finish(peer, call, GivenUp(*call->transfer, words.code));
+    from.given_up.reset();
+  }
+  const auto ready = from.ready.extract(call->number);
+  if (!ready.empty()) HearReady(peer, call, ready.mapped());
+}
+
+PointToPoint::CallPtr PointToPoint::Find(const Lane& lane, uint32_t number) {
+  auto it = std::find_if(lane.calls.begin(), lane.calls.end(),
+                         [&](const CallPtr& call) { return call->number == number; });
+  return it == lane.calls.end() ? nullptr : *it;
+}
+
+uint32_t PointToPoint::Messages(const Transfer& transfer) const {
+  const int64_t size = options_.max_message_bytes;
+  return static_cast<uint32_t>(std::max<int64_t>((transfer.bytes() + size - 1) / size, 1));
+}
+
+int64_t PointToPoint::MessageBytes(const Transfer& transfer, uint32_t message) const {
+  return std::min(transfer.bytes() - message * options_.max_message_bytes,
+                  options_.max_message_bytes);
+}
+
+void PointToPoint::Moved(int peer, Transfer::Kind kind) {
+  LaneOf(peers_[peer], kind).moved_ns = clock_->NowNs();
+}
+
+// A send is complete when the transport has taken all of it along.
+void PointToPoint::FinishIfOver(int peer, const CallPtr& call) {
+  const bool is_done = call->transfer->done.load(std::memory_order_relaxed);
+  if (!is_done && call->in_flight == 0 && call->moved_all) Finish(peer, call, Status());
+}
+
+void PointToPoint::Finish(int peer, const CallPtr& call, Status status) {
+  const Transfer::Kind kind = call->transfer->kind;
+  std::erase(LaneOf(peers_[peer], kind).calls, call);
+  --open_;
+  Moved(peer, kind);
+  End(call->transfer.get(), std::move(status).WithRank(options_.rank));
+  if (kind == Transfer::Kind::kRecv) Announce(peer);
+}
+
+// ---- failures ----
+
+Status PointToPoint::Mismatch(const Transfer& mine, const Words& theirs) const {
+  const bool counts_differ = static_cast<uint64_t>(mine.count) != theirs.count;
+  const std::string my_value =
+      counts_differ ? fmt::format("{}", mine.count) : TypeText(static_cast<uint32_t>(mine.dtype));
+  const std::string their_value =
+      counts_differ ? fmt::format("{}", theirs.count) : TypeText(theirs.dtype);
+  return Status(gwMismatch, {.message = fmt::format("the {} of rank {} is of something else",
+                                                    OtherOf(mine.kind), mine.peer),
+                             .hint = "A send and its receive must have the same count and type",
+                             .peer = mine.peer,
+                             .field = counts_differ ? "count" : "datatype",
+                             .expected = fmt::format("{} (rank {})", my_value, options_.rank),
+                             .actual = fmt::format("{} (rank {})", their_value, mine.peer)});
+}
+
+Status PointToPoint::GivenUp(const Transfer& mine, int32_t code) {
+  return Status(gwRemoteError, {.message = fmt::format("rank {} has given up the {} of it: {}",
+                                                       mine.peer, OtherOf(mine.kind),
+                                                       ResultText(static_cast<gwResult_t>(code))),
+                                .hint = "Look at the error of that rank",
+                                .peer = mine.peer});
+}
+
+// All at once: none of them is announced because another one has ended.
+void PointToPoint::EndLane(int peer, Transfer::Kind kind, const Status& why) {
+  for (const CallPtr& call : std::exchange(LaneOf(peers_[peer], kind).calls, {}))
+    Finish(peer, call, why);
+}
+
+void PointToPoint::FailPeer(int peer, const Status& why) {
+  EndLane(peer, Transfer::Kind::kSend, why);
+  EndLane(peer, Transfer::Kind::kRecv, why);
+  unsent_ -= static_cast<int64_t>(std::exchange(peers_[peer].frames, {}).size());
+}
+
+void PointToPoint::FailAll(const Status& why) {
+  for (int peer = 0; peer < options_.world_size; ++peer) FailPeer(peer, why);
+}
+
+// The receiver of a send that has not begun is told when it comes.
+void PointToPoint::GiveUpLane(int peer, Transfer::Kind kind, const Status& why) {
+  const Lane& lane = LaneOf(peers_[peer], kind);
+  if (kind == Transfer::Kind::kSend) {
+    for (const CallPtr& call : lane.calls) {
+      if (call->is_ready) Say(peer, {kRefused, call->number, WordsOf(*call->transfer, why.code())});
+    }
+  } else if (!lane.calls.empty()) {
+    const Call& last = *lane.calls.back();
+    Say(peer, {kGivenUp, last.number, WordsOf(*last.transfer, why.code())});
+  }
+  EndLane(peer, kind, why);
+}
+
+void PointToPoint::OnDamage(int peer, const Status& why) {
+  GiveUpLane(peer, Transfer::Kind::kSend, why);
+  GiveUpLane(peer, Transfer::Kind::kRecv, why);
+}
+
+int64_t PointToPoint::StillNs(int peer) const {
+  int64_t still_ns = 0;
+  for (const Lane* lane : {&peers_[peer].sends, &peers_[peer].recvs}) {
+    if (!lane->calls.empty()) still_ns = std::max(still_ns, clock_->NowNs() - lane->moved_ns);
+  }
+  return still_ns;
+}
+
+void PointToPoint::CheckTimes() {
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    CheckLane(peer, Transfer::Kind::kSend);
+    CheckLane(peer, Transfer::Kind::kRecv);
+  }
+}
+
+void PointToPoint::CheckLane(int peer, Transfer::Kind kind) {
+  const Lane& lane = LaneOf(peers_[peer], kind);
+  if (lane.calls.empty()) return;
+  const int64_t still_ns = clock_->NowNs() - lane.moved_ns;
+  if (options_.timeout_ns <= 0 || still_ns <= options_.timeout_ns) return;
+  GiveUpLane(
+      peer, kind,
+      Status(gwTimeout, {.message = fmt::format("rank {} has not moved its {} for {} ms", peer,
+                                                OtherOf(kind), still_ns / kNsPerMs),
+                         .hint = "Look at what that rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
+                         .peer = peer}));
+}
+
+// ---- what is said ----
+
+PointToPoint::Words PointToPoint::WordsOf(const Transfer& transfer, gwResult_t code) {
+  return {static_cast<uint64_t>(transfer.count), static_cast<uint32_t>(transfer.dtype), code};
+}
+
+void PointToPoint::Say(int peer, const Frame& frame) {
+  peers_[peer].frames.push_back(frame);
+  ++unsent_;
+}
+
+void PointToPoint::Announce(int peer) {
+  int announced = 0;
+  for (const CallPtr& call : peers_[peer].recvs.calls) {
+    if (++announced > kAnnounced) return;
+    if (std::exchange(call->is_ready, true)) continue;
+    Say(peer, {kReady, call->number, WordsOf(*call->transfer, gwSuccess)});
+  }
+}
+
+// The receiver waits for a send that is called.
+void PointToPoint::HearReady(int peer, const CallPtr& send, const Words& words) {
+  const Transfer& mine = *send->transfer;
+  if (words.count != static_cast<uint64_t>(mine.count) ||
+      words.dtype != static_cast<uint32_t>(mine.dtype)) {
+    Say(peer, {kRefused, send->number, WordsOf(mine, gwMismatch)});
+    return Finish(peer, send, Mismatch(mine, words));
+  }
+  send->is_ready = true;
+  Moved(peer, Transfer::Kind::kSend);
+}
+
+// ---- what is heard ----
+
+void PointToPoint::OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) {
+  const Status heard =
+      header.message == kData ? OnData(peer, header, fragment) : OnWords(peer, header, fragment);
+  if (!heard.ok()) OnDamage(peer, heard);
+}
+
+Status PointToPoint::OnWords(int peer, const FrameHeader& header, ConstBytes fragment) {
+  Words words;
+  if (fragment.size != sizeof words) return Broken(peer, "a message of impossible size");
+  std::memcpy(&words, fragment.data, sizeof words);
+  switch (header.message) {
+    case kReady: return OnReady(peer, header.op_seq, words);
+    case kGivenUp: return OnGivenUp(peer, header.op_seq, words);
+    case kRefused: return OnRefused(peer, header.op_seq, words);
+    default: return Broken(peer, "a message of no kind there is");
+  }
+}
+
+Status PointToPoint::OnReady(int peer, uint32_t number, const Words& words) {
+  Peer& from = peers_[peer];
+  if (const CallPtr send = Find(from.sends, number)) {
+    if (send->is_ready) return Broken(peer, "that it is ready, twice");
+    HearReady(peer, send, words);
+    return Status();
+  }
+  if (IsBefore(number, from.sends.next)) {
+    Say(peer, {kRefused, number, {.code = gwTimeout}});
+    return Status();
+  }
+  if (from.ready.size() >= kMostReady) return Broken(peer, "more receives ahead than any may be");
+  from.ready.try_emplace(number, words);
+  return Status();
+}
+
+Status PointToPoint::OnGivenUp(int peer, uint32_t number, const Words& words) {
+  Peer& from = peers_[peer];
+  const auto is_meant = [&](uint32_t call) { return !IsBefore(number, call); };
+  const std::deque<CallPtr> sends = from.sends.calls;
+  for (const CallPtr& send : sends) {
+    if (is_meant(send->number) && !send->moved_all)
+      Finish(peer, send, GivenUp(*send->transfer, words.code));
+  }
+  if (IsBefore(number, from.sends.next)) return Status();
+  std::erase_if(from.ready, [&](const auto& ready) { return is_meant(ready.first); });
+  from.given_up = {number, words};
+  return Status();
+}
+
+Status PointToPoint::OnRefused(int peer, uint32_t number, const Words& words) {
+  const CallPtr recv = Find(peers_[peer].recvs, number);
+  if (recv == nullptr) return Status();  // it was given up here
+  const Transfer& mine = *recv->transfer;
+  Finish(peer, recv, words.code == gwMismatch ? Mismatch(mine, words) : GivenUp(mine, words.code));
+  return Status();
+}
+
+Status PointToPoint::OnData(int peer, const FrameHeader& header, ConstBytes fragment) {
+  Lane& lane = peers_[peer].recvs;
+  const CallPtr recv = Find(lane, header.op_seq);
+  const bool is_known = recv != nullptr && recv->is_ready;
+  if (!is_known && !IsBefore(header.op_seq, lane.next))
+    return Broken(peer, "data that nobody asked for");
+  if (!is_known) return Status();  // what was given up still comes
+  Transfer& mine = *recv->transfer;
+  recv->arrived.resize(Messages(mine));
+  if (header.slice >= recv->arrived.size() ||
+      header.message_bytes != MessageBytes(mine, header.slice) ||
+      header.offset != recv->arrived[header.slice]) {
+    return Broken(peer, "data out of place");
+  }
+  if (fragment.size > 0) {
+    std::memcpy(mine.memory + header.slice * options_.max_message_bytes + header.offset,
+                fragment.data, fragment.size);
+  }
+  recv->arrived[header.slice] += fragment.size;
+  recv->moved_bytes += fragment.size;
+  recv->moved_all = recv->moved_bytes == mine.bytes();
+  Moved(peer, Transfer::Kind::kRecv);
+  FinishIfOver(peer, recv);
+  return Status();
+}
+
+// ---- what is sent ----
+
+bool PointToPoint::Poll() {
+  if (idle()) return false;
+  bool moved = false;
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (!peers_[peer].frames.empty()) moved |= PumpFrames(peer);
+    if (!peers_[peer].sends.calls.empty()) moved |= PumpData(peer);
+  }
+  return moved;
+}
+
+SendOutcome PointToPoint::Offer(int peer, FrameHeader header, Flight flight) {
+  header.flags = static_cast<uint16_t>(kFramePointToPoint |
+                                       (transport_->caps().within_host ? kFrameNoFragmentCrc : 0));
+  header.src = static_cast<uint16_t>(options_.rank);
+  header.epoch = options_.epoch;
+  header.job = options_.job;
+  const SendToken token = next_token_++ | kTokenBit;
+  // Known before the call: a transport may complete a send while it accepts it.
+  Flight& mine = flights_.insert_or_assign(token, std::move(flight)).first->second;
+  const CallPtr call = mine.call;
+  const ConstBytes fragment =
+      call == nullptr
+          ? ConstBytes{reinterpret_cast<const std::byte*>(&mine.words), sizeof mine.words}
+          : ConstBytes{mine.data.data(), static_cast<int64_t>(mine.data.size())};
+  header.fragment_bytes = static_cast<uint32_t>(fragment.size);
+  if (call != nullptr) ++call->in_flight;
+  ++peers_[peer].in_flight;
+  SealFrame(&header, fragment);
+  const SendOutcome outcome = transport_->TrySend(peer, header, fragment, token);
+  if (outcome != SendOutcome::kAccepted) {
+    --peers_[peer].in_flight;
+    if (call != nullptr) {
+      --call->in_flight;
+      call->next = std::move(mine.data);
+    }
+    flights_.erase(token);
+    return outcome;
+  }
+  counters_.sent_bytes += fragment.size + static_cast<int64_t>(sizeof header);
+  ++counters_.sent_frames;
+  return outcome;
+}
+
+bool PointToPoint::PumpFrames(int peer) {
+  std::deque<Frame>& frames = peers_[peer].frames;
+  bool moved = false;
+  while (!frames.empty() && HasRoom(peer)) {
+    const Frame& frame = frames.front();
+    const SendOutcome outcome = Offer(
+        peer, {.op_seq = frame.number, .message = frame.message, .message_bytes = sizeof(Words)},
+        {peer, nullptr, frame.words, {}});
+    if (outcome == SendOutcome::kFull) break;
+    // To a peer that is lost nothing is to be said any more.
+    frames.pop_front();
+    --unsent_;
+    moved = true;
+  }
+  return moved;
+}
+
+PointToPoint::CallPtr PointToPoint::NextToSend(int peer) const {
+  for (const CallPtr& call : peers_[peer].sends.calls) {
+    if (call->is_ready && !call->moved_all) return call;
+  }
+  return nullptr;
+}
+
+bool PointToPoint::PumpData(int peer) {
+  bool moved = false;
+  while (HasRoom(peer)) {
+    const CallPtr send = NextToSend(peer);
+    if (send == nullptr) break;
+    const Transfer& mine = *send->transfer;
+    const int64_t message_bytes = MessageBytes(mine, send->message);
+    const int64_t offset = send->moved_bytes - send->message * options_.max_message_bytes;
+    const int64_t bytes =
+        std::min<int64_t>(message_bytes - offset, transport_->caps().max_fragment_bytes);
+    const std::byte* begin = mine.memory + send->moved_bytes;
+    if (send->next.empty()) send->next.assign(begin, begin + bytes);
+    const SendOutcome outcome = Offer(peer,
+                                      {.op_seq = send->number,
+                                       .slice = send->message,
+                                       .message = kData,
+                                       .offset = static_cast<uint32_t>(offset),
+                                       .message_bytes = static_cast<uint32_t>(message_bytes)},
+                                      {peer, send, {}, std::exchange(send->next, {})});
+    if (outcome != SendOutcome::kAccepted) break;
+    moved = true;
+    send->moved_bytes += bytes;
+    if (offset + bytes == message_bytes) ++send->message;
+    send->moved_all = send->message == Messages(mine);
+    FinishIfOver(peer, send);
+  }
+  return moved;
+}
+
+void PointToPoint::OnSent(SendToken token) {
+  const auto flight = flights_.extract(token);
+  if (flight.empty()) return;
+  const auto& [peer, call, words, data] = flight.mapped();
+  --peers_[peer].in_flight;
+  if (call == nullptr) return;
+  --call->in_flight;
+  Moved(peer, Transfer::Kind::kSend);
+  FinishIfOver(peer, call);
+}
+
+}  // namespace gradwire

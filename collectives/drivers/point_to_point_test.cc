@@ -1,0 +1,248 @@
+// Messages of two ranks in one thread, with a clock that stands: who is early, who gives up, and
+// frames that nobody correct sends.
+#include "collectives/drivers/point_to_point.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "collectives/drivers/event_driver.h"
+#include "transports/frame/frame.h"
+#include "transports/loopback/loopback_transport.h"
+
+namespace gradwire {
+namespace {
+
+constexpr uint64_t kJob = 77;
+constexpr int64_t kMessageBytes = 1024;
+constexpr int64_t kTimeoutNs = 5 * kNsPerSecond;
+constexpr int kSender = 0, kReceiver = 1;
+
+class TwoRanks : public testing::Test {
+ protected:
+  TwoRanks() {
+    const auto hub = *MakeLoopbackHub({.world_size = 2, .fragment_bytes = 128, .slots = 2});
+    std::vector<std::string> addresses;
+    for (int rank = 0; rank < 2; ++rank) {
+      transports_[rank] = std::move(*MakeLoopbackEnd(hub, rank));
+      addresses.push_back(transports_[rank]->address());
+      messages_[rank] =
+          std::make_unique<PointToPoint>(transports_[rank].get(), &clock_,
+                                         PointToPoint::Options{.rank = rank,
+                                                               .world_size = 2,
+                                                               .job = kJob,
+                                                               .max_message_bytes = kMessageBytes,
+                                                               .timeout_ns = kTimeoutNs});
+      drivers_[rank] = std::make_unique<EventDriver>(
+          transports_[rank].get(), EventDriver::Options{.rank = rank,
+                                                        .world_size = 2,
+                                                        .job = kJob,
+                                                        .max_message_bytes = kMessageBytes,
+                                                        .point_to_point = messages_[rank].get()});
+    }
+    for (auto& transport : transports_) EXPECT_TRUE(transport->Connect(addresses).ok());
+  }
+
+  std::shared_ptr<Transfer> Post(int rank, std::vector<int32_t>* values) {
+    auto transfer = std::make_shared<Transfer>();
+    transfer->kind = rank == kSender ? Transfer::Kind::kSend : Transfer::Kind::kRecv;
+    transfer->peer = 1 - rank;
+    transfer->memory = reinterpret_cast<std::byte*>(values->data());
+    transfer->count = static_cast<int64_t>(values->size());
+    transfer->dtype = DType::kInt32;
+    messages_[rank]->Post(transfer);
+    return transfer;
+  }
+  void PollUntilStill() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int rank = 0; rank < 2; ++rank) {
+        moved |= drivers_[rank]->Poll();
+        moved |= messages_[rank]->Poll();
+      }
+    }
+  }
+  // A frame made by hand in the name of the sender's rank.
+  void Arrive(FrameHeader header, int64_t bytes) {
+    const std::vector<std::byte> payload(bytes);
+    const ConstBytes fragment = {payload.data(), bytes};
+    header.flags = kFramePointToPoint;
+    header.src = kSender;
+    header.job = kJob;
+    header.fragment_bytes = static_cast<uint32_t>(bytes);
+    if (header.message_bytes == 0) header.message_bytes = header.fragment_bytes;
+    SealFrame(&header, fragment);
+    drivers_[kReceiver]->OnFragment(kSender, header, fragment);
+  }
+  void ExpectEnd(const Transfer& transfer, gwResult_t code) {
+    ASSERT_TRUE(transfer.done);
+    EXPECT_EQ(transfer.status.code(), code) << transfer.status.ToString();
+  }
+
+  ManualClock clock_;
+  std::array<std::unique_ptr<Transport>, 2> transports_;
+  std::array<std::unique_ptr<PointToPoint>, 2> messages_;
+  std::array<std::unique_ptr<EventDriver>, 2> drivers_;
+};
+
+TEST_F(TwoRanks, MoveManyMessagesWhoeverIsEarly) {
+  for (const bool sender_first : {true, false}) {
+    std::vector<std::vector<int32_t>> sent(50), got(50);
+    std::vector<std::shared_ptr<Transfer>> transfers;
+    for (int i = 0; i < 50; ++i) {
+      sent[i].resize(i * 37);
+      std::iota(sent[i].begin(), sent[i].end(), i * 10'000);
+      got[i].resize(sent[i].size());
+    }
+    const int first = sender_first ? kSender : kReceiver;
+    for (auto& values : sender_first ? sent : got) transfers.push_back(Post(first, &values));
+    PollUntilStill();
+    EXPECT_FALSE(transfers.front()->done);
+    EXPECT_FALSE(messages_[first]->idle());
+    for (auto& values : sender_first ? got : sent) transfers.push_back(Post(1 - first, &values));
+    PollUntilStill();
+    for (const auto& transfer : transfers) ExpectEnd(*transfer, gwSuccess);
+    EXPECT_EQ(got, sent);
+    for (const auto& messages : messages_) EXPECT_TRUE(messages->idle() && messages->Quiet());
+  }
+  EXPECT_EQ(drivers_[kReceiver]->counters().staged_bytes, 0) << "nothing is copied aside";
+}
+
+TEST_F(TwoRanks, WhoGivesUpTellsTheOtherWhenItComes) {
+  std::vector<int32_t> values(5, 1), later(3, 2), got(5), got_later(3);
+  const auto send = Post(kSender, &values);
+  clock_.Advance(kTimeoutNs + 1);
+  messages_[kSender]->CheckTimes();
+  ExpectEnd(*send, gwTimeout);
+  const auto recv = Post(kReceiver, &got);
+  PollUntilStill();
+  ExpectEnd(*recv, gwRemoteError);
+  // The other way round: the receiver gives up before the send is called.
+  const auto second = Post(kReceiver, &got);
+  PollUntilStill();
+  clock_.Advance(kTimeoutNs + 1);
+  messages_[kReceiver]->CheckTimes();
+  ExpectEnd(*second, gwTimeout);
+  PollUntilStill();
+  ExpectEnd(*Post(kSender, &values), gwRemoteError);
+  // What comes next is met.
+  const auto last_send = Post(kSender, &later), last_recv = Post(kReceiver, &got_later);
+  PollUntilStill();
+  ExpectEnd(*last_send, gwSuccess);
+  ExpectEnd(*last_recv, gwSuccess);
+  EXPECT_EQ(got_later, later);
+}
+
+// The transport may hold what it accepted for as long as it likes.
+TEST_F(TwoRanks, ASendThatFailsGivesItsMemoryBackAtOnce) {
+  std::vector<int32_t> values(500, 1), got(500, 0);
+  const auto recv = Post(kReceiver, &got), send = Post(kSender, &values);
+  messages_[kReceiver]->Poll();
+  drivers_[kSender]->Poll();
+  messages_[kSender]->Poll();
+  EXPECT_FALSE(messages_[kSender]->Quiet());
+  clock_.Advance(kTimeoutNs + 1);
+  messages_[kSender]->CheckTimes();
+  ExpectEnd(*send, gwTimeout);
+  EXPECT_FALSE(messages_[kSender]->Quiet());
+  std::ranges::fill(values, -1);
+  PollUntilStill();
+  ExpectEnd(*recv, gwRemoteError);
+  EXPECT_EQ(got[0], 1) << "what was accepted came";
+  EXPECT_EQ(std::ranges::count(got, -1), 0);
+}
+
+TEST_F(TwoRanks, ManyReceivesAreGivenUpTogether) {
+  std::vector<int32_t> values(3, 1), got(3);
+  std::vector<std::shared_ptr<Transfer>> receives;
+  for (int i = 0; i < 6000; ++i) receives.push_back(Post(kReceiver, &got));
+  PollUntilStill();
+  clock_.Advance(kTimeoutNs + 1);
+  messages_[kReceiver]->CheckTimes();
+  PollUntilStill();
+  for (const auto& recv : receives) {
+    ExpectEnd(*recv, gwTimeout);
+    ExpectEnd(*Post(kSender, &values), gwRemoteError);
+  }
+  const auto send = Post(kSender, &values), recv = Post(kReceiver, &got);
+  PollUntilStill();
+  ExpectEnd(*send, gwSuccess);
+  ExpectEnd(*recv, gwSuccess);
+  EXPECT_EQ(got, values);
+}
+
+TEST_F(TwoRanks, DamageEndsBothDirections) {
+  std::vector<int32_t> values(3), got(3);
+  const auto recv = Post(kReceiver, &got);
+  auto send = std::make_shared<Transfer>();
+  send->peer = kSender;
+  send->memory = reinterpret_cast<std::byte*>(values.data());
+  send->count = 3;
+  messages_[kReceiver]->Post(send);
+  messages_[kReceiver]->OnDamage(kSender, Status(gwDataCorrupt, "a frame was damaged"));
+  ExpectEnd(*recv, gwDataCorrupt);
+  ExpectEnd(*send, gwDataCorrupt);
+}
+
+TEST_F(TwoRanks, FailTogetherWithTheirPeer) {
+  std::vector<int32_t> values(5);
+  const auto send = Post(kSender, &values);
+  messages_[kSender]->FailAll(Status(gwPeerLost, "rank 1 is lost"));
+  ExpectEnd(*send, gwPeerLost);
+  EXPECT_TRUE(messages_[kSender]->idle());
+}
+
+// ---- frames that nobody correct sends ----
+
+TEST_F(TwoRanks, DataThatNobodyAskedForChangeNothing) {
+  Arrive({.op_seq = 0, .message = 0}, 20);
+  std::vector<int32_t> sent(5, 9), got(5);
+  const auto recv = Post(kReceiver, &got), send = Post(kSender, &sent);
+  PollUntilStill();
+  ExpectEnd(*send, gwSuccess);
+  ExpectEnd(*recv, gwSuccess);
+  EXPECT_EQ(got, sent);
+}
+
+TEST_F(TwoRanks, DataOutOfPlaceEndTheReceive) {
+  const FrameHeader wrong[] = {{.slice = 1},                         // beyond the memory
+                               {.slice = 0xffffffff},                //
+                               {.offset = 64, .message_bytes = 84},  // and longer
+                               {.message_bytes = 1000},              // another length
+                               {.message = 4},                       // no such kind
+                               {.op_seq = 7}};                       // not yet asked for
+  uint32_t next = 0;
+  for (FrameHeader header : wrong) {
+    const std::vector<int32_t> before(5, -1);
+    std::vector<int32_t> got = before;
+    const auto recv = Post(kReceiver, &got);
+    header.op_seq += next++;
+    Arrive(header, header.message_bytes == 1000 ? 64 : 20);
+    ExpectEnd(*recv, gwDataCorrupt);
+    EXPECT_EQ(got, before);
+  }
+}
+
+TEST_F(TwoRanks, WordsThatMeanNothingEndTheReceive) {
+  for (const uint32_t message : {1u, 2u, 3u}) {
+    std::vector<int32_t> got(5);
+    const auto recv = Post(kReceiver, &got);
+    Arrive({.message = message}, 15);
+    ExpectEnd(*recv, gwDataCorrupt);
+  }
+}
+
+TEST_F(TwoRanks, NobodyIsReadyForeverAhead) {
+  std::vector<int32_t> got(5);
+  const auto recv = Post(kReceiver, &got);
+  for (uint32_t number = 0; number < 5000; ++number) Arrive({.op_seq = number, .message = 1}, 16);
+  ExpectEnd(*recv, gwDataCorrupt);
+}
+
+}  // namespace
+}  // namespace gradwire

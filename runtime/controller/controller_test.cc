@@ -1,0 +1,99 @@
+// Rank 0's controller, told what two ranks measure.
+#include "runtime/controller/controller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/controller/auto_spec.h"
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Training with one tensor, whose steps take half as long on any codec as on the plain sum.
+class Job {
+ public:
+  Job() {
+    tensor_.name = "w";
+    tensor_.id = 7;
+    tensor_.shape = {kElems};
+    tensor_.elems = kElems;
+    tensor_.automatic = std::make_shared<const AutoSpec>(*MakeAutoSpec("auto"));
+    controller.Enable();
+  }
+
+  void Steps(int count) {
+    for (; count > 0; --count, ++turn_) {
+      const float step_us = controller.RungFor(tensor_, turn_, true) == kNoneRung ? 1000 : 500;
+      const std::string observed = EncodeObservation({.step = turn_,
+                                                      .turn = turn_,
+                                                      .step_us = step_us,
+                                                      .blocked_us = step_us - 100,
+                                                      .busy_us = step_us - 100});
+      // The vote on a step brings what was measured in the one before.
+      const auto vote = static_cast<uint16_t>(turn_ + 1);
+      const std::vector<std::string> ranks = {observed, observed};
+      controller.EndTurn(turn_, true, order_, tensors_);
+      order_ = controller.Advise(vote, ranks, tensors_);
+    }
+  }
+
+ private:
+  static constexpr int64_t kElems = 4096;
+  ManualClock clock_;
+
+ public:
+  Controller controller{{.world_size = 2, .slice_elems = 1 << 16, .clock = &clock_}};
+
+ private:
+  TensorState tensor_;
+  std::vector<TensorState*> tensors_ = {&tensor_};
+  uint16_t turn_ = 0;
+  std::string order_;  // that the next result brings
+};
+
+constexpr int kWarmUp = 40;
+
+std::string WarmedUp() {
+  Job job;
+  job.Steps(kWarmUp);
+  return job.controller.Save();
+}
+
+TEST(Controller, TellsWhatAResumedPlanChanges) {
+  Job job;
+  job.controller.Load(WarmedUp());
+  job.Steps(1);
+  EXPECT_THAT(job.controller.Json(),
+              HasSubstr("\"change\": \"w none -> bf16(feedback=off)\", \"why\": \"resumed"));
+}
+
+TEST(Controller, TellsWhatAPlanResumedAmongStepsChanges) {
+  const std::string saved = WarmedUp();
+  Job job;
+  job.Steps(kWarmUp);
+  job.controller.Load(saved);
+  job.Steps(1);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("\"change\": \"no change\", \"why\": \"resumed"));
+}
+
+TEST(Controller, ItsNoteGoesWithTheNextStateThatIsLoaded) {
+  const std::string saved = WarmedUp();
+  Job job;
+  job.controller.Load("nonsense");
+  job.Steps(2);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("cannot be read: it warms up again"));
+  job.controller.Load(saved);
+  job.Steps(1);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("resumed from a saved state"));
+  EXPECT_THAT(job.controller.Json(), Not(HasSubstr("cannot be read")));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,200 @@
+// What a window of steps leads to: the model learns, bounds are kept, better plans are proposed and
+// the plain ones measured again.
+#include "runtime/controller/decider.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "runtime/controller/auto_spec.h"
+#include "runtime/controller/bounds.h"
+#include "runtime/controller/plan.h"
+
+namespace gradwire {
+namespace {
+
+// docs/controller.md has the reason for each.
+constexpr int kProbeLifeSteps = 400;
+constexpr double kWorthSwitching =
+    0.80;  // predicted over running: so much that it is switched first and verified then
+constexpr double kModelOff = 0.2;
+constexpr int kBaselineEverySteps = 200;
+constexpr int kBaselineAgainSteps = 40;  // where the model is off
+constexpr int kSlowerBaselineEverySteps = 1000;
+constexpr int kBaselineBlocks = 2;
+constexpr int kBanWindows = 8;  // doubled each time
+constexpr int kMaxBanDoublings = 6;
+constexpr int kForbidWindows = 64;
+constexpr int kWindowsOverBound = 2;
+constexpr double kBudgetShare = 0.01;
+constexpr double kBudgetSteps = 3;
+constexpr double kMaxWireChange = 10;  // in one window
+constexpr double kMaxSlowdown = 2;
+// Codecs that take less of a step tell nothing of what they do to the compute.
+constexpr double kLeastCodecShare = 0.01;
+
+}  // namespace
+
+std::optional<Decision> Decider::EndOfWindow() {
+  const Memory::Medians sums = SumUp();
+  ++m_.windows;
+  CompareWithSaved(sums.step_us);
+  Learn(sums);
+  if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
+  if (m_.to_verify) {
+    return Compare(*m_.to_verify, "compared with the plan before",
+                   {.budget_us = Budget(sums.step_us)}, 0, sums.step_us);
+  }
+  if (std::optional<Decision> better = Propose(sums.step_us)) return better;
+  return CheckBaseline(sums.step_us);
+}
+
+// The training may go on elsewhere than it was saved.
+void Decider::CompareWithSaved(double step_us) {
+  const double saved_us = std::exchange(m_.resumed_us, 0);
+  if (saved_us > 0 && std::abs(step_us - saved_us) > kModelOff * saved_us) ForgetTimes();
+}
+
+// Both plans that differ in bytes alone, measured since the last change: the model is fitted
+// anew.
+bool Decider::FitAgain(const Memory::Medians& medians) {
+  const bool is_none = m_.running == AllOn(job_, kNoneRung);
+  const bool is_bf16 = m_.running == AllOn(job_, kBf16Rung);
+  if (!is_none && !is_bf16) return false;
+  (is_none ? m_.none : m_.bf16) = medians;
+  const bool both = m_.none.step_us > 0 && m_.bf16.step_us > 0;
+  if (both) Fit();
+  return both;
+}
+
+void Decider::Learn(const Memory::Medians& sums) {
+  ModelState& model = m_.model;
+  double codec_us = 0;
+  for (size_t t = 0; t < m_.running.size(); ++t)
+    codec_us += CodecUs(job_, model, static_cast<int>(t), m_.running[t]);
+  const double added_us = sums.compute_us - model.compute_us;
+  if (codec_us < kLeastCodecShare * sums.step_us || added_us < 0) {
+    model.compute_us = Mix(model.compute_us, sums.compute_us);
+  } else {
+    model.slowdown = Mix(model.slowdown, std::min(added_us / codec_us, kMaxSlowdown));
+  }
+  const double predicted_busy = BusyUs(job_, model, m_.running);
+  if (!FitAgain(sums) && predicted_busy > 0 && sums.busy_us > 0) {
+    double factor = std::clamp(sums.busy_us / predicted_busy, 1 / kMaxWireChange, kMaxWireChange);
+    if (!m_.changed) factor = std::pow(factor, 1 - kForget);
+    model.latency_us *= factor;
+    model.us_per_byte *= factor;
+  }
+  m_.changed = false;
+  const double predicted_us = StepUs(job_, model, m_.running);
+  m_.scale = predicted_us > 0 ? sums.step_us / predicted_us : 1;
+  m_.model_off = std::abs(m_.scale - 1) > kModelOff;
+}
+
+bool Decider::IsAllowed(size_t t, size_t rung) const {
+  if (rung == kNoneRung) return true;
+  const JobRung& r = job_.tensors[t].ladder[rung];
+  if (!r.usable() || m_.forbidden[t][rung] > m_.windows) return false;
+  if (m_.running[t] == rung) return true;  // its bound is kept by measuring it
+  const Memory::Tested& tested = m_.candidates[r.candidate];
+  if (tested.relative_error < 0 || m_.steps - tested.at_step > kProbeLifeSteps) return false;
+  const Candidate& candidate = job_.candidates[r.candidate];
+  return Distance(candidate, tested.relative_error, job_.world_size) <= candidate.bound;
+}
+
+Allowed Decider::AllAllowed() const {
+  Allowed allowed(job_.tensors.size());
+  for (size_t t = 0; t < allowed.size(); ++t) {
+    for (size_t r = 0; r < job_.tensors[t].ladder.size(); ++r)
+      allowed[t].push_back(IsAllowed(t, r));
+  }
+  return allowed;
+}
+
+// A tensor whose error is beyond its bound goes down a rung, at once and without a trial.
+std::optional<Decision> Decider::KeepBounds(double step_us) {
+  Plan safer = m_.running;
+  for (size_t t = 0; t < safer.size(); ++t) {
+    Memory::Measured& measured = m_.tensors[t];
+    const Candidate& candidate = job_.candidates[job_.tensors[t].ladder[safer[t]].candidate];
+    const bool over =
+        safer[t] != kNoneRung && measured.energy > 0 &&
+        Distance(candidate, measured.error / measured.energy, job_.world_size) > candidate.bound;
+    measured.windows_over_bound = over ? measured.windows_over_bound + 1 : 0;
+    if (measured.windows_over_bound < kWindowsOverBound) continue;
+    measured.windows_over_bound = 0;
+    m_.forbidden[t][safer[t]] = m_.windows + kForbidWindows;
+    do --safer[t];
+    while (!IsAllowed(t, safer[t]));
+  }
+  if (safer == m_.running) return std::nullopt;
+  return Switch(std::move(safer), "an error was above its bound", 0, step_us);
+}
+
+bool Decider::IsBanned(const Plan& plan) const {
+  return std::any_of(m_.bans.begin(), m_.bans.end(), [&](const Memory::Ban& ban) {
+    return ban.plan == plan && ban.until_window > m_.windows;
+  });
+}
+
+void Decider::BanPlan(const Plan& plan) {
+  // Long expired: what is proposed again begins anew.
+  std::erase_if(m_.bans, [&](const Memory::Ban& ban) {
+    return ban.until_window + kForbidWindows < m_.windows;
+  });
+  auto it = std::find_if(m_.bans.begin(), m_.bans.end(),
+                         [&](const Memory::Ban& ban) { return ban.plan == plan; });
+  if (it == m_.bans.end()) it = m_.bans.insert(m_.bans.end(), {.plan = plan});
+  it->until_window = m_.windows + (kBanWindows << std::min(it->times++, kMaxBanDoublings));
+}
+
+double Decider::Budget(double step_us) const {
+  return std::max(0.0, kBudgetShare * m_.time_us + kBudgetSteps * step_us - m_.spent_us);
+}
+
+// Whether no tensor is on a higher rung of its ladder, and one on a lower.
+bool Decider::IsLighter(const Plan& plan) const {
+  for (size_t t = 0; t < plan.size(); ++t) {
+    if (plan[t] > m_.running[t]) return false;
+  }
+  return plan != m_.running;
+}
+
+std::optional<Decision> Decider::Propose(double step_us) {
+  Plan best = BestPlan(job_, m_.model, AllAllowed());
+  if (best == m_.running || IsBanned(best)) return std::nullopt;
+  const double predicted_us = Predict(best);
+  const bool lighter = IsLighter(best);
+  if (predicted_us > (lighter ? 1.0 : kWorthTrying) * step_us) return std::nullopt;
+  if (predicted_us < kWorthSwitching * step_us) {
+    m_.to_verify = m_.running;
+    return Switch(std::move(best), "much faster by prediction", predicted_us, step_us);
+  }
+  if (Budget(step_us) <= 0) return std::nullopt;
+  return Compare(std::move(best), "compared: it may be better",
+                 {.rule = lighter ? kMayBeEqual : kMustBeFaster, .budget_us = Budget(step_us)},
+                 predicted_us, step_us);
+}
+
+// Whatever the model says, every now and then the plain sum or bf16 is measured again.
+std::optional<Decision> Decider::CheckBaseline(double step_us) {
+  const int64_t since = m_.steps - m_.last_baseline_step;
+  if (since < (m_.model_off ? kBaselineAgainSteps : kBaselineEverySteps)) return std::nullopt;
+  Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
+  // Where one of them runs the other is measured: the model cannot tell what it has not seen.
+  const bool take_bf16 =
+      m_.running != bf16 && (m_.running == none || Predict(bf16) < Predict(none));
+  // What was slower under the same network is seldom measured again: its steps cost what they
+  // take.
+  const double measured_us = (take_bf16 ? m_.bf16 : m_.none).step_us;
+  if (measured_us > step_us && since < kSlowerBaselineEverySteps) return std::nullopt;
+  m_.last_baseline_step = m_.steps;
+  Plan base = take_bf16 ? std::move(bf16) : std::move(none);
+  if (base == m_.running || IsBanned(base) || Budget(step_us) <= 0) return std::nullopt;
+  const double predicted_us = Predict(base);
+  return Compare(std::move(base), "compared with the baseline",
+                 {.min_blocks = kBaselineBlocks, .budget_us = Budget(step_us)}, predicted_us,
+                 step_us);
+}
+
+}  // namespace gradwire

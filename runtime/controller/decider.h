@@ -1,0 +1,82 @@
+// Decider: Decide at work on one input. Its sources follow a training: decide.cc has what comes in,
+// the warm-up, trials and what goes out, decide_window.cc what a window of steps leads to.
+#ifndef GRADWIRE_RUNTIME_CONTROLLER_DECIDER_H_
+#define GRADWIRE_RUNTIME_CONTROLLER_DECIDER_H_
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/controller/decide.h"
+
+namespace gradwire {
+
+// Weight of what was known against a new window.
+inline constexpr double kForget = 0.5;
+// A step this much longer than usual is no measurement.
+inline constexpr double kStaleFactor = 3;
+
+class Decider {
+ public:
+  // All outlive it.
+  Decider(const JobFacts& job, const DecideInput& input, Memory* memory)
+      : job_(job), input_(input), m_(*memory) {}
+
+  std::optional<Decision> Run();
+
+ private:
+  static double Mix(double known, double fresh) { return kForget * known + (1 - kForget) * fresh; }
+  double StaleUs() const { return m_.usual_us > 0 ? kStaleFactor * m_.usual_us : INFINITY; }
+  double Predict(const Plan& plan) const { return m_.scale * StepUs(job_, m_.model, plan); }
+  bool skipped_first() { return std::exchange(m_.skipped_first, true); }
+
+  // What comes in.
+  std::optional<Decision> Begin();
+  std::optional<Decision> Resume();
+  void TakeProbes();
+  const Plan& PlanOf(uint16_t turn) const;
+  void TakeTensors();
+  bool TakeStep();
+  bool NoticeChange(double step_us);
+  void ForgetTimes();
+  Memory::Medians SumUp();
+
+  // The warm-up.
+  std::optional<Decision> EndOfNone();
+  std::optional<Decision> EndOfBf16();
+  void Fit();
+
+  // Trials.
+  std::optional<Decision> StepOfTrial();
+
+  // What goes out.
+  void Reset(uint16_t from_turn);
+  std::optional<Decision> Switch(Plan plan, std::string why, double predicted_us, double was_us);
+  std::optional<Decision> Compare(Plan other, std::string why, const Trial::Options& trial,
+                                  double predicted_us, double was_us);
+
+  // Windows: decide_window.cc.
+  std::optional<Decision> EndOfWindow();
+  void CompareWithSaved(double step_us);
+  bool FitAgain(const Memory::Medians& medians);
+  void Learn(const Memory::Medians& sums);
+  bool IsAllowed(size_t t, size_t rung) const;
+  Allowed AllAllowed() const;
+  std::optional<Decision> KeepBounds(double step_us);
+  bool IsBanned(const Plan& plan) const;
+  void BanPlan(const Plan& plan);
+  double Budget(double step_us) const;
+  bool IsLighter(const Plan& plan) const;
+  std::optional<Decision> Propose(double step_us);
+  std::optional<Decision> CheckBaseline(double step_us);
+
+  const JobFacts& job_;
+  const DecideInput& input_;
+  Memory& m_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_CONTROLLER_DECIDER_H_

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "runtime/auto_oracle.h"
+#include "tests/fault/rank_processes.h"
+#include "tests/soak/campaign.h"
+
+namespace gradwire {
+namespace {
+
+constexpr double kMostRegret = 0.05;
+constexpr double kMostNoneRegret = 0.02;
+
+// Which share of the rows is at or below it; no rows: 0.
+double Quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+bool Fails(const OracleRow& row) {
+  return row.last_regret > kMostRegret || row.none_regret > kMostNoneRegret || row.misses_baseline;
+}
+
+}  // namespace
+
+CampaignResult RunOracles(const CampaignOptions& options) {
+  CampaignResult result;
+  std::vector<double> last, whole, none;
+  int64_t missed = 0;
+  const int64_t begin_ns = NowNs();
+  for (; result.trials < options.trials; ++result.trials) {
+    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+    const OracleRow row = AskOracle(options.seed + static_cast<uint64_t>(result.trials));
+    last.push_back(row.last_regret);
+    whole.push_back(row.whole_regret);
+    none.push_back(row.none_regret);
+    missed += row.misses_baseline ? 1 : 0;
+    if (!Fails(row)) continue;
+    ++result.failures;
+    std::fprintf(stderr, "%s\n", row.Text().c_str());
+  }
+  result.details = fmt::format(
+      "regret of the last 100 steps: median {:.2f} %, p95 {:.2f} %, most {:.2f} %; of the whole "
+      "run: "
+      "median {:.2f} %, p95 {:.2f} %; against none at most {:.2f} %; {} baselines missed",
+      100 * Quantile(last, 0.5), 100 * Quantile(last, 0.95), 100 * Quantile(last, 1),
+      100 * Quantile(whole, 0.5), 100 * Quantile(whole, 0.95), 100 * Quantile(none, 1), missed);
+  return result;
+}
+
+}  // namespace gradwire
