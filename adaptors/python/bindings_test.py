@@ -38,7 +38,8 @@ def _prototypes():
             raise AssertionError(done.stderr)
         with open(listing, encoding="utf-8") as file:
             found = re.findall(r"gradwire\.h:.*\*/ extern (.*?)(gw\w+) \((.*)\);", file.read())
-    return {name: (result.strip(), parameters.split(", ")) for result, name, parameters in found}
+    return {name: (result.strip(), [] if parameters == "void" else parameters.split(", "))
+            for result, name, parameters in found}
 
 
 def _expected(c_type):

@@ -2,9 +2,11 @@
 
 import array
 import gc
+import pickle
 import threading
 import unittest
 import weakref
+from unittest import mock
 
 from adaptors.python import installed  # pylint: disable=unused-import
 from tools import unittest_main
@@ -28,6 +30,13 @@ class ErrorsTest(unittest.TestCase):
             error = error_of(result, "text")
             self.assertIsInstance(error, gradwire.GradwireError)
             self.assertEqual((error.result, str(error)), (result, "text"))
+
+    def test_processes_can_hand_them_on(self):
+        for result in gwResult_t:
+            error = error_of(result, "text")
+            copied = pickle.loads(pickle.dumps(error))
+            self.assertIs(type(copied), type(error))
+            self.assertEqual((copied.result, str(copied)), (result, "text"))
 
     def test_families(self):
         self.assertTrue(issubclass(gradwire.InvalidArgument, ValueError))
@@ -208,6 +217,30 @@ class LifeTest(unittest.TestCase):
             with self.assertRaises(gradwire.Aborted):
                 call()
         self.assertTrue(comm.closed)
+
+    def test_what_one_thread_aborts_another_one_does_not_destroy_meanwhile(self):
+        comm, library = _comm(debug="error"), gradwire.comm.lib
+        abort, destroy = library.gwCommAbort, library.gwCommDestroy
+        aborting, destroyed, overtaken = threading.Event(), threading.Event(), []
+
+        def slow_abort(handle):
+            aborting.set()
+            overtaken.append(destroyed.wait(0.2))
+            return abort(handle)
+
+        def watched_destroy(handle):
+            destroyed.set()
+            destroy(handle)
+
+        with mock.patch.object(library, "gwCommAbort", slow_abort), \
+                mock.patch.object(library, "gwCommDestroy", watched_destroy):
+            other = threading.Thread(target=comm.abort)
+            other.start()
+            aborting.wait()
+            comm.close()
+            other.join()
+        self.assertEqual(overtaken, [False])
+        self.assertTrue(destroyed.is_set())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-import time
 
 import gradwire
 
@@ -23,10 +22,39 @@ def averages(comm):
         tensor.all_reduce(grads, mean, op="avg").wait()
         assert comm.end_step() is gradwire.Outcome.COMMITTED
         assert max(abs(value - 1.5) for value in mean) < 0.02, mean[:4]
+    nothing = comm.tensor("nothing", [0, 7], spec="qsgd(bits=4,feedback=on,min_numel=0)")
+    comm.begin_step(2)
+    nothing.all_reduce(_floats(), op="avg").wait()
+    assert comm.end_step() is gradwire.Outcome.COMMITTED
+    comm.all_reduce(_floats())
     gathered = array.array("i", [0, 0])
     comm.all_gather(array.array("i", [comm.rank]), gathered)
     assert list(gathered) == [0, 1], gathered
     comm.close()
+
+
+def groups(comm):
+    other = 1 - comm.rank
+    turned = comm.split(0, key=-comm.rank)
+    assert (turned.rank, turned.world_size) == (other, 2)
+    alone = comm.split(None if comm.rank == 0 else 5)
+    assert (alone is None) == (comm.rank == 0)
+    got, mine = array.array("i", [0, 0]), array.array("i", [0, 0])
+    sent = array.array("i", [comm.rank, 7])
+    turned.exchange([(sent, comm.rank), (sent, turned.rank)],
+                    [(got, comm.rank), (mine, turned.rank)])
+    assert list(got) == [other, 7] and list(mine) == [comm.rank, 7], (got, mine)
+    comm.close()
+    if turned.rank == 0:
+        turned.send(sent, 1)
+    else:
+        turned.receive(got, 0)
+        assert list(got) == [1, 7], got
+    try:
+        turned.exchange([(sent, 2)], [])
+    except gradwire.InvalidArgument as error:
+        print(f"rank {turned.rank}: {error}")
+    turned.close()
 
 
 def mismatch(comm):
@@ -61,13 +89,13 @@ def exception(comm):
         print("rank 0 was told")
 
 
-def _stay_until_told(comm):
-    try:
-        while True:
-            comm.raise_async_error()
-            time.sleep(0.01)
-    except gradwire.PeerLost:
-        pass
+def _other_process(comm):
+    """(an event that the other rank sets, what sets that of the other rank)"""
+    told, pids = threading.Event(), array.array("q", [0, 0])
+    signal.signal(signal.SIGUSR2, lambda number, frame: told.set())
+    comm.all_gather(array.array("q", [os.getpid()]), pids)
+    other = pids[1 - comm.rank]
+    return told, lambda: os.kill(other, signal.SIGUSR2)
 
 
 def _interrupt_in(comm, wait):
@@ -76,15 +104,16 @@ def _interrupt_in(comm, wait):
         raise InterruptedError("by the handler")
 
     signal.signal(signal.SIGUSR1, handler)
-    comm.barrier()
+    told, tell = _other_process(comm)
     if comm.rank == 1:
-        _stay_until_told(comm)
+        told.wait()
         return
     try:
         threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGUSR1]).start()
         wait()
     except InterruptedError as error:
         print(f"rank 0 was interrupted {error}", flush=True)
+        tell()
         os._exit(0)
 
 
@@ -99,17 +128,19 @@ def interrupted_barrier(comm):
 
 def timeout_of_the_operation(comm):
     """It ends the request, not only a slice of the wait."""
+    told, tell = _other_process(comm)
     comm.close()
     short = gradwire.Comm.from_environment({"op_timeout_ms": 300, "debug": "error"})
     tensor = short.tensor("w", [1])
     if short.rank == 1:
-        _stay_until_told(short)
+        told.wait()
         return
     try:
         tensor.all_reduce(_floats(1)).wait()
     except gradwire.TimedOut as error:
         print(f"rank 0: {error}", flush=True)
     short.discard()
+    tell()
 
 
 def fork(comm):

@@ -89,12 +89,13 @@ class _Submission:
         return True
 
 
-def _end(handle, pending):
+def _end(handle, pending, ending):
     """Of a communicator that nobody closed: bounded, and the other ranks are told."""
-    if pending:
-        lib.gwCommAbort(handle)
-    lib.gwCommDestroy(handle)
-    _free(pending)
+    with ending:
+        if pending:
+            lib.gwCommAbort(handle)
+        lib.gwCommDestroy(handle)
+        _free(pending)
 
 
 def _free(pending):
@@ -113,7 +114,10 @@ class Comm:
     def __init__(self, handle):
         self._handle = handle
         self._pending = set()  # of _Submission
-        self._finalizer = weakref.finalize(self, _end, handle, self._pending)
+        # A handle that one thread destroys another one must not abort. Of a kind that the handler of
+        # a signal, which comes amid the one, may take for the other.
+        self._ending = threading.RLock()
+        self._finalizer = weakref.finalize(self, _end, handle, self._pending, self._ending)
 
     @classmethod
     def from_environment(cls, settings=None):
@@ -132,6 +136,17 @@ class Comm:
         made = c.gwUniqueId.from_buffer_copy(identity)
         config = ctypes.byref(_config(settings))
         return cls(_start(lib.gwCommInitRankConfig, world_size, made, rank, config))
+
+    def split(self, color, key=0, settings=None):
+        """The ranks of one color as a communicator of their own, in the order of key.
+
+        All ranks call it. color None: this rank joins none and gets None. settings None: as here.
+        """
+        config = None if settings is None else ctypes.byref(_config(settings))
+        made = c.gwComm_t()
+        self._call(lib.gwCommSplit, self._handle,
+                   c.GW_SPLIT_NOCOLOR if color is None else color, key, ctypes.byref(made), config)
+        return Comm(made) if made else None
 
     def __enter__(self):
         return self
@@ -185,8 +200,9 @@ class Comm:
 
     def abort(self):
         """Ends everything under way, here and at the other ranks. Any thread, any time."""
-        if not self.closed:
-            self._check(lib.gwCommAbort(self._handle))
+        with self._ending:
+            if not self.closed:
+                self._check(lib.gwCommAbort(self._handle))
 
     def discard(self):
         """Aborts, waits for nobody and frees everything."""
@@ -194,10 +210,11 @@ class Comm:
         self._destroy()
 
     def _destroy(self):
-        if self._finalizer.detach():
-            lib.gwCommDestroy(self._handle)
-        self._handle = c.gwComm_t()
-        _free(self._pending)
+        with self._ending:
+            if self._finalizer.detach():
+                lib.gwCommDestroy(self._handle)
+            self._handle = c.gwComm_t()
+            _free(self._pending)
 
     def raise_async_error(self):
         """Raises what ended the communicator; returns while it is usable."""
@@ -244,6 +261,32 @@ class Comm:
             raise ValueError(f"{source.count} elements are no multiple of {self.world_size} ranks")
         self._call(lib.gwAllToAll, source.address, target.address, source.count // self.world_size,
                    source.dtype, self._handle, None)
+
+    def send(self, buffer, peer):
+        """Returns when `peer` receives it: see exchange() for both directions at a time."""
+        place = as_buffer(buffer)
+        self._call(lib.gwSend, place.address, place.count, place.dtype, peer, self._handle, None)
+
+    def receive(self, buffer, peer):
+        """Fills `buffer` with what `peer` sends: as many elements, of the same type."""
+        place = as_buffer(buffer, writable=True)
+        self._call(lib.gwRecv, place.address, place.count, place.dtype, peer, self._handle, None)
+
+    def exchange(self, sends, receives):
+        """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
+        outgoing = [(as_buffer(buffer), peer) for buffer, peer in sends]
+        incoming = [(as_buffer(buffer, writable=True), peer) for buffer, peer in receives]
+
+        # A group belongs to the thread that begins it. Its end has the first error of its calls.
+        def group():
+            lib.gwGroupStart()
+            for place, peer in outgoing:
+                lib.gwSend(place.address, place.count, place.dtype, peer, self._handle, None)
+            for place, peer in incoming:
+                lib.gwRecv(place.address, place.count, place.dtype, peer, self._handle, None)
+            return lib.gwGroupEnd()
+
+        self._call(group)
 
     def barrier(self):
         self._call(lib.gwBarrier, self._handle, None)

@@ -10,6 +10,9 @@ class GradwireError(RuntimeError):
         super().__init__(text)
         self.result = result
 
+    def __reduce__(self):
+        return type(self), (self.result, str(self))
+
 
 class InvalidArgument(GradwireError, ValueError):
     """An argument is wrong: no effect, everything is still usable."""

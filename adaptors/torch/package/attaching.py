@@ -95,14 +95,18 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN
     settings: of the communicator, as {"nonfinite": "skip"} or text (docs/settings.md).
     """
     wrapped = _wrapped(model, spec, across)
-    point = rendezvous.MeetingPoint(wrapped.group)
-    wrapped.check()
-    parameters.check(wrapped.trained)
-    _check_router(model, wrapped)
-    if scaler and not scaler.is_enabled():
-        scaler = None
-    wrapped.prepare()
-    comm = rendezvous.communicator(point, wrapped.group, _with_defaults(settings, scaler))
+    limit = rendezvous.limit_of(settings)
+    place, *others = [rendezvous.Place.of(group, limit) for group in wrapped.groups]
+    with rendezvous.agreement(place, *others):
+        wrapped.check()
+        parameters.check(wrapped.trained)
+        _check_router(model, wrapped)
+        if scaler and not scaler.is_enabled():
+            scaler = None
+        settings = _with_defaults(settings, scaler)
+        wrapped.end_open_steps()
+    wrapped.make_equal()
+    comm = rendezvous.join(place, settings)
     try:
         tensors = wrapped.tensors(comm, name, spec, parameters.Selection(exclude, min_numel))
         ledger = comm.ledger()

@@ -7,6 +7,7 @@ group.
 
 import atexit
 import contextlib
+import datetime
 import sys
 
 import torch
@@ -21,6 +22,7 @@ from gradwire.torch.parameters import DATA_TYPES
 _NAME = "gradwire"
 _CPU = torch.device("cpu")
 _MAX_TIMEOUT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
+_STATS_TIMEOUT_S = 5.0
 _OPERATIONS = ((dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "avg"))
 
 _announced = False
@@ -98,10 +100,17 @@ class _Collectives:
     def describe(self):
         return self._sums.describe()
 
-    def stats(self):
+    def stats(self, timeout):
         """Counters of the communicator."""
         comm, counters = self._comm, {}
-        self._lane.submit(lambda: counters.update(comm.stats()), []).wait()
+        asked = self._lane.submit(lambda: counters.update(comm.stats()), [])
+        try:
+            asked.wait(timeout)
+        except gradwire.TimedOut as error:
+            if asked.is_completed():
+                raise
+            raise gradwire.TimedOut(error.result, "operations of the process group have been under "
+                                    f"way for {timeout}, and are not counted yet") from None
         return counters
 
     def getBackendName(self):  # pylint: disable=invalid-name
@@ -198,12 +207,13 @@ def _settings(timeout):
 
 def create(options, _backend_options):
     """What init_process_group and new_group call, on all ranks of the group."""
-    least_bytes = sums.min_bytes()
     rank, world_size = options.group_rank, options.group_size
+    place = rendezvous.Place(options.store, f"backend/{options.group_id}", rank, world_size)
+    with rendezvous.agreement(place):
+        least_bytes = sums.min_bytes()
     gloo = c10d.ProcessGroupGloo(dist.PrefixStore("gloo", options.store), rank, world_size,
                                  timeout=options.timeout)
-    comm = rendezvous.join(rendezvous.Place(options.store, "backend"), rank, world_size,
-                           _settings(options.timeout))
+    comm = rendezvous.join(place, _settings(options.timeout))
     try:
         kind = _Backend if _has_python_backends() else _ProcessGroup
         group = kind(options, gloo, comm, least_bytes)
@@ -216,11 +226,16 @@ def create(options, _backend_options):
     return group
 
 
-def backend_stats(group=None):
-    """Counters of the communicator of a process group with the backend gradwire."""
+def backend_stats(group=None, timeout=_STATS_TIMEOUT_S):
+    """Counters of the communicator of a process group with the backend gradwire.
+
+    They come behind the operations under way; gradwire.TimedOut: these took `timeout` seconds.
+    """
+    if not timeout > 0:
+        raise ValueError(f"timeout takes a positive number of seconds, not {timeout}")
     group = group or dist.group.WORLD
     backend = group if isinstance(group, _Collectives) else group._get_backend(_CPU)
     backend = getattr(backend, "wrapped_pg", backend)
     if not isinstance(backend, _Collectives):
         raise TypeError(f"the process group's backend is {dist.get_backend(group)}, not {_NAME}")
-    return backend.stats()
+    return backend.stats(datetime.timedelta(seconds=timeout))

@@ -129,7 +129,7 @@ class DdpModel:
 
     def __init__(self, model):
         self._model = model
-        self.group = model.process_group
+        self.groups = [model.process_group]
         # [(plain name, parameter)] of those that it may average, and of those that it averages if
         # it was wrapped as the model is now.
         self._shared = [(plain_name(name), parameter)
@@ -156,8 +156,12 @@ class DdpModel:
             hook, _ = self._model._comm_hooks[0]
             raise _hooked_already(f"the communication hook {hook.__qualname__}")
 
-    def prepare(self):
+    def end_open_steps(self):
+        """Of an earlier wrapping, for which the other ranks wait."""
         _end_open_steps_of(self.trained)
+
+    def make_equal(self):
+        """DistributedDataParallel has done it."""
 
     def tensors(self, comm, prefix, spec, selection):
         names = {id(parameter): name for name, parameter in self._shared}
@@ -177,7 +181,7 @@ class DdpModel:
         """The router that the model's hook asks. A model takes one hook for life."""
         if old is not None:
             return old
-        router = _Router(self.group)
+        router = _Router(self._model.process_group)
         try:
             self._model.register_comm_hook(router, gradwire_hook)
         except RuntimeError as error:
@@ -187,6 +191,6 @@ class DdpModel:
         return router
 
     def handle(self, comm, tensors, name, scaler):
-        handle = DdpHandle(comm, tensors, name, scaler, self.group)
+        handle = DdpHandle(comm, tensors, name, scaler, self._model.process_group)
         _handles.add(handle)
         return handle

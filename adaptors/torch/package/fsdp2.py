@@ -1,7 +1,11 @@
 """FSDP2: models sharded inside a node and replicated between nodes, through the all-reduce hook."""
 
+import contextlib
+import datetime
 import functools
 import re
+import time
+import warnings
 import weakref
 
 import torch
@@ -22,6 +26,11 @@ _RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and
 # They want matrices; of a shard's flat gradient they would compress nothing.
 _LOW_RANK = re.compile(r"\b(powersgd|acp)\b")
 
+# So often a wait for other shards lets Python's signal handlers run.
+_SLICE = datetime.timedelta(milliseconds=100)
+# What a shard whose step failed waits for the others to hear of it.
+_FAREWELL_S = 5.0
+
 
 def _local(tensor):
     """This rank's part; it shares the memory."""
@@ -40,6 +49,7 @@ class Unit:
         self.module = module
         self.shard_rank = mesh.shard_mesh_rank
         self.shard = f"shard {mesh.shard_mesh_rank} of {mesh.shard_mesh_size}"
+        self.shards = mesh.shard_process_group
         self.name = f"{module}@{self.shard}"
         self._group = weakref.ref(group)
         trained = self._trained()
@@ -78,7 +88,11 @@ class Unit:
         output.zero_()
         return True
 
-    def keeps(self, output):
+    def forget(self):
+        """Nothing waits any more."""
+        self._kept = None
+
+    def takes_views_of(self, output):
         """Whether FSDP will take the gradients as views of the hook's tensor, and not read it.
 
         It copies what it casts or adds to earlier gradients, and divides other types than these
@@ -126,14 +140,15 @@ class Fsdp2Handle(Handle):
     end of the step.
     """
 
-    def __init__(self, comm, tensors, name, scaler, shard):
+    def __init__(self, comm, tensors, name, scaler, unit):
         super().__init__(comm, tensors, name, scaler)
-        self._shard = shard
+        self._shard = unit.shard
+        self._shards = unit.shards
         self._end_of_step = None  # weak
 
     def on_gradients(self, unit, output):
         """Averages over the replicas in place, at the end of backward at the latest."""
-        self._open()
+        self._open_step()
         if any(sent.unit is unit for sent in self._sent):
             raise gradwire.InvalidUsage(
                 gwResult_t.gwInvalidUsage,
@@ -146,18 +161,20 @@ class Fsdp2Handle(Handle):
         except gradwire.GradwireError as error:
             self._error = self._error or error
             return
-        is_late = unit.keeps(output)
+        is_late = unit.takes_views_of(output)
         self._sent.append(_Firing(unit, output, request, is_late))
         if not is_late:
             with self._waiting():
                 self._wait_for(request)
 
-    def _open(self):
+    def _open_step(self):
         """Begins a step unless this backward has begun one."""
         if self._is_open and self._end_of_step() is not None:
             return
+        if torch._C._current_graph_task_id() == -1:
+            raise _finalized_by_hand()
         end = functools.partial(self._end)
-        # Refused outside a backward. The engine owns it: where a backward fails, it is dropped.
+        # The engine owns it: where a backward fails, it is dropped.
         Variable._execution_engine.queue_callback(end)
         try:
             self._begin()
@@ -166,8 +183,54 @@ class Fsdp2Handle(Handle):
         self._is_open = True  # also after an error: the end raises it
         self._end_of_step = weakref.ref(end)
 
+    def _outcome(self, sent):
+        """What the shards of this replica agree on: the replicas of each have voted by themselves.
+
+        A shard that committed what others did not has sent what it had kept back in vain, and keeps
+        a rest of what is thrown away: it begins anew, as its replicas do.
+        """
+        try:
+            mine = super()._outcome(sent)
+        except gradwire.GradwireError:
+            # Its own error matters more than whether the others hear of it.
+            with contextlib.suppress(RuntimeError):
+                self._worst_of_shards(gradwire.Outcome.ABORTED, _FAREWELL_S)
+            raise
+        outcome, shard = self._worst_of_shards(mine)
+        if outcome is not mine and mine is gradwire.Outcome.COMMITTED:
+            self._reset_tensors()
+        if outcome is gradwire.Outcome.ABORTED:
+            raise gradwire.Aborted(gwResult_t.gwAborted,
+                                   f"the step failed in shard {shard} of this replica, whose error "
+                                   "says why: run it again if that one can")
+        if outcome is not mine:
+            self._reason = f"shard {shard} of this replica had a NaN or an infinity in the step"
+        return outcome
+
+    def _worst_of_shards(self, mine, limit_s=float("inf")):
+        """(outcome, number of a shard that has it)"""
+        rank, size = dist.get_rank(self._shards), dist.get_world_size(self._shards)
+        worst = torch.tensor(mine.value * size + rank)
+        work = dist.all_reduce(worst, dist.ReduceOp.MAX, group=self._shards, async_op=True)
+        _wait_in_slices(work, limit_s)
+        outcome, shard = divmod(worst.item(), size)
+        return gradwire.Outcome(outcome), shard
+
     def _place(self):
         return f"{super()._place()}@{self._shard.replace(' ', '')}"
+
+
+def _wait_in_slices(work, limit_s):
+    """At most as long as its process group does."""
+    end = time.monotonic() + limit_s
+    while True:
+        try:
+            work.wait(_SLICE)
+            return
+        except RuntimeError:
+            # Its own, or that of the slice.
+            if work.get_future().done() or time.monotonic() >= end:
+                raise
 
 
 class _Router(Router):
@@ -176,10 +239,40 @@ class _Router(Router):
         if unit.is_held_back(output):
             return
         if self.is_free:
-            dist.all_reduce(output, group=self.group)
+            # Before the sum, which in float16 may be too large.
             output /= dist.get_world_size(self.group)
+            dist.all_reduce(output, group=self.group)
         else:
             self.handle.on_gradients(unit, output)
+
+
+def _finalized_by_hand():
+    return gradwire.InvalidUsage(
+        gwResult_t.gwInvalidUsage,
+        "gradients come outside a backward, which ends the step: "
+        "set_manual_backward_finalization(False), and set_is_last_backward for several backwards")
+
+
+def _warn_of_ignored(trained, groups):
+    # Modules have the one or the other, before and after a forward.
+    sharded = {id(getattr(param, kind, None)) for group in groups for param in group.fsdp_params
+               for kind in ("sharded_param", "_unsharded_param")}
+    ignored = [name for name, parameter in trained if id(parameter) not in sharded]
+    if ignored:
+        warnings.warn(f"{', '.join(ignored)}: parameters that fully_shard() was told to ignore get "
+                      "no average, neither of FSDP nor of gradwire: average their gradients over "
+                      "all ranks yourself, or freeze them", stacklevel=4)
+
+
+def _reset(group, unit):
+    unit.forget()
+    type(group())._reset_iter_state(group())
+
+
+def _forget_at_reset(group, unit):
+    """reset_iter_state(), since torch 2.15, discards what a group has accumulated."""
+    if hasattr(group, "_reset_iter_state"):
+        group._reset_iter_state = functools.partial(_reset, weakref.ref(group), unit)
 
 
 def _group_across(across):
@@ -229,10 +322,18 @@ class Fsdp2Model:
                              f"{_RECIPE}")
         self._model = model
         self._spec = spec
-        self.group = _group_across(across)
+        self._across = _group_across(across)
         self.trained = [(plain_name(name), parameter)
                         for name, parameter in model.named_parameters() if parameter.requires_grad]
         self._units = []  # [(module, its unit)]
+
+    @property
+    def groups(self):
+        """Who takes part: the replicas, and the shards of this one."""
+        meshes = [parameter.device_mesh for parameter in self._model.parameters()
+                  if isinstance(parameter, DTensor)]
+        # check() refuses others.
+        return [self._across, *[mesh.get_group() for mesh in meshes[:1] if mesh.ndim == 1]]
 
     @property
     def size(self):
@@ -249,7 +350,14 @@ class Fsdp2Model:
         if found:
             raise ValueError(f"{found[0]} is for matrices, and the gradients of a shard are flat: "
                              "take qsgd, topk or auto")
-        self._units = [(module, Unit(name, group)) for name, group, module in self._groups()
+        groups = self._groups()
+        for name, group, _ in groups:
+            if group.device.type != "cpu":
+                # Also where the parameters wait in host memory (CPUOffloadPolicy).
+                raise RuntimeError(f"{name} has its gradients on {group.device}, and this build "
+                                   "takes host memory only")
+        _warn_of_ignored(self.trained, [group for _, group, _ in groups])
+        self._units = [(module, Unit(name, group)) for name, group, module in groups
                        if any(p.sharded_param.requires_grad for p in group.fsdp_params)]
         for _, unit in self._units:
             if unit.dtype not in DATA_TYPES:
@@ -257,6 +365,8 @@ class Fsdp2Model:
                                  "does not take")
         if not self._units:
             raise ValueError("the model has no sharded parameter to train")
+        if getattr(self._model._get_fsdp_state()._state_ctx, "manual_backward_finalization", False):
+            raise _finalized_by_hand()
 
     def _groups(self):
         """[(name, torch's group of parameters, a module of it)]"""
@@ -264,7 +374,7 @@ class Fsdp2Model:
         for name, module in _sharded_modules(self._model):
             group = _param_group(name, module)
             if group is not None and group not in found:
-                _check_mesh(name, group.mesh_info, self.group)
+                _check_mesh(name, group.mesh_info, self._across)
                 found[group] = name, module
         return [(name, group, module) for group, (name, module) in found.items()]
 
@@ -274,13 +384,16 @@ class Fsdp2Model:
                 raise ValueError(f"{unit.module} has an all-reduce hook already, and it takes only "
                                  "one: attach first")
 
-    def prepare(self):
+    def end_open_steps(self):
+        """The next backward does."""
+
+    def make_equal(self):
         """The replicas begin equal, as DistributedDataParallel's do."""
         for _, module in _sharded_modules(self._model):
             module.reshard()
-        first = dist.get_global_rank(self.group, 0)
+        first = dist.get_global_rank(self._across, 0)
         for parameter in self._model.parameters():
-            dist.broadcast(_local(parameter.detach()), first, group=self.group)
+            dist.broadcast(_local(parameter.detach()), first, group=self._across)
 
     def tensors(self, comm, prefix, spec, selection):
         def describe(unit):
@@ -295,10 +408,11 @@ class Fsdp2Model:
     def hook(self, old):
         """A new router, and hooks of the units that ask it."""
         del old
-        router = _Router(self.group)
+        router = _Router(self._across)
         for module, unit in self._units:
+            _forget_at_reset(_param_group(unit.module, module), unit)
             module.set_all_reduce_hook(functools.partial(router.route, unit))
         return router
 
     def handle(self, comm, tensors, name, scaler):
-        return Fsdp2Handle(comm, tensors, name, scaler, self._units[0][1].shard)
+        return Fsdp2Handle(comm, tensors, name, scaler, self._units[0][1])

@@ -42,6 +42,7 @@ class Handle:
         self._flushing = False
         self._sent = []
         self._error = None  # the step's first
+        self._reason = ""  # why it was skipped, if it was
         self._blocked_s = 0.0
 
     # ---- steps ----
@@ -109,11 +110,12 @@ class Handle:
                                                           self._comm.last_error())
         if self._error and outcome is not gradwire.Outcome.SKIPPED:
             raise self._for_users(self._error)
+        self._reason = self._comm.last_error()
         return outcome
 
     def _mark_skipped(self, sent):
         if not self._scaler:
-            raise gradwire.NonFinite(gwResult_t.gwNonFinite, self._comm.last_error())
+            raise gradwire.NonFinite(gwResult_t.gwNonFinite, self._reason)
         # A GradScaler then skips the update, on all ranks.
         for one in sent:
             one.fill(float("nan"))

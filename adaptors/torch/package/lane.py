@@ -1,9 +1,12 @@
-"""The thread that makes a process group's calls into gradwire, and what its callers wait for."""
+"""The threads that make a process group's calls into gradwire, and what its callers wait for."""
 
 import contextlib
+import copy
 import datetime
+import os
 import queue
 import threading
+import time
 
 import torch
 from torch import distributed as dist
@@ -14,6 +17,13 @@ from gradwire._bindings import gwResult_t
 # What the end of a group waits for operations under way, and then once more for their abort.
 _GRACE_S = 5.0
 _NO_TIMEOUT = datetime.timedelta(0)  # torch's way to say so
+# Threads that are kept: one makes calls while the other completes what the last one gave.
+_IDLE_THREADS = 2
+
+
+def _bare(error):
+    """One like it, without frames, which would keep the tensors in them."""
+    return copy.copy(error)
 
 
 class Work(dist.Work):
@@ -33,12 +43,18 @@ class Work(dist.Work):
         try:
             call()
         except Exception as error:  # pylint: disable=broad-except
-            self._error = error
+            self._error, self._outputs = _bare(error), None
         self._ended.set()
+
+    def complete(self):
+        """Runs the callbacks of the future, after run()."""
         if self._error is None:
             self._result.set_result(self._outputs)
-        else:
-            self._result.set_exception(self._error)
+            return
+        error = _bare(self._error)
+        self._result.set_exception(error)
+        # The frames of callbacks that raised it lead back to the future, which keeps it.
+        error.with_traceback(None)
 
     def wait(self, timeout=_NO_TIMEOUT):
         """Until it has ended; raises how, if not well."""
@@ -46,7 +62,7 @@ class Work(dist.Work):
             raise gradwire.TimedOut(gwResult_t.gwTimeout,
                                     f"the collective has not ended within {timeout}")
         if self._error is not None:
-            raise self._error
+            raise _bare(self._error)
         return True
 
     def synchronize(self):
@@ -70,7 +86,11 @@ class Work(dist.Work):
 
 
 class Lane:
-    """A communicator and the thread that makes its calls, in the order in which they are given.
+    """A communicator and the threads that make its calls, one by one, in the order in which they
+    are given.
+
+    The thread that has made a call runs the callbacks of its future, while another one makes the
+    next call: callbacks may give further calls and wait for them.
 
     Whoever makes it stops it: only then it takes leave of the other ranks.
     """
@@ -78,43 +98,95 @@ class Lane:
     def __init__(self, comm):
         self._comm = comm
         self._jobs = queue.SimpleQueue()
-        self._open = True
-        self._lock = threading.Lock()  # of _open: nothing may come behind the end
-        self._thread = threading.Thread(target=self._run, name="gradwire-backend", daemon=True)
-        self._thread.start()
+        self._turn = threading.Lock()  # of the thread that makes the next call
+        self._process = os.getpid()  # a fork's child has no such threads
+        self._lock = threading.Lock()  # of what follows
+        self._open = True  # nothing may come behind the end
+        self._threads = []
+        self._idle = 0  # those that make a call or wait for their turn
+        for _ in range(_IDLE_THREADS):
+            self._add_thread()
+
+    def _add_thread(self):
+        """With the lock, but for the first ones."""
+        thread = threading.Thread(target=self._run, name="gradwire-backend", daemon=True)
+        thread.start()
+        self._threads = [other for other in self._threads if other.is_alive()] + [thread]
+        self._idle += 1
 
     def submit(self, call, outputs):
         """The Work of `call`, which writes the tensors `outputs`. Any thread."""
         work = Work(outputs)
-        with self._lock:
-            # A fork's child has no such thread.
-            if not (self._open and self._thread.is_alive()):
-                raise gradwire.InvalidUsage(
-                    gwResult_t.gwInvalidUsage,
-                    "the process group was destroyed, or belongs to the process that forked")
-            self._jobs.put((work, call))
-        return work
+        if self._process == os.getpid():
+            with self._lock:
+                if self._open:
+                    self._jobs.put((work, call))
+                    return work
+        raise gradwire.InvalidUsage(
+            gwResult_t.gwInvalidUsage,
+            "the process group was destroyed, or belongs to the process that forked")
 
     def _run(self):
         with torch.no_grad():
-            while (job := self._jobs.get()) is not None:
+            stays = True
+            while stays and (work := self._make_call()):
+                self._see_to_next_call()
+                work.complete()
+                # What it holds must not stay until the next one comes.
+                del work
+                stays = self._is_needed()
+
+    def _make_call(self):
+        """The Work of the next one, which has ended; None: the last one was."""
+        with self._turn:
+            job = self._jobs.get()
+            if job is not None:
                 work, call = job
                 work.run(call)
-                # What they hold must not stay until the next one comes.
-                del job, work, call
-        with contextlib.suppress(gradwire.GradwireError):
-            self._comm.close()
+                return work
+            self._jobs.put(None)  # for the other threads
+            with contextlib.suppress(gradwire.GradwireError):
+                self._comm.close()
+            return None
+
+    def _see_to_next_call(self):
+        with self._lock:
+            self._idle -= 1
+            if self._idle == 0:
+                # Where the system has no more threads, this one goes on after its callbacks.
+                with contextlib.suppress(RuntimeError):
+                    self._add_thread()
+
+    def _is_needed(self):
+        """Whether this thread stays; others came while its callbacks waited."""
+        with self._lock:
+            stays = self._idle < _IDLE_THREADS
+            self._idle += stays
+        return stays
 
     def stop(self):
         """Bounded; what is under way completes if the other ranks take part soon. Idempotent."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             if self._open:
                 self._open = False
                 self._jobs.put(None)
-        self._thread.join(_GRACE_S)
-        if self._thread.is_alive():
+        if not self._join():
             self.abort()
-            self._thread.join(_GRACE_S)
+            self._join()
+
+    def _join(self):
+        """Whether the threads ended in time, but for this one, where a callback ends the group."""
+        end = time.monotonic() + _GRACE_S
+        while (thread := self._another_thread()) and time.monotonic() < end:
+            thread.join(max(0.0, end - time.monotonic()))
+        return thread is None
+
+    def _another_thread(self):
+        with self._lock:
+            return next((thread for thread in self._threads
+                         if thread.is_alive() and thread is not threading.current_thread()), None)
 
     def abort(self):
         """Ends what is under way, here and at the other ranks."""

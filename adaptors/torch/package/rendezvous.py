@@ -1,65 +1,143 @@
 """A communicator over the ranks of a torch process group; they meet in torch's own store."""
 
-import collections
 import contextlib
+import datetime
+import os
+import re
 
 from torch import distributed as dist
 
 import gradwire
+from gradwire._bindings import gwResult_t
 
-# The next number for each group: attaching is collective, so it is equal on all ranks.
-_numbers = collections.Counter()
-_FAILED = b"failed: "  # instead of an id
+_LIMIT = re.compile(r"init_timeout_ms\W+(\d+)\s*(us|ms|s|m|h)?\b")
+_UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_DEFAULT_LIMIT = "60000"  # as the library's
+_MAX_LIMIT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
+_READY, _FAILED = b"ready", b"failed: "
+
+
+class OtherFailed(RuntimeError):
+    """Another rank could not take part, which the text names."""
+
+
+def limit_of(settings=None):
+    """Until when all ranks must have come: init_timeout_ms, which the library checks later.
+
+    settings: a dict or text.
+    """
+    variable = os.environ.get("GRADWIRE_INIT_TIMEOUT_MS") or _DEFAULT_LIMIT
+    found = _LIMIT.search(str(settings)) or _LIMIT.search(f"init_timeout_ms={variable}")
+    milliseconds = int(found[1]) * _UNIT_MS[found[2] or "ms"] if found else float(_DEFAULT_LIMIT)
+    return datetime.timedelta(milliseconds=min(milliseconds, _MAX_LIMIT_MS))
 
 
 class Place:
-    """A key of a store under which the ranks of one communicator find its id."""
+    """Where the ranks of a group meet once: keys of a store, which other meetings do not have.
 
-    def __init__(self, store, key):
-        self._store = dist.PrefixStore("gradwire", store)
-        self._key = key
+    A rank that cannot take part says so, and none of the others waits for it.
+    """
 
-    def publish(self, value):
-        self._store.set(self._key, value)
+    def __init__(self, store, name, rank, world_size, limit=None):
+        """limit: until all ranks have come, else that of limit_of()."""
+        # The store may outlive the group, and this process, and serve another one of that name:
+        # it counts what each rank has begun, which is collective and so equal on all ranks.
+        kind = f"{name}/{world_size}"
+        number = dist.PrefixStore("gradwire", store).add(f"{kind}/{rank}", 1)
+        self._store = dist.PrefixStore(f"gradwire/{kind}/number {number}", store)
+        self._limit = limit_of() if limit is None else limit
+        self.rank = rank
+        self.world_size = world_size
+
+    @classmethod
+    def of(cls, group, limit=None):
+        """The next one of the group's. Collective: it counts."""
+        return cls(dist.distributed_c10d._get_default_store(), group.group_name,
+                   dist.get_rank(group), dist.get_world_size(group), limit)
+
+    def fail(self, error):
+        """This rank takes no part: the others' settle() and wait_for_id() raise."""
+        text = str(error)
+        if not isinstance(error, OtherFailed):
+            rank = dist.get_rank() if dist.is_initialized() else self.rank
+            text = f"rank {rank} could not take part: {text}"
+        # Where the store is gone, the others know, and what is raised is the first error.
+        with contextlib.suppress(dist.DistError):
+            for key in ("outcome", "id"):
+                self._store.set(key, _FAILED + text.encode())
+
+    def settle(self):
+        """Returns when all ranks are here; raises as soon as one has failed."""
+        self._store.set(self._arrival(self.rank), "")
+        if self._store.add("arrived", 1) == self.world_size:
+            self._store.set("outcome", _READY)
+        self._wait_for("outcome")
+
+    def publish_id(self, identity):
+        self._store.set("id", identity)
 
     def wait_for_id(self):
-        value = self._store.get(self._key)
+        return self._wait_for("id")
+
+    @staticmethod
+    def _arrival(rank):
+        return f"arrived/{rank}"
+
+    def _missing(self):
+        """Who keeps the others waiting."""
+        ranks = [str(rank) for rank in range(self.world_size)
+                 if not self._store.check([self._arrival(rank)])]
+        if ranks:
+            return f"of {self.world_size} ranks these have not come: {', '.join(ranks)},"
+        return "all ranks have come, and rank 0 has not gone on"
+
+    def _wait_for(self, key):
+        try:
+            self._store.wait([key], self._limit)
+        except dist.DistStoreError:
+            raise gradwire.TimedOut(
+                gwResult_t.gwTimeout,
+                f"{self._missing()} within {self._limit} (init_timeout_ms): see whether their "
+                "processes still run and make the same call") from None
+        value = self._store.get(key)
         if value.startswith(_FAILED):
-            text = value[len(_FAILED):].decode()
-            raise RuntimeError(f"rank 0 could not open a communicator: {text}")
+            raise OtherFailed(value[len(_FAILED):].decode())
         return value
 
-    def forget(self):
+    def forget_id(self):
         # It holds the job's secret. Not every kind of store can delete.
         with contextlib.suppress(RuntimeError, NotImplementedError):
-            self._store.delete_key(self._key)
+            self._store.delete_key("id")
 
 
-class MeetingPoint(Place):
-    """A place of the group's in torch's own store. Collective: it counts."""
+@contextlib.contextmanager
+def agreement(*places):
+    """What comes before a communicator, on all ranks: an error of one is one of all.
 
-    def __init__(self, group):
-        name = group.group_name
-        super().__init__(dist.distributed_c10d._get_default_store(), f"{name}/{_numbers[name]}")
-        _numbers[name] += 1
+    The places are settled one after the other, so in rows and columns of ranks each hears of all.
+    """
+    try:
+        yield
+        for place in places:
+            place.settle()
+    except BaseException as error:
+        for place in places:
+            place.fail(error)
+        raise
 
 
-def join(place, rank, world_size, settings):
+def join(place, settings):
     """The communicator of the ranks that meet at `place`. Collective."""
+    rank, world_size = place.rank, place.world_size
     if rank != 0:
         return gradwire.Comm.from_unique_id(place.wait_for_id(), rank, world_size, settings)
     try:
         identity = gradwire.unique_id()
-        place.publish(identity)
+        place.publish_id(identity)
         comm = gradwire.Comm.from_unique_id(identity, rank, world_size, settings)
     except gradwire.GradwireError as error:
         # Who has not read the id yet need not wait for this rank.
-        place.publish(_FAILED + str(error).encode())
+        place.fail(error)
         raise
-    place.forget()
+    place.forget_id()
     return comm
-
-
-def communicator(point, group, settings):
-    """Joins the ranks of `group` at `point`. Collective."""
-    return join(point, dist.get_rank(group), dist.get_world_size(group), settings)

@@ -45,6 +45,19 @@ def exit_without_destroy():
     print(f"sum {x[0].item()}", flush=True)
 
 
+def counters_beside_work_under_way():
+    """The other rank comes when they were asked for."""
+    first = dist.get_rank() == 0
+    work = dist.all_reduce(torch.ones(1000), async_op=True) if first else None
+    if first:
+        _tell(gradwire.TimedOut, lambda: gradwire.torch.backend_stats(timeout=0.1))
+    dist.barrier()
+    work = work or dist.all_reduce(torch.ones(1000), async_op=True)
+    work.wait()
+    print(f"then {gradwire.torch.backend_stats()['operations']} operation", flush=True)
+    dist.destroy_process_group()
+
+
 def destroy_with_work_under_way():
     """Which the other rank has no part in."""
     work = dist.all_reduce(torch.ones(1000), async_op=True) if dist.get_rank() == 0 else None

@@ -3,23 +3,22 @@
 Prints "passed SCENARIO" for each; a rank that fails ends the program.
 """
 
-import faulthandler
 import os
-import sys
-import traceback
+from unittest import mock
 
 import torch
 from torch import distributed as dist
 from torch import nn
 from torch.distributed import _functional_collectives as functional
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
 
 import gradwire.torch
 import models
+import scenarios
 from gradwire.torch import backend_stats, sums
-from launch import LIMIT_S
 from models import expect_equal, expect_equal_on_ranks, expect_raises
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -191,6 +190,32 @@ def gloo_answers_the_rest():
         expect_equal(sparse.to_dense(), dist.get_world_size() * torch.eye(4))
 
 
+def empty_tensors():
+    empty, one = torch.empty(0), torch.ones(1)
+    for operation in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+        dist.all_reduce(empty, operation)
+    with dist._coalescing_manager():
+        dist.all_reduce(empty)
+        dist.all_reduce(one)
+    assert one.item() == dist.get_world_size()
+    dist.reduce_scatter_tensor(torch.empty(0), torch.empty(0))
+
+
+def a_setting_of_one_rank():
+    """An error of one rank at the start is told to all."""
+    failing = dist.get_world_size() - 1
+    if dist.get_rank() == failing:
+        with mock.patch.dict(os.environ, GRADWIRE_MIN_BYTES="1MB"):
+            expect_raises(ValueError, "takes a number of bytes", dist.new_group)
+    else:
+        expect_raises(RuntimeError, f"rank {failing} could not take part: GRADWIRE_MIN_BYTES",
+                      dist.new_group)
+    x, group = torch.ones(1), dist.new_group()
+    dist.all_reduce(x, group=group)
+    assert x.item() == dist.get_world_size()
+    dist.destroy_process_group(group)
+
+
 def subgroups():
     """Two that overlap; the last rank is in both."""
     last, rank = dist.get_world_size() - 1, dist.get_rank()
@@ -268,6 +293,37 @@ def _expect_learns(model):
     losses = models.train(model, range(40))
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5]), losses
     expect_equal_on_ranks(models.weights(model))
+
+
+def powersgd_hook():
+    """Its callbacks wait for further sums."""
+    ways = []
+    for group in (None, GLOO["group"]):
+        model = models.wrap(bucket_cap_mb=25, process_group=group)
+        model.register_comm_hook(PowerSGDState(group, start_powerSGD_iter=2), powerSGD_hook)
+        ways.append((models.train(model, range(8)), models.weights(model)))
+    (losses, weights), (gloos_losses, gloos_weights) = ways
+    assert losses == gloos_losses
+    expect_equal(weights, gloos_weights)
+
+
+def callbacks_wait_for_sums():
+    """Of this group and of another one, in callbacks of callbacks."""
+    size, other = dist.get_world_size(), dist.new_group()
+
+    def sum_again(future, group):
+        return dist.all_reduce(future.value()[0], group=group, async_op=True).get_future().wait()
+
+    def sum_and_wait(future):
+        total = future.value()[0]
+        dist.all_reduce(total, group=other)
+        return [total]
+
+    future = dist.all_reduce(torch.ones(1000), async_op=True).get_future()
+    for group in (None, other):
+        future = future.then(lambda last, group=group: sum_again(last, group))
+    expect_equal(future.then(sum_and_wait).wait()[0], torch.full((1000,), float(size ** 4)))
+    dist.destroy_process_group(other)
 
 
 def attached_on_top():
@@ -386,23 +442,11 @@ def it_says_what_it_compresses():
     _init_alone("bf16", "2M")
 
 
-def main():
-    # With all stacks, before the launcher kills without a word.
-    faulthandler.dump_traceback_later(LIMIT_S - 10, exit=True)
-    alone = os.environ["WORLD_SIZE"] == "1"
-    if not alone:
+def _join():
+    if os.environ["WORLD_SIZE"] != "1":
         dist.init_process_group("cpu:gradwire")
         GLOO["group"] = dist.new_group(backend="gloo")
-    for scenario in sys.argv[1:]:
-        try:
-            globals()[scenario]()
-        except BaseException:
-            print(f"failed {scenario}\n{traceback.format_exc()}", flush=True)
-            os._exit(1)
-        print(f"passed {scenario}", flush=True)
-    if not alone:
-        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    scenarios.run(globals(), join=_join)

@@ -36,14 +36,14 @@ def builtin_hook():
 
 
 def a_check_that_fails_on_one_rank():
-    """The ranks meet all the same at the next attach."""
-    model = models.wrap()
-    if dist.get_rank() == 0:
-        model.register_comm_hook(None, allreduce_hook)
-        expect_raises(ValueError, "allreduce_hook", lambda: gradwire.torch.attach(model, "none"))
-    else:
-        # What attach does before it waits for rank 0.
-        gradwire.torch.rendezvous.MeetingPoint(model.process_group)
+    """The other one is told, and they meet at the next attach."""
+    for failing in range(dist.get_world_size()):
+        model = models.wrap()
+        kind, words = RuntimeError, f"rank {failing} could not take part: the model has"
+        if dist.get_rank() == failing:
+            model.register_comm_hook(None, allreduce_hook)
+            kind, words = ValueError, "allreduce_hook"
+        expect_raises(kind, words, lambda m=model: gradwire.torch.attach(m, "none"))
     again, handle = attached("none")
     models.train(again, range(1))
     handle.close()

@@ -4,10 +4,11 @@ import copy
 
 import torch
 from torch import distributed as dist
+from torch import nn
 
 import gradwire.torch
 import models
-from models import FEEDBACK, attached, expect_equal_on_ranks, expect_raises
+from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
 
 
 def some_stay_exact():
@@ -63,6 +64,31 @@ def overflow_without_scaler_is_an_error():
     model, handle = attached("none", settings={"nonfinite": "skip"})
     loss = models.loss_of(model, 0) * (float("nan") if dist.get_rank() == 0 else 1.0)
     expect_raises(gradwire.NonFinite, "", loss.backward)
+    handle.close()
+
+
+class _WithNothing(nn.Module):
+    """One of its parameters has no elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = models.network()
+        self.nothing = nn.Parameter(torch.empty(0, 64))
+
+    def forward(self, x):
+        return self.layers(x) + self.nothing.sum()
+
+
+def a_parameter_without_elements():
+    plain, (ours, handle) = models.wrap(_WithNothing()), attached("none", _WithNothing())
+    for model in (plain, ours):
+        models.train(model, range(3))
+    expect_equal(models.weights(plain), models.weights(ours))
+    handle.close()
+    model, handle = attached(FEEDBACK, _WithNothing(), min_numel=0)
+    models.train(model, range(3))
+    expect_equal_on_ranks(models.weights(model))
+    assert handle.stats()["commits"] == 3
     handle.close()
 
 

@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import threading
-import time
 
+import torch
 from torch import distributed as dist
 
 import gradwire.torch
@@ -60,22 +60,22 @@ def exception():
 
 
 def interrupted():
-    """Rank 0 by a signal while its backward waits for rank 1, which comes only when it is told."""
+    """Rank 0 by a signal while its backward waits for rank 1, which comes only afterwards."""
     model, handle = attached(FEEDBACK)
     models.train(model, range(3))
+    store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
-        try:
-            while True:
-                handle._comm.raise_async_error()
-                time.sleep(0.01)
-        except gradwire.PeerLost as error:
-            print(f"told: {error}", flush=True)
+        store.wait(["interrupted"])
+        _expect_peer_lost(model)
     else:
+        # A shell ignores it for what it starts in the background.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
         try:
             models.train(model, range(1))
         except KeyboardInterrupt:
             print("interrupted", flush=True)
+        store.set("interrupted", "yes")
     handle.close()
     print(f"attached {handle.attached}", flush=True)
     os._exit(0)
@@ -93,6 +93,16 @@ def destroy_before_del():
     dist.destroy_process_group()
     print(f"steps {handle.stats()['steps']}", flush=True)
     del model
+
+
+def exit_with_forked_workers():
+    """Which are there until the end, and must not disturb the ranks'."""
+    model, handle = attached(FEEDBACK)
+    loader = torch.utils.data.DataLoader(range(8), num_workers=2, persistent_workers=True,
+                                         multiprocessing_context="fork")
+    for step, _ in zip(range(3), loader):
+        models.train(model, [step])
+    print(f"steps {handle.stats()['steps']}", flush=True)
 
 
 def attach_after_destroy():

@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import fsdp2_models
+import fsdp2_steps
 import gradwire.torch
 import models
 import scenarios
@@ -44,13 +45,13 @@ def _expect_close_gradients(one, other, tolerance=1e-6):
 @contextlib.contextmanager
 def _watched_units():
     """The answers to whether results may come after the hook."""
-    keeps, answers = Unit.keeps, []
+    takes_views_of, answers = Unit.takes_views_of, []
 
     def watched(unit, output):
-        answers.append(keeps(unit, output))
+        answers.append(takes_views_of(unit, output))
         return answers[-1]
 
-    with mock.patch.object(Unit, "keeps", watched):
+    with mock.patch.object(Unit, "takes_views_of", watched):
         yield answers
 
 
@@ -397,4 +398,4 @@ def dropping_the_model_ends_it():
 
 
 if __name__ == "__main__":
-    scenarios.run(globals())
+    scenarios.run(globals(), vars(fsdp2_steps))

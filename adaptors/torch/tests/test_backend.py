@@ -9,25 +9,27 @@ import sys
 import pytest
 
 import launch
+import scenarios
 
 _PROGRAM = "backend_program.py"
 _FAILURES = "backend_failure_program.py"
 _EXACT = ["sums_equal_gloos", "any_layout", "several_as_one", "reduce_scatter", "work_under_way",
-          "gloo_answers_the_rest", "subgroups", "tensors_of_a_mesh", "other_devices_are_refused"]
+          "callbacks_wait_for_sums", "gloo_answers_the_rest", "empty_tensors", "subgroups",
+          "a_setting_of_one_rank", "tensors_of_a_mesh", "other_devices_are_refused"]
 _MODELS = ["sums_equal_gloos", "ddp_trains_as_on_gloo", "uneven_inputs", "attached_on_top",
-           "fsdp2_trains_as_on_gloo"]
+           "fsdp2_trains_as_on_gloo", "powersgd_hook"]
 _COMPRESSED = ["compressed_sums", "rounding_differs_from_call_to_call", "small_ones_are_exact",
                "many_lengths", "ddp_trains_compressed"]
 _ALONE = ["what_needs_steps_is_refused", "it_says_what_it_compresses"]
 
 
-def _expect_passed(scenarios, **options):
+def _expect_passed(names, **options):
     """Each on all ranks, which end in good order; [launch.Ended]"""
-    ended = launch.ranks(_PROGRAM, *scenarios, **options)
+    ended = launch.ranks(_PROGRAM, *names, **options)
+    for name in names:
+        scenarios.expect_passed(name, ended)
+    scenarios.expect_good_order(ended)
     for rank in ended:
-        for scenario in scenarios:
-            assert f"passed {scenario}\n" in rank.output, rank.output[-3000:]
-        assert rank.code == 0, rank.output[-3000:]
         assert "WARN" not in rank.output, rank.output[-3000:]
     return ended
 
@@ -62,7 +64,8 @@ def test_a_killed_rank_is_named():
 
 # With DETAIL torch wraps a group in another one of C++.
 @pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
-def test_programs_end(debug):
+def test_programs_end(debug, repeat):
+    del repeat
     for ended in launch.ranks(_FAILURES, "exit_without_destroy", TORCH_DISTRIBUTED_DEBUG=debug):
         assert ended.code == 0 and "sum 2.0" in ended.output, ended.output
         assert "WARN" not in ended.output, ended.output
@@ -72,6 +75,13 @@ def test_destroying_with_work_under_way_is_bounded():
     failed, other = launch.ranks(_FAILURES, "destroy_with_work_under_way")
     assert failed.code == 0 and "told" in failed.output, failed.output
     assert other.code == 0 and "destroyed" in other.output, other.output
+
+
+def test_counters_do_not_wait_for_an_operation_that_does_not_end():
+    first, other = launch.ranks(_FAILURES, "counters_beside_work_under_way")
+    assert first.code == 0 and other.code == 0, first.output + other.output
+    assert "told TimedOut: operations of the process group have been" in first.output, first.output
+    assert "then 1 operation\n" in first.output, first.output
 
 
 def test_a_library_that_is_not_there_does_not_break_torch():

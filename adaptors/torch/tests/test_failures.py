@@ -7,8 +7,6 @@ import pytest
 import launch
 
 _PROGRAM = "failure_program.py"
-# Ends of programs race with threads: once is no proof.
-_REPEATS = 2
 
 
 def test_a_killed_rank_is_named():
@@ -19,7 +17,8 @@ def test_a_killed_rank_is_named():
     assert "finally" in survivor.output
 
 
-def test_an_exception_reaches_the_other_rank():
+def test_an_exception_reaches_the_other_rank(repeat):
+    del repeat
     survivor, failed = launch.ranks(_PROGRAM, "exception")
     assert failed.code == 1 and "KeyError: 'of rank 1'" in failed.output, failed.output
     assert survivor.code == 0, survivor.output
@@ -34,9 +33,10 @@ def test_an_interrupt_ends_the_step_on_all_ranks():
         assert "attached False" in ended.output, ended.output
 
 
-@pytest.mark.parametrize("scenario", ["exit_without_destroy", "destroy_before_del"])
-@pytest.mark.parametrize("repeat", range(_REPEATS))
+@pytest.mark.parametrize("scenario", ["exit_without_destroy", "destroy_before_del",
+                                      "exit_with_forked_workers"])
 def test_programs_end(scenario, repeat):
+    del repeat
     for ended in launch.ranks(_PROGRAM, scenario):
         assert ended.code == 0, ended.output
         assert "steps 3" in ended.output

@@ -1,0 +1,227 @@
+"""What shards of one replica must agree on, and what is refused. Scenarios of fsdp2_program."""
+
+import warnings
+from unittest import mock
+
+import torch
+from torch import distributed as dist
+from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy
+
+import fsdp2_models
+import gradwire.torch
+import models
+from fsdp2_models import attached, mesh
+from gradwire.torch import fsdp2
+from models import FEEDBACK, expect_equal, expect_raises
+
+
+def _place():
+    """(shard, replica) of this rank"""
+    return tuple(mesh().get_local_rank(name) for name in ("shard", "replicate"))
+
+
+def _param_group(module):
+    return module._get_fsdp_state()._fsdp_param_group
+
+
+def _expect_native_gradients(model, native, step):
+    for one in (model, native):
+        models.loss_of(one, step).backward()
+    torch.testing.assert_close(fsdp2_models.gradients(model), fsdp2_models.gradients(native),
+                               rtol=1e-5, atol=1e-6)
+
+
+# ---- outcomes ----
+
+def a_step_that_fails_in_one_shard():
+    """It fails in all of them, which then count the same steps."""
+    shard, replica = _place()
+    model, handle = attached("bf16" if (shard, replica) == (0, 1) else "qsgd(bits=8)")
+    words = "shard 0 of this replica" if shard else "model/4@shard 0"
+    expect_raises((gradwire.Aborted, gradwire.Mismatch), words, models.loss_of(model, 0).backward)
+    assert handle.stats()["commits"] == shard
+    for _, tensor in handle._tensors._made.values():
+        tensor.set_spec("bf16")
+    models.train(model, range(2))
+    fsdp2_models.expect_equal_replicas(model)
+    stats = handle.stats()
+    assert (stats["steps"], stats["commits"]) == (2, 2 + shard), stats
+    handle.close()
+
+
+def _spoil_shard_0(model):
+    """In the next backward it alone has an infinity."""
+    group = _param_group(model[2])
+    hook = group._all_reduce_hook
+
+    def spoil(output):
+        if _place()[0] == 0:
+            output[0] = float("inf")
+        hook(output)
+        model[2].set_all_reduce_hook(hook)
+
+    model[2].set_all_reduce_hook(spoil)
+
+
+def a_step_that_one_shard_skips():
+    """All shards skip it."""
+    shard, _ = _place()
+    model, handle = attached(FEEDBACK, scaler=torch.amp.GradScaler("cpu"))
+    _spoil_shard_0(model)
+    models.loss_of(model, 0).backward()
+    assert fsdp2_models.gradients(model).isnan().all()
+    models.train(model, range(1, 3))
+    stats = handle.stats()
+    assert (stats["steps"], stats["skips"]) == (3, 1 - shard), stats
+    handle.close()
+    model, handle = attached("none", settings={"nonfinite": "skip"})
+    _spoil_shard_0(model)
+    expect_raises(gradwire.NonFinite, "shard 0 of this replica" if shard else "non-finite value",
+                  models.loss_of(model, 0).backward)
+    handle.close()
+
+
+def nothing_is_kept_of_a_step_that_one_shard_skips():
+    """A flush with gradients of zero shows what is kept."""
+    model, handle = attached("topk(0.1)", scaler=torch.amp.GradScaler("cpu"))
+    _spoil_shard_0(model)
+    models.loss_of(model, 0).backward()
+    model.zero_grad()
+    handle.detach()
+    (0 * models.loss_of(model, 0)).backward()
+    assert not fsdp2_models.gradients(model).any(), fsdp2_models.gradients(model).abs().max()
+    assert not handle.attached
+
+
+def a_wait_for_another_shard_is_bounded():
+    """The failed shard's own error comes where the others never answer."""
+    shards = mesh()["shard"].get_group()
+    late = torch.ones(1)
+    if _place()[0] == 0:
+        work = dist.all_reduce(late, group=shards, async_op=True)
+        expect_raises(RuntimeError, "", lambda: fsdp2._wait_in_slices(work, 0.0))
+        dist.barrier()
+        fsdp2._wait_in_slices(work, float("inf"))
+    else:
+        dist.barrier()
+        dist.all_reduce(late, group=shards)
+    assert late == dist.get_world_size(shards)
+
+
+def a_scaler_steps_on_shards():
+    """An overflow at one rank keeps the weights of all, and halves the scale on all."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    model, handle = attached(FEEDBACK, scaler=scaler)
+    optimizer = torch.optim.SGD(model.parameters(), lr=models.LEARNING_RATE)
+
+    def weights_after(step, factor=1.0):
+        optimizer.zero_grad()
+        scaler.scale(factor * models.loss_of(model, step)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return fsdp2_models.weights(model)
+
+    first = weights_after(0)
+    second = weights_after(1, float("inf") if dist.get_rank() == 0 else 1.0)
+    expect_equal(first, second)
+    assert scaler.get_scale() == 512.0, scaler.get_scale()
+    assert (weights_after(2) - second).norm() > 0
+    fsdp2_models.expect_equal_replicas(model)
+    stats = handle.stats()
+    assert (stats["commits"], stats["skips"]) == (2, 1), stats
+    handle.close()
+
+
+# ---- gradients ----
+
+def a_shard_without_elements():
+    """A row for two shards: the gradients of the second are all padding."""
+    def module():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 1, bias=False), nn.Linear(1, 8))
+
+    native = fsdp2_models.shard(module(), over=mesh())
+    for spec in ("none", FEEDBACK):
+        model, handle = attached(spec, fsdp2_models.shard(module()), min_numel=0)
+        if spec == "none":
+            _expect_native_gradients(model, native, 0)
+        models.train(model, range(3))
+        fsdp2_models.expect_equal_replicas(model)
+        handle.close()
+
+
+def a_reset_forgets_what_was_held_back():
+    model, handle = attached("none")
+    if hasattr(model, "reset_iter_state"):
+        model.set_requires_all_reduce(False)
+        models.loss_of(model, 0).backward()
+        model.reset_iter_state()
+        model.set_requires_all_reduce(True)
+        _expect_native_gradients(model, fsdp2_models.hsdp(), 1)
+    handle.close()
+
+
+def halves_do_not_overflow_after_the_end():
+    """Their sum would, their average does not."""
+    policy = MixedPrecisionPolicy(reduce_dtype=torch.float16)
+    model, handle = attached("none", fsdp2_models.network(mp_policy=policy))
+    handle.close()
+    group = _param_group(model[2])
+    elems = sum(param.padded_sharded_param_size.numel() for param in group.fsdp_params)
+    gradients = torch.full((elems,), 40000.0, dtype=torch.float16)
+    group._all_reduce_hook(gradients)
+    assert (gradients == 40000.0).all(), gradients
+
+
+# ---- refusals ----
+
+def a_check_that_fails_on_one_rank():
+    """All are told, those of other shards too, and meet at the next attach."""
+    for failing in (0, dist.get_world_size() - 1):
+        model = fsdp2_models.network()
+        if dist.get_rank() == failing:
+            model[2].set_all_reduce_hook(lambda output: None)
+            expect_raises(ValueError, "hook already", lambda m=model: attached("none", m))
+        else:
+            expect_raises(RuntimeError, f"rank {failing} could not take part: 2 has an all-reduce",
+                          lambda m=model: attached("none", m))
+    model, handle = attached("none")
+    models.train(model, range(1))
+    handle.close()
+
+
+def ignored_parameters_are_told():
+    for trains in (True, False):
+        module = models.network()
+        module[0].bias.requires_grad_(trains)
+        model = fsdp2_models.shard(module, ignored_params={module[0].bias})
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            _, handle = attached("none", model)
+        of_it = [str(one.message) for one in told if "0.bias: parameters" in str(one.message)]
+        assert len(of_it) == trains, told
+        handle.close()
+
+
+def gradients_outside_a_backward_are_refused():
+    """Which torch has since 2.15."""
+    words = "set_manual_backward_finalization(False)"
+    model = fsdp2_models.network()
+    if hasattr(model, "finalize_backward"):
+        model.set_manual_backward_finalization(True)
+        expect_raises(gradwire.InvalidUsage, words, lambda: attached("none", model))
+        model.set_manual_backward_finalization(False)
+        model, handle = attached("none", model)
+        model.set_manual_backward_finalization(True)
+        models.loss_of(model, 0).backward()
+        expect_raises(gradwire.InvalidUsage, words, model.finalize_backward)
+        handle.close()
+
+
+def gradients_on_other_devices_are_refused():
+    """Also where the parameters are in host memory, as with CPUOffloadPolicy."""
+    model = fsdp2_models.network()
+    with mock.patch.object(_param_group(model[2]), "device", torch.device("cuda")):
+        expect_raises(RuntimeError, "2 has its gradients on cuda, and this build takes host memory",
+                      lambda: attached("none", model))

@@ -1,0 +1,104 @@
+"""How ranks meet in a store; threads stand for ranks."""
+
+import concurrent.futures
+import datetime
+
+import pytest
+from torch import distributed as dist
+
+import gradwire
+from gradwire.torch import rendezvous
+
+_LIMIT_S = 60
+
+
+@pytest.fixture(name="store")
+def _store():
+    store = dist.HashStore()
+    store.set_timeout(datetime.timedelta(seconds=_LIMIT_S))
+    return store
+
+
+def _places(store, count, name="group", limit=None):
+    return [rendezvous.Place(store, name, rank, count, limit) for rank in range(count)]
+
+
+def _run(places, work):
+    """What work(places of a rank) raises or returns, by rank."""
+    with concurrent.futures.ThreadPoolExecutor(len(places)) as ranks:
+        runs = [ranks.submit(work, place) for place in places]
+        return [run.exception(_LIMIT_S) or run.result() for run in runs]
+
+
+def _agree(failing):
+    def work(place):
+        with rendezvous.agreement(place):
+            if place.rank == failing:
+                raise ValueError("mine")
+        return "agreed"
+
+    return work
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_an_error_of_one_rank_is_told_to_all(store, failing):
+    ended = _run(_places(store, 3), _agree(failing))
+    for rank, error in enumerate(ended):
+        if rank == failing:
+            assert isinstance(error, ValueError) and str(error) == "mine"
+        else:
+            assert isinstance(error, rendezvous.OtherFailed)
+            assert str(error) == f"rank {failing} could not take part: mine"
+
+
+def test_an_error_does_not_wait_for_ranks_that_are_late(store):
+    early, failing, _ = _places(store, 3)
+    assert all(isinstance(error, Exception) for error in _run([early, failing], _agree(1)))
+
+
+def test_ranks_that_do_not_come_are_listed(store):
+    first, _, last = _places(store, 3, limit=datetime.timedelta(milliseconds=50))
+    for error in _run([first, last], _agree(None)):
+        # Who waits less tells the other one.
+        assert isinstance(error, (gradwire.TimedOut, rendezvous.OtherFailed))
+        assert "of 3 ranks these have not come: 1," in str(error)
+
+
+def test_another_number_of_ranks_meets_in_the_same_store(store):
+    for count in (2, 3, 2):
+        assert _run(_places(store, count), _agree(None)) == ["agreed"] * count
+
+
+@pytest.mark.parametrize("text, seconds", [("", 60), ("init_timeout_ms = 1500; debug=info", 1.5),
+                                           ({"init_timeout_ms": "2m"}, 120)])
+def test_the_limit_is_the_setting(monkeypatch, text, seconds):
+    monkeypatch.delenv("GRADWIRE_INIT_TIMEOUT_MS", raising=False)
+    assert rendezvous.limit_of(text).total_seconds() == seconds
+    monkeypatch.setenv("GRADWIRE_INIT_TIMEOUT_MS", "7s")
+    assert rendezvous.limit_of().total_seconds() == 7
+
+
+def test_a_later_meeting_of_that_name_knows_nothing_of_it(store):
+    _run(_places(store, 2), _agree(1))
+    assert _run(_places(store, 2), _agree(None)) == ["agreed", "agreed"]
+
+
+def test_groups_have_meetings_of_their_own(store):
+    """A rank may be in more of them than another one."""
+    rendezvous.Place(store, "another group", 0, 1)
+    assert _run(_places(store, 2), _agree(None)) == ["agreed", "agreed"]
+
+
+def test_rows_and_columns_hear_of_all(store):
+    rows = [_places(store, 2, f"row {row}") for row in range(2)]
+    columns = [_places(store, 2, f"column {column}") for column in range(2)]
+    ranks = [(rows[row][column], columns[column][row]) for row in range(2) for column in range(2)]
+
+    def work(places):
+        with rendezvous.agreement(*places):
+            if places is ranks[3]:
+                raise ValueError("mine")
+
+    *others, failed = _run(ranks, work)
+    assert isinstance(failed, ValueError)
+    assert {str(error) for error in others} == {"rank 1 could not take part: mine"}
