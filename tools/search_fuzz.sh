@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Searches with every fuzz target for SECONDS (default 30) each; what is found is printed as Base64 and fails.
+# search_fuzz.sh [SECONDS [SEED]]: searches with every fuzz target for SECONDS (default 30) each, from
+# its seed inputs on; what is found is printed as Base64 and fails. SEED (default: from the commit)
+# starts libFuzzer's random numbers: a commit is searched alike wherever its checks run, so that
+# what passed does not fail later by chance.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-30}
+seed=${2:-$((16#$(git rev-parse --short=7 HEAD)))}
 
 mapfile -t targets < <(bazel query --noshow_progress 'attr(name, "_search$", //tests/fuzz:all)' \
   2>/dev/null </dev/null)
@@ -16,16 +20,20 @@ cd "$work"
 
 search() {
   local name=$1
-  if ! "$bin/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-    -print_final_stats=1 >"$name.log" 2>&1; then
+  mkdir "$name.corpus"
+  # libFuzzer's choices depend on addresses too.
+  if ! setarch --addr-no-randomize "$bin/tests/fuzz/$name" --seeds="$name.corpus" "$name.corpus" \
+    -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    >"$name.log" 2>&1; then
     tail -n 40 "$name.log" >&2
-    echo "fuzz: $name found something" >&2
+    echo "fuzz: $name found something (seed $seed)" >&2
     return 1
   fi
+  grep -q ' seed corpus: files: [1-9]' "$name.log" || { echo "fuzz: $name has no seeds" >&2; return 1; }
   printf 'fuzz: %-22s %12s executions, nothing found\n' "$name" \
     "$(awk '/stat::number_of_executed_units/ {print $2}' "$name.log")"
 }
 export -f search
-export bin seconds
+export bin seconds seed
 # One search a core; all of them run, also after one has found something.
 printf '%s\n' "${targets[@]##*:}" | xargs -P "$(nproc)" -I{} bash -c 'search {}'
