@@ -58,6 +58,7 @@ TEST(CapiUsage, OnlyLooksAfterFinalize) {
 }
 
 TEST(CapiUsage, OneThreadAtATime) {
+  constexpr int kMostTries = 1000;
   std::atomic<bool> is_checked{false};
   RunScene("", [&](Scene& scene) {
     if (scene.rank != 0) {
@@ -85,7 +86,12 @@ TEST(CapiUsage, OneThreadAtATime) {
       }
       is_checked = true;
     });
-    EXPECT_TRUE(AllReduceWorks(scene.rank, kSceneRanks, scene.comm)) << gwGetLastError(scene.comm);
+    // A look of the second thread's may be in the way, until one finds this thread inside.
+    bool works = false;
+    for (int tries = 0; !works && !is_inside && tries < kMostTries; ++tries) {
+      works = AllReduceWorks(scene.rank, kSceneRanks, scene.comm);
+    }
+    EXPECT_TRUE(works) << gwGetLastError(scene.comm);
     second.join();
     EXPECT_TRUE(is_inside);
   });
