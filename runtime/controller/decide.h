@@ -84,6 +84,7 @@ struct Memory {
   double scale = 1;  // measured over predicted
   bool model_off = false;
   int64_t last_baseline_step = 0;
+  bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire
   std::vector<Tested> candidates;
   std::vector<Measured> tensors;
   std::vector<std::vector<int64_t>> forbidden;  // by tensor and rung: until this window

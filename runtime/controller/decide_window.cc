@@ -30,6 +30,7 @@ constexpr double kBudgetShare = 0.01;
 constexpr double kBudgetSteps = 3;
 constexpr double kMaxWireChange = 10;  // in one window
 constexpr double kMaxSlowdown = 2;
+constexpr double kSeenOfHalfTheWire = 0.9;
 // Codecs that take less of a step tell nothing of what they do to the compute.
 constexpr double kLeastCodecShare = 0.01;
 
@@ -61,10 +62,28 @@ bool Decider::FitAgain(const Memory::Medians& medians) {
   const bool is_none = m_.running == AllOn(job_, kNoneRung);
   const bool is_bf16 = m_.running == AllOn(job_, kBf16Rung);
   if (!is_none && !is_bf16) return false;
-  (is_none ? m_.none : m_.bf16) = medians;
-  const bool both = m_.none.step_us > 0 && m_.bf16.step_us > 0;
+  Memory::Medians& own = is_none ? m_.none : m_.bf16;
+  Memory::Medians& other = is_none ? m_.bf16 : m_.none;
+  // A wire that is no longer what it was: the other one was measured on the old. Its time is kept
+  // where steps got no shorter, for then its steps did not either.
+  if (own.busy_us > 0 && std::abs(medians.busy_us / own.busy_us - 1) > kModelOff) {
+    m_.changed = true;
+    other.busy_us = 0;
+    if (medians.step_us < (1 - kModelOff) * own.step_us) other = {};
+  }
+  own = medians;
+  const bool both = own.busy_us > 0 && other.busy_us > 0;
   if (both) Fit();
   return both;
+}
+
+// Whether the time under way tells of the wire. Where codecs bound it, it stays as it is whatever
+// becomes of the wire, and nothing can be learnt of that from it.
+bool Decider::SeesWire() const {
+  ModelState faster = m_.model;
+  faster.latency_us /= 2;
+  faster.us_per_byte /= 2;
+  return BusyUs(job_, faster, m_.running) < kSeenOfHalfTheWire * BusyUs(job_, m_.model, m_.running);
 }
 
 void Decider::Learn(const Memory::Medians& sums) {
@@ -79,7 +98,7 @@ void Decider::Learn(const Memory::Medians& sums) {
     model.slowdown = Mix(model.slowdown, std::min(added_us / codec_us, kMaxSlowdown));
   }
   const double predicted_busy = BusyUs(job_, model, m_.running);
-  if (!FitAgain(sums) && predicted_busy > 0 && sums.busy_us > 0) {
+  if (!FitAgain(sums) && SeesWire() && predicted_busy > 0 && sums.busy_us > 0) {
     double factor = std::clamp(sums.busy_us / predicted_busy, 1 / kMaxWireChange, kMaxWireChange);
     if (!m_.changed) factor = std::pow(factor, 1 - kForget);
     model.latency_us *= factor;
@@ -176,23 +195,31 @@ std::optional<Decision> Decider::Propose(double step_us) {
                  predicted_us, step_us);
 }
 
+// The plan to measure again.
+const Plan& Decider::Baseline(const Plan& none, const Plan& bf16, bool blind) const {
+  if (blind) return m_.blind_took_bf16 ? none : bf16;  // by turns: the model cannot choose
+  // Where one of them runs the other is measured: the model cannot tell what it has not seen.
+  if (m_.running == none || m_.running == bf16) return m_.running == none ? bf16 : none;
+  return Predict(bf16) < Predict(none) ? bf16 : none;
+}
+
 // Whatever the model says, every now and then the plain sum or bf16 is measured again.
 std::optional<Decision> Decider::CheckBaseline(double step_us) {
   const int64_t since = m_.steps - m_.last_baseline_step;
   if (since < (m_.model_off ? kBaselineAgainSteps : kBaselineEverySteps)) return std::nullopt;
-  Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
-  // Where one of them runs the other is measured: the model cannot tell what it has not seen.
-  const bool take_bf16 =
-      m_.running != bf16 && (m_.running == none || Predict(bf16) < Predict(none));
+  const Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
+  const bool blind = m_.running != none && m_.running != bf16 && !SeesWire();
+  const Plan base = Baseline(none, bf16, blind);
   // What was slower under the same network is seldom measured again: its steps cost what they
-  // take.
-  const double measured_us = (take_bf16 ? m_.bf16 : m_.none).step_us;
-  if (measured_us > step_us && since < kSlowerBaselineEverySteps) return std::nullopt;
+  // take. A job that does not see its wire does not know whether it is the same.
+  const double measured_us = (base == bf16 ? m_.bf16 : m_.none).step_us;
+  const int64_t apart = measured_us > step_us && !blind ? kSlowerBaselineEverySteps : 0;
+  if (since < apart || base == m_.running || (!blind && IsBanned(base))) return std::nullopt;
+  if (Budget(step_us) <= 0) return std::nullopt;
   m_.last_baseline_step = m_.steps;
-  Plan base = take_bf16 ? std::move(bf16) : std::move(none);
-  if (base == m_.running || IsBanned(base) || Budget(step_us) <= 0) return std::nullopt;
+  if (blind) m_.blind_took_bf16 = base == bf16;
   const double predicted_us = Predict(base);
-  return Compare(std::move(base), "compared with the baseline",
+  return Compare(base, "compared with the baseline",
                  {.min_blocks = kBaselineBlocks, .budget_us = Budget(step_us)}, predicted_us,
                  step_us);
 }

@@ -61,6 +61,7 @@ class Decider {
   std::optional<Decision> EndOfWindow();
   void CompareWithSaved(double step_us);
   bool FitAgain(const Memory::Medians& medians);
+  bool SeesWire() const;
   void Learn(const Memory::Medians& sums);
   bool IsAllowed(size_t t, size_t rung) const;
   Allowed AllAllowed() const;
@@ -70,6 +71,7 @@ class Decider {
   double Budget(double step_us) const;
   bool IsLighter(const Plan& plan) const;
   std::optional<Decision> Propose(double step_us);
+  const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind) const;
   std::optional<Decision> CheckBaseline(double step_us);
 
   const JobFacts& job_;
