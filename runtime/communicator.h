@@ -107,6 +107,8 @@ class Communicator final : private EngineListener {
   Status Deregister(TensorState* tensor);
   Status SetSpec(TensorState* tensor, const std::string& spec);
   StatusOr<std::unique_ptr<Request>> Submit(std::span<const SubmittedTensor> tensors, ReduceOp op);
+  // A reduce-scatter: `recv` takes this rank's of world_size equal shards.
+  StatusOr<std::unique_ptr<Request>> SubmitScatter(const SubmittedTensor& tensor, ReduceOp op);
   // gwTimeout: still under way.
   Status Wait(Request* request, int64_t timeout_ns);
 
@@ -148,7 +150,9 @@ class Communicator final : private EngineListener {
   Status FollowPlan(std::span<const SubmittedTensor> tensors);
   bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
   int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
-  std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op);
+  Status CheckScatter(const TensorState& tensor) const;
+  std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op,
+                                                 Scheme scheme);
   Status WaitForTurn(uint16_t turn);
   void FollowTurn(uint16_t failed);
   std::optional<TurnResult> ResultOf(uint16_t turn);

@@ -126,7 +126,6 @@ Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) const
       return Status(
           gwInvalidUsage,
           {.message = "the tensor takes part in one operation a step, and has been submitted",
-           .op = "all-reduce of tensors",
            .tensor = tensor.name,
            .hint = "Accumulate gradients before submitting, or register a second name"});
     }
@@ -148,8 +147,7 @@ int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) co
 }
 
 std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<SubmittedTensor> tensors,
-                                                             ReduceOp op) {
-  const Scheme scheme = SchemeOf(*tensors[0].tensor);
+                                                             ReduceOp op, Scheme scheme) {
   int64_t bytes = 0;
   for (SubmittedTensor& submitted : tensors) {
     submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
@@ -158,9 +156,8 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
                                        : submitted.tensor->free_ops | kOutsideStep;
     bytes += submitted.tensor->elems * SizeOf(submitted.tensor->dtype);
   }
-  const bool encoded = scheme == Scheme::kTwoShot;
   const AlgorithmRow& algorithm =
-      AlgorithmFor(CollectiveOf(scheme, parts_.world_size), bytes, encoded);
+      AlgorithmFor(CollectiveOf(scheme, parts_.world_size), bytes, SendsPayloads(scheme));
   const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
   // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
   const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(loss_scale_), -126, 126));
@@ -184,7 +181,7 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
       .in_step = step_open_ && parts_.agreed.transaction};
   const std::string first = tensors[0].tensor->name;
   auto operation = std::make_shared<TensorOperation>(std::move(tensors), options);
-  operation->name = "all-reduce of tensors";
+  operation->name = NameOfOperation(scheme);
   operation->tensor = first;
   operation->turn = user_turn_;
   operation->in_step = step_open_;
@@ -200,13 +197,46 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
   step_has_submits_ |= step_open_;
   auto request = std::make_unique<Request>();
   for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, parts_.world_size)) {
-    request->operations.push_back(MakeTensorOperation(std::move(group), op));
+    const Scheme scheme = SchemeOf(*group[0].tensor);
+    request->operations.push_back(MakeTensorOperation(std::move(group), op, scheme));
   }
   for (const SubmittedTensor& submitted : tensors) {
     if (step_open_ && submitted.tensor->automatic != nullptr)
       controller_.NoteSubmit(submitted.tensor, submitted.send);
   }
   for (const auto& operation : request->operations) engine_->Submit(operation);
+  return request;
+}
+
+Status Communicator::CheckScatter(const TensorState& tensor) const {
+  if (tensor.elems % parts_.world_size != 0) {
+    return Status(gwInvalidArgument,
+                  {.message = fmt::format("{} elements are no multiple of the {} ranks",
+                                          tensor.elems, parts_.world_size),
+                   .tensor = tensor.name,
+                   .hint = "Register it with zeros at its end"});
+  }
+  if (tensor.automatic == nullptr && (IsLossless(tensor) || SchemeOf(tensor) == Scheme::kTwoShot)) {
+    return Status();
+  }
+  const std::string spec = tensor.automatic != nullptr ? "auto" : tensor.codec.spec;
+  return Status(gwInvalidUsage,
+                {.message = fmt::format("'{}' is for all-reduce, not for reduce-scatter", spec),
+                 .tensor = tensor.name,
+                 .hint = "Take none or what is reduced as two_shot in the table of `gradwire "
+                         "codecs`: bf16, fp16, qsgd, efsign"});
+}
+
+StatusOr<std::unique_ptr<Request>> Communicator::SubmitScatter(const SubmittedTensor& tensor,
+                                                               ReduceOp op) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  GW_RETURN_IF_ERROR(CatchUp());
+  GW_RETURN_IF_ERROR(CheckSubmit({&tensor, 1}));
+  GW_RETURN_IF_ERROR(CheckScatter(*tensor.tensor));
+  step_has_submits_ |= step_open_;
+  auto request = std::make_unique<Request>();
+  request->operations.push_back(MakeTensorOperation({tensor}, op, Scheme::kScatter));
+  engine_->Submit(request->operations[0]);
   return request;
 }
 

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "collectives/schemes/linear/linear_slice.h"
 #include "collectives/schemes/two_shot/two_shot_slice.h"
+#include "compress/codecs/none/exact_payload.h"
 
 namespace gradwire {
 
@@ -34,6 +35,10 @@ std::string ListText(const std::vector<std::string>& items) {
 }
 
 }  // namespace
+
+std::string_view NameOfOperation(Scheme scheme) {
+  return scheme == Scheme::kScatter ? "reduce-scatter of a tensor" : "all-reduce of tensors";
+}
 
 OpText RawOperation::Text() const {
   return {{"operation", std::string(Name(op_.collective))},
@@ -67,9 +72,9 @@ TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Opt
     : tensors_(std::move(tensors)),
       options_(options),
       text_(MakeText()),
-      exact_(options.scheme == Scheme::kLinear && AreLossless(tensors_)),
+      exact_(AreLossless(tensors_)),
       rider_(RiderFor(tensors_, options.context.world_size)) {
-  const bool encoded = options.scheme == Scheme::kTwoShot;
+  const bool encoded = SendsPayloads(options.scheme);
   course = {.algorithm = options.algorithm,
             .is_filled = !encoded && options.context.world_size > 1 && !exact_};
   dtype = tensors_[0].tensor->dtype;
@@ -88,7 +93,7 @@ OpText TensorOperation::MakeText() const {
     if (method != nullptr && method->unit() == CarrierUnit::kTensor)
       draws.push_back(std::to_string(submitted.dither_step));
   }
-  OpText text = {{"operation", "all-reduce of tensors"},
+  OpText text = {{"operation", std::string(NameOfOperation(options_.scheme))},
                  {"tensors", ListText(names)},
                  {"count", ListText(counts)},
                  {"datatype", std::string(Name(tensors_[0].tensor->dtype))},
@@ -166,14 +171,16 @@ Status TensorOperation::Prepare() {
     signature = Hasher().Add(signature).Add(*has_residual_).digest();
   }
   flat_ = AsFlat();
-  slices_ = CutIntoSlices(parts_, options_.slice_elems);
+  slices_ = options_.scheme == Scheme::kScatter
+                ? CutShardsIntoSlices(parts_[0], options_.context.world_size, options_.slice_elems)
+                : CutIntoSlices(parts_, options_.slice_elems);
   if (slices_.empty())
     slices_.emplace_back();  // no elements: still runs once and checks signatures
   return Status();
 }
 
 std::optional<RawOp> TensorOperation::AsFlat() const {
-  if (!exact_) return std::nullopt;
+  if (!exact_ || options_.scheme == Scheme::kScatter) return std::nullopt;
   const std::byte* send = tensors_[0].send;
   std::byte* recv = tensors_[0].recv;
   int64_t elems = 0;
@@ -206,8 +213,9 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
                      .dither_step = submitted.dither_step,
                      .has_residual = tensor.residual.allocated()};
   const int world_size = options_.context.world_size;
-  if (options_.scheme == Scheme::kTwoShot) {
-    part.codec = tensor.codec.payload.get();
+  if (SendsPayloads(options_.scheme)) {
+    part.codec = PayloadOf(tensor);
+    if (options_.scheme == Scheme::kScatter) part.out.elems /= world_size;
   } else {
     part.rides = Rides(tensor);
     part.method = (part.rides ? rider_ : tensor.codec.carrier).get();
@@ -229,6 +237,19 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   return part;
 }
 
+// Exact ones are of the gradients' type where nothing is added to these.
+const PayloadCodec* TensorOperation::PayloadOf(const TensorState& tensor) const {
+  if (!exact_) return tensor.codec.payload.get();
+  return ExactPayload(HasResidual() ? DType::kFloat32 : tensor.dtype);
+}
+
+// The loss scale is the unit of residuals alone: exact sums without them go unscaled.
+PartContext TensorOperation::ContextOfParts() const {
+  PartContext context = options_.context;
+  if (exact_ && !*has_residual_) context.out_scale *= std::exchange(context.in_scale, 1.0f);
+  return context;
+}
+
 StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
   const std::vector<Piece>& slice = slices_[index];
   if (flat_) {
@@ -237,9 +258,9 @@ StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
     return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(
         *flat_, std::exchange(flat_done_, flat_done_ + elems), elems, options_.schedule));
   }
-  if (options_.scheme == Scheme::kTwoShot) {
+  if (SendsPayloads(options_.scheme)) {
     return std::unique_ptr<SliceOp>(
-        std::make_unique<TwoShotSlice>(parts_, options_.context, slice, options_.schedule));
+        std::make_unique<TwoShotSlice>(parts_, ContextOfParts(), slice, options_.schedule));
   }
   return std::unique_ptr<SliceOp>(std::make_unique<LinearSlice>(
       parts_, options_.context, slice, options_.schedule, SliceBytes(options_.slice_elems)));

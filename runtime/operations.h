@@ -54,6 +54,9 @@ inline int64_t SliceBytes(int64_t slice_elems) {
   return std::max(slice_elems, kMaxCutElems) * kMaxElementBytes;
 }
 
+// As errors and the ranks' texts call it.
+std::string_view NameOfOperation(Scheme scheme);
+
 // A group of tensors of one scheme and type. Reads the live residuals and stages the next ones;
 // whether they are kept is the vote's decision. Tensors, schedule and memory outlive the operation.
 class TensorOperation final : public Operation {
@@ -86,6 +89,8 @@ class TensorOperation final : public Operation {
   bool KnownResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
   Status PrepareReplicated();
+  const PayloadCodec* PayloadOf(const TensorState& tensor) const;
+  PartContext ContextOfParts() const;
   bool Rides(const TensorState& tensor) const;
   void Charge(double share, TensorState* tensor) const;
   void SettleResidual(TensorState* tensor);

@@ -18,11 +18,13 @@ std::string_view Name(Scheme scheme) {
     case Scheme::kLinear: return "linear";
     case Scheme::kGather: return "gather";
     case Scheme::kTwoShot: return "two_shot";
+    case Scheme::kScatter: return "scatter";
   }
   return {};
 }
 
 Collective CollectiveOf(Scheme scheme, int world_size) {
+  if (scheme == Scheme::kScatter) return Collective::kReduceScatter;
   return scheme == Scheme::kGather && world_size > 1 ? Collective::kAllGather
                                                      : Collective::kAllReduce;
 }

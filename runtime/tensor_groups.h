@@ -23,10 +23,16 @@ struct SubmittedTensor {
   uint32_t dither_step = 0;
 };
 
-// kGather: carriers of methods that gather, by the machine of kLinear.
-enum class Scheme : uint8_t { kLinear, kGather, kTwoShot };
+// kGather: carriers of methods that gather, by the machine of kLinear. kScatter: the first half of
+// kTwoShot, for a reduce-scatter.
+enum class Scheme : uint8_t { kLinear, kGather, kTwoShot, kScatter };
+// How an all-reduce of the tensor is done.
 Scheme SchemeOf(const TensorState& tensor);
 std::string_view Name(Scheme scheme);
+// Its messages are payloads, of a codec or exact ones.
+inline bool SendsPayloads(Scheme scheme) {
+  return scheme == Scheme::kTwoShot || scheme == Scheme::kScatter;
+}
 // What its schedules do. One rank by itself sums: no method runs.
 Collective CollectiveOf(Scheme scheme, int world_size);
 

@@ -128,6 +128,14 @@ class TensorsTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidUsage, "deregistered"):
             tensor.all_reduce(numbers)
 
+    def test_scattered(self):
+        tensor = self.comm.tensor("w", [3], spec="bf16")
+        numbers, shard = _floats(1, 2, 3), _floats(0, 0, 0)
+        tensor.reduce_scatter(numbers, shard).wait()
+        self.assertEqual(shard, numbers)
+        with self.assertRaisesRegex(ValueError, "1 shards of 2 elements"):
+            tensor.reduce_scatter(numbers, _floats(0, 0))
+
     def test_the_ledger_tells_what_may_keep_a_residual(self):
         specs = {"none": False, "bf16": False, "topk(0.1,min_numel=0)": True, "auto": True,
                  "qsgd(bits=4,feedback=off)": False, "powersgd(rank=1)": False}

@@ -45,4 +45,18 @@ std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
   return slices;
 }
 
+std::vector<std::vector<Piece>> CutShardsIntoSlices(const TensorPart& part, int world_size,
+                                                    int64_t slice_elems) {
+  const int64_t shard = part.grad.elems / world_size;
+  const int64_t cut = CutElemsOf(part);
+  const int64_t longest = std::max(slice_elems / world_size / cut * cut, cut);
+  std::vector<std::vector<Piece>> slices;
+  for (int64_t first = 0; first < shard; first += longest) {
+    std::vector<Piece>& slice = slices.emplace_back();
+    for (int rank = 0; rank < world_size; ++rank)
+      slice.push_back({.first = rank * shard + first, .elems = std::min(longest, shard - first)});
+  }
+  return slices;
+}
+
 }  // namespace gradwire

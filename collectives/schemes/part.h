@@ -81,6 +81,12 @@ inline constexpr int64_t kPieceElems = 64 * 1024;
 std::vector<std::vector<Piece>> CutIntoSlices(std::span<const TensorPart> parts,
                                               int64_t slice_elems);
 
+// Cuts one tensor of `world_size` equal shards, one for each rank, into slices of about
+// `slice_elems`: a slice has the same range of every shard, in the order of the ranks. Blocks begin
+// anew at each shard.
+std::vector<std::vector<Piece>> CutShardsIntoSlices(const TensorPart& part, int world_size,
+                                                    int64_t slice_elems);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COLLECTIVES_SCHEMES_PART_H_

@@ -274,6 +274,16 @@ GW_API gwResult_t gwAllReduceTensors(int count, const gwTensor_t* tensors, const
                                      void* const* recv, gwRedOp_t op, gwStream_t stream,
                                      gwRequest_t* request);
 
+/* Reduce-scatters a registered gradient: `send` has all of it, `recv` takes the shard of this rank,
+ * the rank-th of as many equal ones as there are ranks (gwInvalidArgument where they do not divide
+ * the elements). `recv` may be that shard of `send`, and must not overlap it otherwise. Half of an
+ * all-reduce's bytes: each element is encoded at most once, and an owner's own part never. What
+ * encoding loses is kept back at the rank that encoded it. Specs: `none` and those that are reduced
+ * as two_shot (bf16, fp16, qsgd, efsign, topk(agreement=owners)); gwInvalidUsage for others and
+ * `auto`. Otherwise as gwAllReduceTensor. */
+GW_API gwResult_t gwReduceScatterTensor(gwTensor_t tensor, const void* send, void* recv,
+                                        gwRedOp_t op, gwStream_t stream, gwRequest_t* request);
+
 /* Waits until the request is complete and returns how it ended. timeout_ns < 0: as long as the
  * communicator lives. gwTimeout: the request stays valid. Does the engine's work while it waits. */
 GW_API gwResult_t gwRequestWait(gwRequest_t request, int64_t timeout_ns);

@@ -32,22 +32,19 @@ bool GivesAll(Collective c) {
 
 // In place means exactly NCCL's in-place; any other overlap would be read after it was written.
 Status CheckOverlap(const PlainCall& call, int64_t bytes, int rank, int world_size) {
-  const bool wide_send =
-      call.collective == Collective::kReduceScatter || call.collective == Collective::kAllToAll;
+  if (call.collective == Collective::kReduceScatter)
+    return CheckScatterMemory(call.send, call.recv, bytes, rank, world_size);
+  const bool wide_send = call.collective == Collective::kAllToAll;
   const bool wide_recv =
       call.collective == Collective::kAllGather || call.collective == Collective::kAllToAll;
   const auto send = reinterpret_cast<uintptr_t>(call.send);
   const auto recv = reinterpret_cast<uintptr_t>(call.recv);
   const AddressRange sends(call.send, bytes * (wide_send ? world_size : 1));
   const AddressRange recvs(call.recv, bytes * (wide_recv ? world_size : 1));
-  uintptr_t in_place_send = recv, in_place_recv = recv;
+  uintptr_t in_place_send = recv;
   if (call.collective == Collective::kAllGather)
     in_place_send = recv + static_cast<uintptr_t>(bytes * rank);
-  if (call.collective == Collective::kReduceScatter)
-    in_place_recv = send + static_cast<uintptr_t>(bytes * rank);
-  const bool in_place = call.collective == Collective::kReduceScatter ? recv == in_place_recv
-                        : call.collective == Collective::kAllToAll    ? false
-                                                                      : send == in_place_send;
+  const bool in_place = call.collective != Collective::kAllToAll && send == in_place_send;
   if (in_place || !sends.Overlaps(recvs)) return Status();
   return Status(gwInvalidArgument, "sendbuff and recvbuff overlap, and not as in-place does",
                 "Use separate buffers, or the in-place form of this collective");

@@ -30,6 +30,11 @@ struct BufferPair {
 // else's error. gwInvalidArgument tells the two places in the group.
 Status CheckGroupMemory(std::span<const BufferPair> group);
 
+// A reduce-scatter: `recv` is `shard_bytes` at `rank` of `ranks` in `send`, or apart from all of
+// it.
+Status CheckScatterMemory(const void* send, const void* recv, int64_t shard_bytes, int rank,
+                          int ranks);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_RUNTIME_CAPI_MEMORY_CHECK_H_

@@ -56,15 +56,20 @@ Status CheckGroupHandles(const GroupCall& call, const gwRequest_t* request) {
   return Status();
 }
 
-Status CheckGroup(const GroupCall& call) {
-  if (call.stream != nullptr) {
+Status CheckOpAndStream(gwRedOp_t op, gwStream_t stream) {
+  if (stream != nullptr) {
     return Status(gwInvalidArgument, "this build takes host buffers only",
                   "Pass NULL as the stream");
   }
-  if (call.op != gwSum && call.op != gwAvg) {
+  if (op != gwSum && op != gwAvg) {
     return Status(gwInvalidArgument, "registered tensors are summed or averaged",
                   "Use gwSum or gwAvg");
   }
+  return Status();
+}
+
+Status CheckGroup(const GroupCall& call) {
+  GW_RETURN_IF_ERROR(CheckOpAndStream(call.op, call.stream));
   std::vector<BufferPair> group;
   for (int i = 0; i < call.count; ++i) {
     const gwTensor& tensor = *call.tensors[i];
@@ -101,6 +106,18 @@ gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request) {
   if (!made.ok()) return Report(comm, Status(made.status()).WithOp("all-reduce of tensors"));
   *request = new gwRequest{comm, comm->forks, std::move(*made)};
   return gwSuccess;
+}
+
+Status CheckScatter(const gwTensor& tensor, const void* send, const void* recv, gwRedOp_t op,
+                    gwStream_t stream) {
+  GW_RETURN_IF_ERROR(CheckOpAndStream(op, stream));
+  GW_RETURN_IF_ERROR(CheckRegistered(tensor));
+  const TensorState& state = *tensor.state;
+  GW_RETURN_IF_ERROR(CheckTensorBuffers(state, send, recv));
+  const Communicator& comm = *tensor.owner->comm;
+  const int64_t shard_bytes = state.elems / comm.world_size() * SizeOf(state.dtype);
+  return CheckScatterMemory(send, recv, shard_bytes, comm.rank(), comm.world_size())
+      .WithTensor(state.name);
 }
 
 // The usual two calls: the size, then the text.
@@ -200,6 +217,27 @@ GW_DEFINE(gwResult_t, gwAllReduceTensors,
           (int count, const gwTensor_t* tensors, const void* const* send, void* const* recv,
            gwRedOp_t op, gwStream_t stream, gwRequest_t* request)) {
   return SubmitGroup({count, tensors, send, recv, op, stream}, request);
+}
+
+GW_DEFINE(gwResult_t, gwReduceScatterTensor,
+          (gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op, gwStream_t stream,
+           gwRequest_t* request)) {
+  if (tensor == nullptr || request == nullptr) {
+    return Report(tensor == nullptr ? nullptr : HandleFor(tensor->owner),
+                  Status(gwInvalidArgument, "the tensor or the request is null"));
+  }
+  gwComm_t comm = tensor->owner;
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  const std::string op_name(NameOfOperation(Scheme::kScatter));
+  if (Status s = CheckScatter(*tensor, send, recv, op, stream); !s.ok())
+    return Report(comm, std::move(s).WithOp(op_name));
+  StatusOr<std::unique_ptr<Request>> made = comm->comm->SubmitScatter(
+      {tensor->state, static_cast<const std::byte*>(send), static_cast<std::byte*>(recv)},
+      static_cast<ReduceOp>(op));
+  if (!made.ok()) return Report(comm, Status(made.status()).WithOp(op_name));
+  *request = new gwRequest{comm, comm->forks, std::move(*made)};
+  return gwSuccess;
 }
 
 GW_DEFINE(gwResult_t, gwRequestWait, (gwRequest_t request, int64_t timeout_ns)) {

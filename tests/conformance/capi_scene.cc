@@ -107,6 +107,10 @@ constexpr ApiFunction kFunctions[] = {
        void* recv = s.recv;
        return gwAllReduceTensors(1, &s.tensor, &send, &recv, gwSum, nullptr, &s.new_request);
      }},
+    {"gwReduceScatterTensor", CallRule::kWorks,
+     [](Scene& s) {
+       return gwReduceScatterTensor(s.tensor, s.send, s.recv, gwSum, nullptr, &s.new_request);
+     }},
     {"gwRequestWait", CallRule::kLooks, [](Scene& s) { return gwRequestWait(s.request, 0); }},
     {"gwRequestTest", CallRule::kLooks,
      [](Scene& s) { return gwRequestTest(s.request, &s.number); }},

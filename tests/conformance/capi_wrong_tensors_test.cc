@@ -138,6 +138,22 @@ gwResult_t SubmitTwo(Scene& s, const Two& two) {
   return gwAllReduceTensors(2, two.tensors, two.send, two.recv, gwSum, nullptr, &s.new_request);
 }
 
+gwResult_t Scatter(Scene& s, const float* send, float* recv, gwRedOp_t op = gwSum) {
+  return gwReduceScatterTensor(s.tensor, send, recv, op, nullptr, &s.new_request);
+}
+
+// Of a tensor that is there for this call only.
+gwResult_t ScatterAnother(Scene& s, int64_t elems, const char* spec) {
+  gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+  config.spec = spec;
+  gwTensor_t tensor = nullptr;
+  EXPECT_EQ(gwTensorRegister(s.comm, "another", &elems, 1, gwFloat32, &config, &tensor), gwSuccess);
+  const gwResult_t result =
+      gwReduceScatterTensor(tensor, s.send, s.recv, gwSum, nullptr, &s.new_request);
+  EXPECT_EQ(gwTensorDeregister(tensor), gwSuccess);
+  return result;
+}
+
 constexpr WrongCall kSubmits[] = {
     {"no tensor", gwInvalidArgument, "null",
      [](Scene& s) {
@@ -189,6 +205,26 @@ constexpr WrongCall kSubmits[] = {
        float* const next = s.send + kSceneElems;
        return SubmitTwo(s, {{s.tensor, s.second}, {s.send, next}, {next, s.recv}});
      }},
+    {"scatter no tensor", gwInvalidArgument, "null",
+     [](Scene& s) {
+       return gwReduceScatterTensor(nullptr, s.send, s.recv, gwSum, nullptr, &s.new_request);
+     }},
+    {"scatter to no request", gwInvalidArgument, "null",
+     [](Scene& s) {
+       return gwReduceScatterTensor(s.tensor, s.send, s.recv, gwSum, nullptr, nullptr);
+     }},
+    {"scatter from null", gwInvalidArgument, "'w'",
+     [](Scene& s) { return Scatter(s, nullptr, s.recv); }},
+    {"scatter into another rank's shard", gwInvalidArgument, "overlap",
+     [](Scene& s) { return Scatter(s, s.send, s.send + kSceneElems / 2 * (1 - s.rank)); }},
+    {"scatter a maximum", gwInvalidArgument, "gwSum or gwAvg",
+     [](Scene& s) { return Scatter(s, s.send, s.recv, gwMax); }},
+    {"scatter shards that are not equal", gwInvalidArgument, "no multiple of the 2 ranks",
+     [](Scene& s) { return ScatterAnother(s, 7, "none"); }},
+    {"scatter what is only all-reduced", gwInvalidUsage, "for all-reduce",
+     [](Scene& s) { return ScatterAnother(s, 8, "signsgd"); }},
+    {"scatter automatically", gwInvalidUsage, "for all-reduce",
+     [](Scene& s) { return ScatterAnother(s, 8, "auto"); }},
     {"wait for null", gwInvalidArgument, "request is null",
      [](Scene&) { return gwRequestWait(nullptr, 0); }},
     {"test of null", gwInvalidArgument, "request is null",

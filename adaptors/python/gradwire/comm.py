@@ -309,13 +309,23 @@ class Comm:
 
         keep: what else must stay until it is complete, as the owner of a Pointer's memory.
         """
-        submission = _Submission(group.buffers, keep)
+        return self._submit(_Submission(group.buffers, keep), lib.gwAllReduceTensors, group.count,
+                            group.tensors, group.send, group.recv, _operation(op))
+
+    def scatter(self, tensor, send, recv, op="sum", keep=None):
+        """Reduce-scatters a Tensor; see there. keep: as for submit()."""
+        source, target = as_buffer(send), as_buffer(recv, writable=True)
+        if source.count != target.count * self.world_size:
+            raise ValueError(f"{self.world_size} shards of {target.count} elements are not "
+                             f"{source.count}")
+        return self._submit(_Submission((source, target), keep), lib.gwReduceScatterTensor,
+                            tensor.handle, source.address, target.address, _operation(op))
+
+    def _submit(self, submission, function, *args):
         # Before the call: an exception may come from a signal handler right behind it.
         self._pending.add(submission)
         try:
-            self._check(lib.gwAllReduceTensors(group.count, group.tensors, group.send, group.recv,
-                                               _operation(op), None,
-                                               ctypes.byref(submission.handle)))
+            self._check(function(*args, None, ctypes.byref(submission.handle)))
         finally:
             if not submission.handle:
                 self._pending.discard(submission)
@@ -409,6 +419,13 @@ class Tensor:
     def all_reduce(self, send, recv=None, op="sum"):
         """Submits it alone; send and recv are the caller's until the request is complete."""
         return self._comm.submit(Group([self], [send], None if recv is None else [recv]), op)
+
+    def reduce_scatter(self, send, recv, op="sum"):
+        """send: the whole gradient; recv gets this rank's shard, the rank-th of world_size equal ones.
+
+        recv may lie there in send. Specs: none, or what is reduced as two_shot.
+        """
+        return self._comm.scatter(self, send, recv, op)
 
 
 class Group:

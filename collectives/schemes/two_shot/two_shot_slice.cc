@@ -1,6 +1,7 @@
 #include "collectives/schemes/two_shot/two_shot_slice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/numeric.h"
@@ -28,6 +29,14 @@ void Append(ShardPlan* shard, const Piece& whole, const TensorPart& part) {
     shard->payload_bytes += bytes;
     at += take;
   }
+}
+
+std::vector<ShardPlan> OnePieceEach(std::span<const Piece> slice, std::span<const TensorPart> parts,
+                                    int world_size) {
+  std::vector<ShardPlan> shards(world_size);
+  for (size_t i = 0; i < slice.size(); ++i)
+    Append(&shards[i], slice[i], parts[static_cast<size_t>(slice[i].part)]);
+  return shards;
 }
 
 }  // namespace
@@ -61,7 +70,8 @@ TwoShotSlice::TwoShotSlice(std::span<const TensorPart> parts, const PartContext&
     : parts_(parts),
       context_(context),
       schedule_(schedule),
-      shards_(CutIntoShards(slice, parts, context.world_size)) {}
+      shards_(IsScatter() ? OnePieceEach(slice, parts, context.world_size)
+                          : CutIntoShards(slice, parts, context.world_size)) {}
 
 StatusOr<SliceAction> TwoShotSlice::Next() {
   if (started_) return SliceAction{};
@@ -103,6 +113,22 @@ int64_t TwoShotSlice::MessageBytes(const Region& region) const {
 void TwoShotSlice::Combine(const Step&, int64_t, ConstBytes) {
 }  // encoded schedules have no kRecvReduce
 
+// Where the results of a piece go; of a reduce-scatter, one of the own shard.
+View TwoShotSlice::OutOf(const Piece& piece) const {
+  const View& out = parts_[piece.part].out;
+  const int64_t begin = IsScatter() ? context_.rank * out.elems : 0;
+  return out.Sub(piece.first - begin, piece.elems);
+}
+
+// Draws of a codec begin at its blocks, and those begin anew at each shard of a reduce-scatter.
+int64_t TwoShotSlice::DitherElemOf(const Piece& piece) const {
+  if (!IsScatter()) return piece.first;
+  const TensorPart& part = parts_[piece.part];
+  const int64_t shard = part.out.elems, cut = CutElemsOf(part);
+  const int64_t apart = (shard + cut - 1) / cut * cut;
+  return piece.first / shard * apart + piece.first % shard;
+}
+
 View TwoShotSlice::Row(const Piece& piece) {
   // The accumulator is the schedule's only scratch buffer.
   const std::vector<BufferDecl>& buffers = schedule_->schedule.buffers;
@@ -138,8 +164,7 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
     case StepKind::kDecode: {
       const ConstBytes payload = Memory(step.src).Sub(piece.payload_offset, piece.payload_bytes);
       const bool final = RoleOf(step.dst) == BufferRole::kOutput;
-      status = final ? part.codec->Decode(payload, part.out.Sub(piece.first, piece.elems),
-                                          context_.out_scale, nullptr)
+      status = final ? part.codec->Decode(payload, OutOf(piece), context_.out_scale, nullptr)
                      : part.codec->Decode(payload, Row(piece), 1.0f, nullptr);
       break;
     }
@@ -148,11 +173,8 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
           Memory(step.src).Sub(piece.payload_offset, piece.payload_bytes), Row(piece), nullptr);
       break;
     case StepKind::kCopy:
-      if (RoleOf(step.dst) == BufferRole::kOutput) {  // one rank: the output is the input
-        const View out = part.out.Sub(piece.first, piece.elems);
-        ScaleInto(part.grad.Sub(piece.first, piece.elems), context_.in_scale * context_.out_scale,
-                  out);
-        if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(out);
+      if (RoleOf(step.dst) == BufferRole::kOutput) {
+        RoleOf(step.src) == BufferRole::kInput ? CopyOut(piece) : TakeSum(piece);
       } else {
         LoadContribution(part.grad.Sub(piece.first, piece.elems), context_.in_scale,
                          SubOrEmpty(part.e_in, piece), Row(piece));
@@ -168,6 +190,30 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
   }
   stats_.decode_ns += CodecTime(context_, SpanKind::kDecode, begin_ns);
   return status;
+}
+
+// One rank: the output is the input.
+void TwoShotSlice::CopyOut(const Piece& piece) {
+  const View out = OutOf(piece);
+  ScaleInto(parts_[piece.part].grad.Sub(piece.first, piece.elems),
+            context_.in_scale * context_.out_scale, out);
+  if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(out);
+}
+
+// The end of a reduce-scatter: the sum is the result, and all of the owner's own part is in it.
+// What is not finite keeps the residual it had.
+void TwoShotSlice::TakeSum(const Piece& piece) {
+  const TensorPart& part = parts_[piece.part];
+  const View sum = Row(piece);
+  const ConstView e_in = SubOrEmpty(part.e_in, piece);
+  const View e_out = SubOrEmpty(part.e_out, piece);
+  for (int64_t i = 0; i < e_out.elems; ++i) {
+    const bool keep = !e_in.empty() && !std::isfinite(sum.as<float>()[i]);
+    e_out.as<float>()[i] = keep ? e_in.as<float>()[i] : 0.0f;
+  }
+  const View out = OutOf(piece);
+  ScaleInto(sum, context_.out_scale, out);
+  if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(out);
 }
 
 // A worker's contribution to another owner's shard.
@@ -187,7 +233,7 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
                  .tensor = part.tensor_id,
                  .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
-                 .first_elem = piece.first},
+                 .first_elem = DitherElemOf(piece)},
   });
   CountEncoding(stats);
   return status;

@@ -1,6 +1,7 @@
 // TwoShotSlice: encoded shards go to their owners, who add them in float32, encode the sum once and
 // forward it verbatim. Two encodings at any world size; every rank decodes the same bytes. The
-// order of additions is the order of ranks.
+// order of additions is the order of ranks. A reduce-scatter ends with the sum at its owner: one
+// encoding, and none of what an owner itself contributes.
 #ifndef GRADWIRE_COLLECTIVES_SCHEMES_TWO_SHOT_TWO_SHOT_SLICE_H_
 #define GRADWIRE_COLLECTIVES_SCHEMES_TWO_SHOT_TWO_SHOT_SLICE_H_
 
@@ -30,8 +31,8 @@ std::vector<ShardPlan> CutIntoShards(std::span<const Piece> slice,
 
 class TwoShotSlice final : public SliceOp {
  public:
-  // `parts` and `schedule` outlive the slice; `schedule` is one of the encoded all-reduce
-  // algorithms.
+  // `parts` and `schedule` outlive the slice; `schedule` is of one of the encoded algorithms. For
+  // a reduce-scatter `slice` has a piece of each rank's shard, and a part's output is one shard.
   TwoShotSlice(std::span<const TensorPart> parts, const PartContext& context,
                std::span<const Piece> slice, const PreparedSchedule* schedule);
 
@@ -52,6 +53,11 @@ class TwoShotSlice final : public SliceOp {
   Status ComputePiece(const Step& step, const Piece& piece);
   Status EncodeOwn(const Piece& piece, ConstBytes payload);
   Status EncodeSum(const Piece& piece, ConstBytes payload);
+  void CopyOut(const Piece& piece);
+  void TakeSum(const Piece& piece);
+  bool IsScatter() const { return schedule_->schedule.collective == Collective::kReduceScatter; }
+  View OutOf(const Piece& piece) const;
+  int64_t DitherElemOf(const Piece& piece) const;
   void CountEncoding(const EncodeStats& stats);
   View Row(const Piece& piece);  // of the accumulator
 

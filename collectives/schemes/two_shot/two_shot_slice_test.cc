@@ -1,6 +1,7 @@
 // The scheme's cuts and its law: what the ranks put in is what comes out plus what they keep.
 #include "collectives/schemes/two_shot/two_shot_slice.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/float16.h"
 #include "base/rng.h"
 #include "collectives/schemes/slice_world.h"
 #include "compress/registry.h"
@@ -26,10 +28,11 @@ struct Tensor {
   std::vector<float> grad, out, e_in, e_out;
 };
 
+// `out` has the result of an all-reduce or, of a reduce-scatter, one shard.
 TensorPart PartOf(Tensor* t, uint64_t id) {
   const auto elems = static_cast<int64_t>(t->grad.size());
   TensorPart part = {.grad = FloatView(std::as_const(t->grad).data(), elems),
-                     .out = FloatView(t->out.data(), elems),
+                     .out = FloatView(t->out.data(), static_cast<int64_t>(t->out.size())),
                      .tensor_id = id,
                      .codec = t->codec.payload.get()};
   if (t->e_in.empty()) return part;
@@ -46,8 +49,9 @@ struct Rank {
 // All ranks' tensors and one operation over them.
 class World {
  public:
-  World(int n, const std::vector<std::pair<int64_t, std::string>>& tensors, uint64_t seed)
-      : seed_(seed), ranks_(n) {
+  World(int n, const std::vector<std::pair<int64_t, std::string>>& tensors, uint64_t seed,
+        Collective collective = Collective::kAllReduce)
+      : seed_(seed), collective_(collective), ranks_(n) {
     RandomStream random(seed);
     for (Rank& rank : ranks_) {
       for (const auto& [elems, spec] : tensors) {
@@ -57,7 +61,7 @@ class World {
           if (t.codec.feedback == Feedback::kOn)
             t.e_in.push_back(static_cast<float>(random.Unit() - 0.5) * 0.1f);
         }
-        t.out.resize(elems, -7);
+        t.out.resize(scatters() ? elems / n : elems, -7);
         t.e_out.resize(t.e_in.size(), -7);
         rank.tensors.push_back(std::move(t));
       }
@@ -66,6 +70,7 @@ class World {
 
   Tensor& At(int rank, int tensor) { return ranks_[rank].tensors[tensor]; }
   int size() const { return static_cast<int>(ranks_.size()); }
+  bool scatters() const { return collective_ == Collective::kReduceScatter; }
 
   void Run(float out_scale = 1.0f) {
     for (Rank& rank : ranks_) {
@@ -73,9 +78,9 @@ class World {
       for (size_t t = 0; t < rank.tensors.size(); ++t)
         rank.parts.push_back(PartOf(&rank.tensors[t], t + 1));
     }
-    const auto schedules =
-        PrepareAll(**FindAlgorithm(Collective::kAllReduce, "two_shot", true), size());
-    const auto cuts = CutIntoSlices(ranks_[0].parts, kSliceElems);
+    const auto schedules = PrepareAll(**FindAlgorithm(collective_, "two_shot", true), size());
+    const auto cuts = scatters() ? CutShardsIntoSlices(ranks_[0].parts[0], size(), kSliceElems)
+                                 : CutIntoSlices(ranks_[0].parts, kSliceElems);
     for (size_t index = 0; index < cuts.size(); ++index) {
       std::vector<std::unique_ptr<SliceOp>> slices;
       for (int r = 0; r < size(); ++r) {
@@ -97,7 +102,8 @@ class World {
     double in = 0, out = 0, size = 0;
   };
   Balance At(int tensor, int64_t i) {
-    Balance b = {.out = ranks_[0].tensors[tensor].out[i]};
+    const int64_t shard = static_cast<int64_t>(ranks_[0].tensors[tensor].out.size());
+    Balance b = {.out = ranks_[i / shard].tensors[tensor].out[i % shard]};
     for (Rank& rank : ranks_) {
       const Tensor& t = rank.tensors[tensor];
       b.in += static_cast<double>(t.grad[i]) + (t.e_in.empty() ? 0 : t.e_in[i]);
@@ -109,6 +115,7 @@ class World {
 
  private:
   const uint64_t seed_;
+  const Collective collective_;
   std::vector<Rank> ranks_;
 };
 
@@ -204,6 +211,44 @@ TEST(TwoShotSlice, ScalesOnceAtTheOutput) {
   }
 }
 
+// Shards of any length, so that blocks begin where no block of the tensor does.
+TEST(TwoShotSlice, ScattersWhatIsPutIn) {
+  RandomStream random(8);
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const int n = static_cast<int>(2 + random.Below(4));
+    const char* spec = kSpecs[random.Below(std::size(kSpecs))];
+    const auto shard = static_cast<int64_t>(1 + random.Below(random.Below(3) == 0 ? 70'000 : 2000));
+    SCOPED_TRACE(std::string(spec) + ", shards of " + std::to_string(shard));
+    World world(n, {{n * shard, spec}}, seed, Collective::kReduceScatter);
+    ASSERT_NO_FATAL_FAILURE(world.Run());
+    const bool has_residual = world.At(0, 0).codec.feedback == Feedback::kOn;
+    for (int64_t i = 0; has_residual && i < n * shard; ++i) {
+      const World::Balance b = world.At(0, i);
+      ASSERT_NEAR(b.in, b.out, 4e-6 * (b.size + 1)) << i;
+      const auto owner = static_cast<int>(i / shard);
+      ASSERT_EQ(world.At(owner, 0).e_out[i], 0.0f) << "the owner encodes nothing of its own";
+    }
+  }
+}
+
+// A shard is what its owner sums of the others' codes and its own values, whatever lies beside it.
+TEST(TwoShotSlice, ScattersShardsAsCodecsMakeThem) {
+  constexpr int kRanks = 3;
+  constexpr int64_t kShard = 5000;  // more than one slice of 8192 elements over three ranks
+  World world(kRanks, {{kRanks * kShard, "bf16"}}, 9, Collective::kReduceScatter);
+  ASSERT_NO_FATAL_FAILURE(world.Run(0.5f));
+  for (int64_t i = 0; i < kRanks * kShard; ++i) {
+    const auto owner = static_cast<int>(i / kShard);
+    float sum = 0;
+    for (int r = 0; r < kRanks; ++r) {
+      const float own = world.At(r, 0).grad[i];
+      const float value = r == owner ? own : FloatFromBf16(Bf16FromFloat(own));
+      sum = r == 0 ? value : sum + value;
+    }
+    ASSERT_EQ(world.At(owner, 0).out[i % kShard], 0.5f * sum) << i;
+  }
+}
+
 // A NaN or infinity spoils its own block only; there every rank keeps the residual it had, the
 // owner too, and everywhere else the law holds.
 TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResiduals) {
@@ -211,22 +256,32 @@ TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResiduals) {
                                                    {"qsgd(bits=4,block=768,feedback=on)", 768},
                                                    {"efsign", 256},
                                                    {"bf16(feedback=on)", 1}};
+  constexpr int64_t kElems = 6999, kShard = kElems / 3;
   for (const auto& [spec, block] : cases) {
-    for (int bad_rank : {0, 1, 2}) {
-      SCOPED_TRACE(std::string(spec) + ", rank " + std::to_string(bad_rank));
-      World world(3, {{7000, spec}}, 7);
+    for (int trial = 0; trial < 6; ++trial) {
+      const int bad_rank = trial % 3;
+      const bool scatters = trial >= 3;
+      SCOPED_TRACE(fmt::format("{}, rank {}{}", spec, bad_rank, scatters ? ", scattered" : ""));
+      World world(3, {{kElems, spec}}, 7,
+                  scatters ? Collective::kReduceScatter : Collective::kAllReduce);
       const int64_t bad[] = {10, 2999, 6990};  // in three owners' shards
+      // Of a reduce-scatter blocks begin at each shard, and a rank's own shard has none.
+      const auto block_of = [&](int64_t i) {
+        if (scatters && i / kShard == bad_rank) return std::pair(i, int64_t{-1});
+        return scatters ? std::pair(i / kShard, i % kShard / block)
+                        : std::pair(int64_t{0}, i / block);
+      };
       for (int64_t i : bad) world.At(bad_rank, 0).grad[i] = std::numeric_limits<float>::infinity();
       ASSERT_NO_FATAL_FAILURE(world.Run());
-      for (int64_t i = 0; i < 7000; ++i) {
+      for (int64_t i = 0; i < kElems; ++i) {
         bool spoilt = false;
-        for (int64_t b : bad) spoilt |= i / block == b / block;
+        for (int64_t b : bad) spoilt |= block_of(i) == block_of(b);
         const World::Balance balance = world.At(0, i);
         if (!spoilt) {
           ASSERT_NEAR(balance.in, balance.out, 4e-6 * (balance.size + 1)) << i;
           continue;
         }
-        ASSERT_FALSE(std::isfinite(world.At(0, 0).out[i])) << i;
+        ASSERT_FALSE(std::isfinite(balance.out)) << i;
         ASSERT_EQ(world.At(bad_rank, 0).e_out[i], world.At(bad_rank, 0).e_in[i]) << i;
         for (int r = 0; r < 3; ++r) ASSERT_TRUE(std::isfinite(world.At(r, 0).e_out[i])) << i;
       }

@@ -135,6 +135,17 @@ void RegisterForAStep(gwComm_t comm, const std::vector<int64_t>& shape, gwDataTy
   EXPECT_EQ(gwTensorDeregister(more), gwSuccess);
 }
 
+// The end of a step with an operation that no other rank has.
+void FinishInDoubt(gwComm_t comm, gwResult_t submitted, gwRequest_t request, StepResult* result) {
+  // The other two may have found out before this rank submits.
+  EXPECT_TRUE(submitted == gwSuccess || submitted == gwAborted) << gwGetLastError(comm);
+  if (submitted == gwSuccess) {
+    EXPECT_NE(gwRequestWait(request, -1), gwSuccess);
+    EXPECT_EQ(gwRequestFree(request), gwSuccess);
+  }
+  result->code = gwStepEnd(comm, &result->outcome);
+}
+
 constexpr StepDisagreement kInSteps[] = {
     {"spec", "bits=4", "bits=6",
      [](gwComm_t, Trainer* trainer, bool is_odd, StepResult* result) {
@@ -201,6 +212,15 @@ constexpr StepDisagreement kInSteps[] = {
      [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
        RegisterForAStep(comm, {4}, is_odd ? gwBfloat16 : gwFloat32, result);
      }},
+    {"operation", "all-reduce of tensors", "reduce-scatter of a tensor",
+     [](gwComm_t comm, Trainer* trainer, bool is_odd, StepResult* result) {
+       EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
+       gwRequest_t request = nullptr;
+       const gwTensor_t tensor = trainer->handles()[4];
+       const auto submit = is_odd ? gwReduceScatterTensor : gwAllReduceTensor;
+       const gwResult_t submitted = submit(tensor, mine, theirs, gwSum, nullptr, &request);
+       FinishInDoubt(comm, submitted, request, result);
+     }},
     {"tensors", "exact", "cast",
      [](gwComm_t comm, Trainer* trainer, bool is_odd, StepResult* result) {
        EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
@@ -208,13 +228,7 @@ constexpr StepDisagreement kInSteps[] = {
        const gwTensor_t tensor = trainer->handles()[is_odd ? 1 : 0];
        const gwResult_t submitted =
            gwAllReduceTensor(tensor, mine, theirs, gwSum, nullptr, &request);
-       // The other two may have found out before this rank submits.
-       EXPECT_TRUE(submitted == gwSuccess || submitted == gwAborted) << gwGetLastError(comm);
-       if (submitted == gwSuccess) {
-         EXPECT_NE(gwRequestWait(request, -1), gwSuccess);
-         EXPECT_EQ(gwRequestFree(request), gwSuccess);
-       }
-       result->code = gwStepEnd(comm, &result->outcome);
+       FinishInDoubt(comm, submitted, request, result);
      }},
 };
 

@@ -1,0 +1,18 @@
+#include "compress/codecs/none/exact_payload.h"
+
+#include "compress/codecs/cast_codec.h"
+
+namespace gradwire {
+
+const PayloadCodec* ExactPayload(DType wire) {
+  constexpr CodecTraits kTraits = {.unbiased = true, .contractive = true, .lossless = true};
+  static const CastCodec floats(DType::kFloat32, kTraits), halves(DType::kFloat16, kTraits),
+      bfloats(DType::kBfloat16, kTraits);
+  switch (wire) {
+    case DType::kFloat16: return &halves;
+    case DType::kBfloat16: return &bfloats;
+    default: return &floats;
+  }
+}
+
+}  // namespace gradwire
