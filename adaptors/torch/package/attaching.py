@@ -33,9 +33,10 @@ def _wrapped(model, spec, across):
         raise RuntimeError("there is no process group: call torch.distributed.init_process_group, "
                            "and attach before it is destroyed")
     if _is_sharded(model):
-        from gradwire.torch.fsdp2 import Fsdp2Model
+        from gradwire.torch import fsdp2
 
-        return Fsdp2Model(model, spec, across)
+        return (fsdp2.ShardedModel(model, spec) if across is None
+                else fsdp2.ReplicatedModel(model, spec, across))
     if across is not None:
         raise ValueError("across= is for models with fully_shard(): DistributedDataParallel "
                          "averages over its own process_group=")
@@ -85,7 +86,8 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN
 
     model: in DistributedDataParallel, or with fully_shard() over the ranks of each replica.
     spec: "auto", "none", "bf16", "qsgd(bits=4)", "topk(0.01)", "powersgd(rank=4)", ...
-    across: the mesh of the replicas, for fully_shard(): they become equal, and stay so.
+    across: the mesh of the replicas, for fully_shard(): they become equal, and stay so. None: all
+        ranks shard the model, and gradients are compressed on their way to their shards.
     name: what tensors and state are called; another one for each model of a process.
     exclude: globs of names that stay exact, as "*.bias": of parameters; of modules that were given
         to fully_shard().

@@ -1,4 +1,5 @@
-"""FSDP2: models sharded inside a node and replicated between nodes, through the all-reduce hook."""
+"""FSDP2: through the all-reduce hook where a model has replicas, each of them sharded; through a
+reduce-scatter where all ranks shard it."""
 
 import contextlib
 import datetime
@@ -13,6 +14,7 @@ from torch import distributed as dist
 from torch.autograd import Variable
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 from torch.distributed.tensor import DTensor
 
 import gradwire
@@ -54,6 +56,7 @@ class Unit:
         self._group = weakref.ref(group)
         trained = self._trained()
         self.numel = sum(p.padded_sharded_param_size.numel() for p in trained)
+        self.sent_numel = self.numel  # of the tensor
         self.dtype = self._reduced_dtype(trained[0])
         self._kept = None  # what waits for set_requires_all_reduce(True)
 
@@ -111,6 +114,19 @@ class Unit:
         return [_local(grad) for grad in grads if grad is not None]
 
 
+class ScatteredUnit(Unit):
+    """Of a model that all ranks shard: its tensor has the gradients of all shards."""
+
+    def __init__(self, module, group):
+        super().__init__(module, group)
+        self.name = module
+        self.sent_numel = self.numel * group.mesh_info.shard_mesh_size
+
+
+def _pointer(tensor):
+    return gradwire.Pointer(tensor.data_ptr(), tensor.numel(), DATA_TYPES[tensor.dtype])
+
+
 class _Firing:
     """A unit's gradients on their way."""
 
@@ -140,24 +156,20 @@ class Fsdp2Handle(Handle):
     end of the step.
     """
 
-    def __init__(self, comm, tensors, name, scaler, unit):
+    def __init__(self, comm, tensors, name, scaler):
         super().__init__(comm, tensors, name, scaler)
-        self._shard = unit.shard
-        self._shards = unit.shards
         self._end_of_step = None  # weak
 
-    def on_gradients(self, unit, output):
-        """Averages over the replicas in place, at the end of backward at the latest."""
+    def _send(self, unit, output, submit):
+        """submit(): the request whose result is in `output`, at the end of backward at the latest."""
         self._open_step()
         if any(sent.unit is unit for sent in self._sent):
             raise gradwire.InvalidUsage(
                 gwResult_t.gwInvalidUsage,
                 f"'{self._name}/{unit.name}' has gradients twice in one backward: shard the module "
                 "together with the one that runs it")
-        place = gradwire.Pointer(output.data_ptr(), output.numel(), DATA_TYPES[output.dtype])
         try:
-            request = self._comm.submit(gradwire.Group([self._tensors.of(unit)], [place]), "avg",
-                                        keep=output)
+            request = submit()
         except gradwire.GradwireError as error:
             self._error = self._error or error
             return
@@ -182,6 +194,30 @@ class Fsdp2Handle(Handle):
             self._error = error
         self._is_open = True  # also after an error: the end raises it
         self._end_of_step = weakref.ref(end)
+
+
+class ShardedHandle(Fsdp2Handle):
+    """Of a model that all ranks shard."""
+
+    def on_scatter(self, unit, output, gradients, op):
+        """Reduces `gradients` of all ranks, of which `output` gets this rank's shard."""
+        self._send(unit, output, lambda: self._comm.scatter(
+            self._tensors.of(unit), _pointer(gradients), _pointer(output), op,
+            keep=(gradients, output)))
+
+
+class ReplicatedHandle(Fsdp2Handle):
+    """Of a model of several replicas."""
+
+    def __init__(self, comm, tensors, name, scaler, unit):
+        super().__init__(comm, tensors, name, scaler)
+        self._shard = unit.shard
+        self._shards = unit.shards
+
+    def on_gradients(self, unit, output):
+        """Averages over the replicas in place."""
+        self._send(unit, output, lambda: self._comm.submit(
+            gradwire.Group([self._tensors.of(unit)], [_pointer(output)]), "avg", keep=output))
 
     def _outcome(self, sent):
         """What the shards of this replica agree on: the replicas of each have voted by themselves.
@@ -231,6 +267,30 @@ def _wait_in_slices(work, limit_s):
             # Its own, or that of the slice.
             if work.get_future().done() or time.monotonic() >= end:
                 raise
+
+
+class _Scatter(ReduceScatter):
+    """A unit's reduce-scatter, as FSDP calls it."""
+
+    def __init__(self, router, unit):
+        self._router = router
+        self._unit = unit
+
+    def allocate(self, size, *, dtype, device):
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        self._unit.check(output_tensor)
+        if self._router.is_free:
+            return dist.reduce_scatter_tensor(output_tensor, input_tensor, op, group, async_op)
+        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+            raise gradwire.InvalidUsage(
+                gwResult_t.gwInvalidUsage,
+                f"'{self._unit.name}' is reduced by {op}: gradwire sums and averages, so divide "
+                "after backward instead of set_gradient_divide_factor()")
+        name = "avg" if op == dist.ReduceOp.AVG else "sum"
+        self._router.handle.on_scatter(self._unit, output_tensor, input_tensor, name)
+        return None
 
 
 class _Router(Router):
@@ -296,60 +356,47 @@ def _param_group(name, module):
         return module._get_fsdp_state()._fsdp_param_group
     except AssertionError as error:
         raise ValueError(f"{name} has parameters in several meshes (shard_placement_fn), and torch "
-                         "takes no all-reduce hook for it: shard each kind by itself") from error
+                         "takes no hook for it: shard each kind by itself") from error
 
 
-def _check_mesh(name, mesh, across):
-    """Whether a unit is sharded only, and over other ranks than `across`."""
+def _ranks_of_shards(name, mesh):
+    """Those over which a unit is sharded, and nothing but sharded."""
     if mesh.replicate_mesh_dim is not None:
         raise ValueError(f"{name} is replicated by torch itself, whose all-reduce comes before "
                          f"gradwire: {_RECIPE}")
-    sharded = set(dist.get_process_group_ranks(mesh.shard_process_group))
-    shared = sharded & set(dist.get_process_group_ranks(across))
-    if shared != {dist.get_rank()}:
-        ranks = ", ".join(map(str, sorted(shared)))
-        raise ValueError(f"{name} is sharded over the ranks {ranks}, which across= has too: "
-                         f"{_RECIPE}")
+    return set(dist.get_process_group_ranks(mesh.shard_process_group))
 
 
 class Fsdp2Model:
     """A model with fully_shard(), as attach() sees it."""
 
-    def __init__(self, model, spec, across):
-        if across is None:
-            raise ValueError("a model with fully_shard() needs across=: gradients between its "
-                             "shards cannot be compressed yet, those between replicas can; "
-                             f"{_RECIPE}")
+    make_unit = Unit
+    specs = "qsgd, topk or auto"
+
+    def __init__(self, model, spec):
         self._model = model
         self._spec = spec
-        self._across = _group_across(across)
         self.trained = [(plain_name(name), parameter)
                         for name, parameter in model.named_parameters() if parameter.requires_grad]
         self._units = []  # [(module, its unit)]
 
-    @property
-    def groups(self):
-        """Who takes part: the replicas, and the shards of this one."""
+    def _shard_group(self):
+        """[the first parameter's, which should be that of all]"""
         meshes = [parameter.device_mesh for parameter in self._model.parameters()
                   if isinstance(parameter, DTensor)]
         # check() refuses others.
-        return [self._across, *[mesh.get_group() for mesh in meshes[:1] if mesh.ndim == 1]]
+        return [mesh.get_group() for mesh in meshes[:1] if mesh.ndim == 1]
 
     @property
     def size(self):
         """(tensors, elements)"""
-        return len(self._units), sum(unit.numel for _, unit in self._units)
-
-    @property
-    def speaks(self):
-        """Whether its replicas tell what is compressed: those of other shards say the same."""
-        return self._units[0][1].shard_rank == 0
+        return len(self._units), sum(unit.sent_numel for _, unit in self._units)
 
     def check(self):
         found = _LOW_RANK.search(self._spec)
         if found:
             raise ValueError(f"{found[0]} is for matrices, and the gradients of a shard are flat: "
-                             "take qsgd, topk or auto")
+                             f"take {self.specs}")
         groups = self._groups()
         for name, group, _ in groups:
             if group.device.type != "cpu":
@@ -357,7 +404,7 @@ class Fsdp2Model:
                 raise RuntimeError(f"{name} has its gradients on {group.device}, and this build "
                                    "takes host memory only")
         _warn_of_ignored(self.trained, [group for _, group, _ in groups])
-        self._units = [(module, Unit(name, group)) for name, group, module in groups
+        self._units = [(module, self.make_unit(name, group)) for name, group, module in groups
                        if any(p.sharded_param.requires_grad for p in group.fsdp_params)]
         for _, unit in self._units:
             if unit.dtype not in DATA_TYPES:
@@ -374,18 +421,53 @@ class Fsdp2Model:
         for name, module in _sharded_modules(self._model):
             group = _param_group(name, module)
             if group is not None and group not in found:
-                _check_mesh(name, group.mesh_info, self._across)
+                self._check_shards(name, _ranks_of_shards(name, group.mesh_info))
                 found[group] = name, module
         return [(name, group, module) for group, (name, module) in found.items()]
+
+    def end_open_steps(self):
+        """The next backward does."""
+
+    def tensors(self, comm, prefix, spec, selection):
+        def describe(unit):
+            return Description(unit.name, (unit.sent_numel,), unit.dtype,
+                               selection.is_exact(unit.module, unit.sent_numel))
+
+        tensors = Tensors(comm, prefix, spec, describe)
+        for _, unit in self._units:
+            tensors.of(unit)
+        return tensors
+
+
+class ReplicatedModel(Fsdp2Model):
+    """Sharded over some ranks; those of `across` have the same shard."""
+
+    def __init__(self, model, spec, across):
+        super().__init__(model, spec)
+        self._across = _group_across(across)
+
+    @property
+    def groups(self):
+        """Who takes part: the replicas, and the shards of this one."""
+        return [self._across, *self._shard_group()]
+
+    @property
+    def speaks(self):
+        """Whether its replicas tell what is compressed: those of other shards say the same."""
+        return self._units[0][1].shard_rank == 0
+
+    def _check_shards(self, name, ranks):
+        shared = ranks & set(dist.get_process_group_ranks(self._across))
+        if shared != {dist.get_rank()}:
+            ranks = ", ".join(map(str, sorted(shared)))
+            raise ValueError(f"{name} is sharded over the ranks {ranks}, which across= has too: "
+                             f"{_RECIPE}")
 
     def check_hooks(self):
         for module, unit in self._units:
             if _param_group(unit.module, module)._all_reduce_hook is not None:
                 raise ValueError(f"{unit.module} has an all-reduce hook already, and it takes only "
                                  "one: attach first")
-
-    def end_open_steps(self):
-        """The next backward does."""
 
     def make_equal(self):
         """The replicas begin equal, as DistributedDataParallel's do."""
@@ -394,16 +476,6 @@ class Fsdp2Model:
         first = dist.get_global_rank(self._across, 0)
         for parameter in self._model.parameters():
             dist.broadcast(_local(parameter.detach()), first, group=self._across)
-
-    def tensors(self, comm, prefix, spec, selection):
-        def describe(unit):
-            return Description(unit.name, (unit.numel,), unit.dtype,
-                               selection.is_exact(unit.module, unit.numel))
-
-        tensors = Tensors(comm, prefix, spec, describe)
-        for _, unit in self._units:
-            tensors.of(unit)
-        return tensors
 
     def hook(self, old):
         """A new router, and hooks of the units that ask it."""
@@ -415,4 +487,55 @@ class Fsdp2Model:
         return router
 
     def handle(self, comm, tensors, name, scaler):
-        return Fsdp2Handle(comm, tensors, name, scaler, self._units[0][1])
+        return ReplicatedHandle(comm, tensors, name, scaler, self._units[0][1])
+
+
+class ShardedModel(Fsdp2Model):
+    """Sharded over all of its ranks."""
+
+    make_unit = ScatteredUnit
+    specs = "bf16, fp16, qsgd or efsign"
+    speaks = True
+
+    @property
+    def groups(self):
+        groups = self._shard_group()
+        if not groups:
+            raise ValueError("the model has no parameter that fully_shard() sharded over one mesh "
+                             f"dimension: {_RECIPE}, or shard over all ranks")
+        return groups
+
+    def _check_shards(self, name, ranks):
+        first = set(dist.get_process_group_ranks(self.groups[0]))
+        if ranks != first:
+            raise ValueError(f"{name} is sharded over the ranks {sorted(ranks)}, other modules over "
+                             f"{sorted(first)}: shard all over the same, or pass across=")
+
+    def check_hooks(self):
+        for module, unit in self._units:
+            reduce_scatter = _param_group(unit.module, module)._reduce_scatter_comm
+            if not type(reduce_scatter).__module__.startswith("torch."):
+                raise ValueError(f"{unit.module} has a reduce-scatter of its own already, and it "
+                                 "takes only one: attach first")
+
+    def make_equal(self):
+        """Each rank has other parameters."""
+
+    def tensors(self, comm, prefix, spec, selection):
+        tensors = super().tensors(comm, prefix, spec, selection)
+        for row in comm.ledger()["tensors"]:
+            if row["auto"] or (row["spec"] != "none" and row["scheme"] != "two_shot"):
+                raise ValueError(f"{row['auto'] or row['spec']} is not for gradients that are "
+                                 f"scattered to shards: take {self.specs}; or {_RECIPE}")
+        return tensors
+
+    def hook(self, old):
+        """A new router, and reduce-scatters of the units that ask it."""
+        del old
+        router = Router(self.groups[0])
+        for module, unit in self._units:
+            module.set_custom_reduce_scatter(_Scatter(router, unit))
+        return router
+
+    def handle(self, comm, tensors, name, scaler):
+        return ShardedHandle(comm, tensors, name, scaler)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import fsdp2_models
+import fsdp2_scatter
 import fsdp2_steps
 import gradwire.torch
 import models
@@ -242,7 +243,6 @@ def what_was_kept_back_is_sent():
 def refusals():
     attach = gradwire.torch.attach
     model = fsdp2_models.network()
-    expect_raises(ValueError, "needs across=", lambda: attach(model, "none"))
     expect_raises(TypeError, "of one dimension", lambda: attach(model, "none", across=mesh()))
     for spec in ("powersgd(rank=2)", "acp", 'auto(allow="powersgd(rank=2)")'):
         expect_raises(ValueError, "for matrices", lambda s=spec: attached(s, model))
@@ -398,4 +398,4 @@ def dropping_the_model_ends_it():
 
 
 if __name__ == "__main__":
-    scenarios.run(globals(), vars(fsdp2_steps))
+    scenarios.run(globals(), vars(fsdp2_steps), vars(fsdp2_scatter))

@@ -18,7 +18,7 @@ def _ended(request):
     return launch.ranks(_PROGRAM, *scenarios.chosen(request, "test_sharded"), count=2 * _REPLICAS)
 
 
-@pytest.mark.parametrize("scenario", scenarios.of(_PROGRAM, "fsdp2_steps.py"))
+@pytest.mark.parametrize("scenario", scenarios.of(_PROGRAM, "fsdp2_steps.py", "fsdp2_scatter.py"))
 def test_sharded(scenario, ended):
     scenarios.expect_passed(scenario, ended)
 

@@ -1,0 +1,177 @@
+"""Models that all ranks shard: gradients are compressed on their way to their shards. Scenarios of
+fsdp2_program."""
+
+import functools
+
+import torch
+from torch import distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy
+from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
+
+import fsdp2_models
+import gradwire.torch
+import models
+from models import FEEDBACK, expect_equal, expect_raises
+
+HALF = torch.bfloat16
+WAYS = [({}, 1e-6), ({"param_dtype": HALF, "reduce_dtype": torch.float32}, 1e-6),
+        ({"param_dtype": HALF}, 1e-2)]
+
+
+@functools.cache
+def _everybody():
+    return init_device_mesh("cpu", (dist.get_world_size(),))
+
+
+def _network(**options):
+    return fsdp2_models.network(over=_everybody(), **options)
+
+
+def _attached(spec, module=None, **options):
+    module = _network() if module is None else module
+    options.setdefault("min_numel", 64)
+    return module, gradwire.torch.attach(module, spec, **options)
+
+
+def _weights(model):
+    return torch.cat([p.detach().full_tensor().flatten() for p in model.parameters()])
+
+
+def _expect_close_gradients(one, other, tolerance):
+    ours, theirs = fsdp2_models.gradients(one), fsdp2_models.gradients(other)
+    error = (ours - theirs).norm() / theirs.norm()
+    assert error < tolerance, error
+
+
+def scattered_exactly():
+    """As torch does it; also gradients that were accumulated without a reduction."""
+    for types, tolerance in WAYS:
+        policy = MixedPrecisionPolicy(**types)
+        native = _network(mp_policy=policy)
+        ours, handle = _attached("none", _network(mp_policy=policy))
+        for step in range(3):
+            for model in (native, ours):
+                model.zero_grad()
+                model.set_requires_gradient_sync(False)
+                models.loss_of(model, 10 + step).backward()
+                model.set_requires_gradient_sync(True)
+                models.loss_of(model, step).backward()
+            _expect_close_gradients(ours, native, tolerance)
+        assert handle.stats()["commits"] == 3
+        handle.close()
+
+
+def scattered_and_divided():
+    """By torch after the reduction, which then is a sum."""
+    native, ours = _network(), _network()
+    for model in (native, ours):
+        for module in fsdp2_models.sharded_modules(model):
+            module.set_force_sum_reduction_for_comms(True)
+    ours, handle = _attached("none", ours)
+    for model in (native, ours):
+        models.loss_of(model, 0).backward()
+    _expect_close_gradients(ours, native, 1e-6)
+    handle.close()
+
+
+def scattered_compressed_trains():
+    for spec in ("bf16", "qsgd(bits=8)", FEEDBACK, "efsign"):
+        model, handle = _attached(spec)
+        losses = models.train(model, range(40))
+        first, last = sum(losses[:5]), sum(losses[-5:])
+        assert last < 0.8 * first, (spec, first, last)
+        assert handle.stats()["commits"] == 40
+        handle.close()
+
+
+def scattered_bytes():
+    """What is encoded is the other ranks' shards: a byte for an element and its scale's share."""
+    model, handle = _attached("qsgd(bits=8)", name="net")
+    models.train(model, range(4))
+    rows = {row["name"]: row for row in handle.ledger()["tensors"]}
+    assert set(rows) == {f"net/{unit}" for unit in ("0", "2", "4", "<root>")}, set(rows)
+    row, ranks = rows["net/2"], dist.get_world_size()
+    elems = 128 * 128 + 128
+    assert row["elems"] == elems
+    ratio = row["payload_bytes"] / (row["ops"] * elems * (ranks - 1) / ranks)
+    assert 1.0 < ratio < 1.1, row
+    handle.close()
+
+
+def scattered_rest_is_sent():
+    """Of a gradient that is the same in all steps, the sum after detach() is what it would be."""
+    model, handle = _attached("qsgd(bits=2,feedback=on)", min_numel=0)
+    plain = _network()
+    models.loss_of(plain, 0).backward()
+    sent = 0
+    for step in range(4):
+        if step == 3:
+            handle.detach()
+        model.zero_grad()
+        models.loss_of(model, 0).backward()
+        sent += fsdp2_models.gradients(model)
+    meant = 4 * fsdp2_models.gradients(plain)
+    error = (sent - meant).norm() / meant.norm()
+    assert error < 1e-5, error
+    assert not handle.attached
+    model.zero_grad()
+    models.loss_of(model, 0).backward()
+    _expect_close_gradients(model, plain, 1e-6)
+
+
+def scattered_overflow_skips():
+    """On all ranks, whosever it was and whichever shard has it."""
+    model, handle = _attached(FEEDBACK, scaler=torch.amp.GradScaler("cpu"))
+    models.loss_of(model, 0).backward()
+    model.zero_grad()
+    loss = models.loss_of(model, 1)
+    (loss * float("inf") if dist.get_rank() == 0 else loss).backward()
+    assert fsdp2_models.gradients(model).isnan().all()
+    stats = handle.stats()
+    assert (stats["commits"], stats["skips"]) == (1, 1), stats
+    handle.close()
+
+
+def scattered_resume():
+    def resumed(state, weights):
+        model, handle = _attached(FEEDBACK)
+        model.load_state_dict(weights)
+        if state is not None:
+            handle.load_state_dict(state)
+        models.train(model, range(6, 12))
+        handle.close()
+        return _weights(model)
+
+    model, handle = _attached(FEEDBACK)
+    models.train(model, range(6))
+    weights, state = model.state_dict(), handle.state_dict()
+    place = f"rank{dist.get_rank()}of{dist.get_world_size()}"
+    assert set(state) == {f"gradwire/model/{place}/state", f"gradwire/model/{place}/step"}, state
+    weights = {name: value.clone() for name, value in weights.items()}
+    handle.close()
+    once = resumed(state, weights)
+    expect_equal(once, resumed(state, weights))
+    assert not torch.equal(once, resumed(None, weights))
+
+
+def scattered_refusals():
+    model = _network()
+    for spec in ("auto", "topk(0.1)", "signsgd", "topk(0.1,agreement=gather)"):
+        expect_raises(ValueError, "take bf16, fp16, qsgd or efsign",
+                      lambda s=spec: _attached(s, model))
+    expect_raises(ValueError, "for matrices", lambda: _attached("powersgd(rank=2)", model))
+    expect_raises(ValueError, "mesh['replicate']", lambda: _attached("none", fsdp2_models.hsdp()))
+    model[2].set_custom_reduce_scatter(_Custom())
+    expect_raises(ValueError, "2 has a reduce-scatter of its own", lambda: _attached("none", model))
+    scaled, handle = _attached("none")
+    for module in fsdp2_models.sharded_modules(scaled):
+        module.set_gradient_divide_factor(3.0)
+    expect_raises(gradwire.InvalidUsage, "set_gradient_divide_factor",
+                  models.loss_of(scaled, 0).backward)
+    dist.barrier()
+    handle.close()
+
+
+class _Custom(DefaultReduceScatter):
+    """Somebody else's."""
