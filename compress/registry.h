@@ -47,7 +47,7 @@ struct Codec {
 
 // What a codec is safe with; the note says why not, or what to mind.
 struct OptimizerAdvice {
-  bool momentum = true;
+  bool momentum = true;  // the usual 0.9, at the learning rate that is right without compression
   bool adam = true;
   bool amp = true;  // loss scaling: large values pass, and every rank sees an overflow
   std::string note;
@@ -60,8 +60,14 @@ struct CodecRow {
   // arguments take them in this order.
   std::vector<std::string> keys;
   std::vector<std::string> conformance_specs;  // specs the conformance suite runs
+  // Those that people use, for tables. Empty: those of the conformance suite.
+  std::vector<std::string> shown_specs;
   OptimizerAdvice advice;
   StatusOr<Codec> (*make)(const SpecText&);
+
+  const std::vector<std::string>& ShownSpecs() const {
+    return shown_specs.empty() ? conformance_specs : shown_specs;
+  }
 };
 
 // compress/registry.cc.

@@ -1,11 +1,14 @@
 #include "cli/codecs/codec_facts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 namespace gradwire {
 namespace {
+
+using testing::HasSubstr;
 
 CodecFacts FactsOf(const std::string& spec, int ranks) {
   const std::vector<CodecFacts> all = ListCodecFacts(ranks);
@@ -33,10 +36,54 @@ TEST(ListCodecFacts, TellsHowEachIsSummed) {
   EXPECT_EQ(FactsOf("none", 4).bits_per_elem, 32);
   EXPECT_EQ(FactsOf("qsgd(bits=4)", 4).reduces_as, "payload");
   EXPECT_EQ(FactsOf("signsgd", 4).reduces_as, "sum of integers");
-  for (const char* spec : {"topk(density=0.1)", "randk(density=0.1)", "powersgd", "acp"})
+  for (const char* spec : {"topk(0.01)", "randk(0.01)", "powersgd(rank=4)", "acp(rank=4)"})
     EXPECT_EQ(FactsOf(spec, 4).reduces_as, "sum where agreed");
-  EXPECT_EQ(FactsOf("topk(density=0.1,agreement=owners)", 4).scheme, "two_shot");
+  EXPECT_EQ(FactsOf("topk(0.01,agreement=owners)", 4).scheme, "two_shot");
   EXPECT_TRUE(FactsOf("efsign", 4).feedback);
+}
+
+TEST(ListCodecFacts, TheReduceClassGoesWithTheScheme) {
+  const auto class_of = [](const char* spec) { return FactsOf(spec, 4).reduce_class; };
+  for (const char* spec : {"none", "randk(0.01)"}) EXPECT_EQ(class_of(spec), "R0") << spec;
+  for (const char* spec : {"topk(0.01)", "powersgd(rank=4)", "acp(rank=4)"})
+    EXPECT_EQ(class_of(spec), "R1") << spec;
+  for (const char* spec : {"qsgd(bits=4,sum=carrier)", "terngrad", "signsgd", "intsgd"})
+    EXPECT_EQ(class_of(spec), "R2") << spec;
+  for (const char* spec : {"bf16", "qsgd(bits=4)", "efsign", "topk(0.01,agreement=owners)"})
+    EXPECT_EQ(class_of(spec), "R4") << spec;
+  EXPECT_EQ(class_of("topk(0.01,agreement=gather)"), "R5");
+}
+
+TEST(ListCodecFacts, TellsWhatItIsSafeWith) {
+  const auto advice_of = [](const char* spec) { return FactsOf(spec, 4).advice; };
+  // "does not converge at all with a momentum of 0.9", as the README has it.
+  EXPECT_FALSE(advice_of("efsign").momentum);
+  EXPECT_THAT(advice_of("efsign").note, HasSubstr("diverges at 0.9"));
+  EXPECT_FALSE(advice_of("topk(0.01)").momentum);
+  EXPECT_THAT(advice_of("topk(0.01)").note, HasSubstr("momentum up to about 0.5"));
+  EXPECT_FALSE(advice_of("randk(0.01)").momentum);
+  EXPECT_FALSE(advice_of("signsgd").momentum);
+  EXPECT_THAT(advice_of("signsgd").note, HasSubstr("learning rate of its own"));
+  EXPECT_FALSE(advice_of("fp16").amp);
+  for (const char* spec : {"none", "bf16", "qsgd(bits=8)"}) {
+    EXPECT_TRUE(advice_of(spec).momentum && advice_of(spec).adam && advice_of(spec).amp) << spec;
+  }
+}
+
+TEST(ListCodecFacts, WhatIsNotSafeSaysWhy) {
+  for (const CodecFacts& facts : ListCodecFacts(4)) {
+    const OptimizerAdvice& advice = facts.advice;
+    if (!advice.momentum || !advice.adam || !advice.amp) {
+      EXPECT_FALSE(advice.note.empty()) << facts.spec;
+    }
+  }
+}
+
+TEST(ListCodecFacts, TellsWhereThereAreTooManyRanks) {
+  EXPECT_EQ(FactsOf("intsgd", 127).refused, "");
+  EXPECT_THAT(FactsOf("intsgd", 128).refused, HasSubstr("127"));
+  EXPECT_EQ(FactsOf("topk(0.01,agreement=gather)", 4).refused, "");
+  EXPECT_NE(FactsOf("topk(0.01,agreement=gather)", 256).refused, "");
 }
 
 // Lanes must hold the counts of all ranks.

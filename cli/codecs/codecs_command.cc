@@ -21,13 +21,15 @@ constexpr int kMaxRanks = 4096;
 std::string YesNo(bool yes) { return yes ? "yes" : "no"; }
 
 std::string Text(const std::vector<CodecFacts>& all, int ranks) {
-  std::vector<std::vector<std::string>> rows = {{"#", "spec", "scheme", "reduced as", "bits/elem",
-                                                 "unbiased", "feedback", "momentum", "Adam", "AMP",
-                                                 "note"}};
+  std::vector<std::vector<std::string>> rows = {{"#", "spec", "scheme", "class", "reduced as",
+                                                 "bits/elem", "unbiased", "feedback", "momentum",
+                                                 "Adam", "AMP", "note"}};
   for (const CodecFacts& c : all) {
-    rows.push_back({"", c.spec, c.scheme, c.reduces_as, fmt::format("{:.3f}", c.bits_per_elem),
-                    YesNo(c.unbiased), YesNo(c.feedback), YesNo(c.advice.momentum),
-                    YesNo(c.advice.adam), YesNo(c.advice.amp), c.advice.note});
+    const bool fits = c.refused.empty();
+    rows.push_back({"", c.spec, c.scheme, c.reduce_class, c.reduces_as,
+                    fits ? fmt::format("{:.3f}", c.bits_per_elem) : "-", YesNo(c.unbiased),
+                    YesNo(c.feedback), YesNo(c.advice.momentum), YesNo(c.advice.adam),
+                    YesNo(c.advice.amp), fits ? c.advice.note : "refused: " + c.refused});
   }
   return fmt::format("# {} ranks\n{}", ranks, FormatColumns(rows));
 }
@@ -37,7 +39,9 @@ std::string Json(const std::vector<CodecFacts>& all, int ranks) {
   for (const CodecFacts& c : all) {
     json["codecs"].push_back({{"spec", c.spec},
                               {"scheme", c.scheme},
+                              {"reduce_class", c.reduce_class},
                               {"reduced_as", c.reduces_as},
+                              {"refused", c.refused},
                               {"bits_per_elem", c.bits_per_elem},
                               {"unbiased", c.unbiased},
                               {"feedback", c.feedback},

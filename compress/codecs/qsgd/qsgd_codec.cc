@@ -72,20 +72,24 @@ StatusOr<Codec> Make(const SpecText& spec) {
 }  // namespace
 
 CodecRow QsgdRow() {
-  return {.name = "qsgd",
-          .doc =
-              "stochastic levels per block, variance at most (scale / levels)^2 / 4 per element, "
-              "bits + 32 / block bits per element, with sum=carrier 32 / floor(32 / w) for w = "
-              "ceil(log2(2 ranks levels + 1)); QSGD, Alistarh et al. 2017",
-          .keys = {"bits", "block", "norm", "sum"},
-          .conformance_specs = {"qsgd(bits=2)", "qsgd(bits=3)", "qsgd(bits=4)", "qsgd(bits=5)",
-                                "qsgd(bits=6)", "qsgd(bits=7)", "qsgd(bits=8)",
-                                "qsgd(bits=4,block=768)", "qsgd(bits=2,feedback=on)",
-                                "qsgd(bits=4,feedback=on)", "qsgd(bits=8,feedback=on)",
-                                "qsgd(bits=5,block=512,feedback=on)", "qsgd(bits=2,sum=carrier)",
-                                "qsgd(bits=4,sum=carrier)", "qsgd(bits=8,sum=carrier)",
-                                "qsgd(bits=4,sum=carrier,feedback=on)"},
-          .make = Make};
+  return {
+      .name = "qsgd",
+      .doc =
+          "stochastic levels per block, variance at most (scale / levels)^2 / 4 per element, "
+          "bits + 32 / block bits per element, with sum=carrier 32 / floor(32 / w) for w = "
+          "ceil(log2(2 ranks levels + 1)); QSGD, Alistarh et al. 2017",
+      .keys = {"bits", "block", "norm", "sum"},
+      .conformance_specs = {"qsgd(bits=2)", "qsgd(bits=3)", "qsgd(bits=4)", "qsgd(bits=5)",
+                            "qsgd(bits=6)", "qsgd(bits=7)", "qsgd(bits=8)",
+                            "qsgd(bits=4,block=768)", "qsgd(bits=2,feedback=on)",
+                            "qsgd(bits=4,feedback=on)", "qsgd(bits=8,feedback=on)",
+                            "qsgd(bits=5,block=512,feedback=on)", "qsgd(bits=2,sum=carrier)",
+                            "qsgd(bits=4,sum=carrier)", "qsgd(bits=8,sum=carrier)",
+                            "qsgd(bits=4,sum=carrier,feedback=on)"},
+      .shown_specs = {"qsgd(bits=8)", "qsgd(bits=6)", "qsgd(bits=4)", "qsgd(bits=4,feedback=on)",
+                      "qsgd(bits=2,feedback=on)", "qsgd(bits=8,sum=carrier)",
+                      "qsgd(bits=4,sum=carrier)", "qsgd(bits=4,sum=carrier,feedback=on)"},
+      .make = Make};
 }
 
 }  // namespace gradwire

@@ -139,6 +139,7 @@ CodecRow RandkRow() {
               "Stich et al. 2018",
           .keys = {"density"},
           .conformance_specs = {"randk(density=0.1)", "randk(density=0.5,feedback=off)"},
+          .shown_specs = {"randk(0.01)", "randk(0.1)", "randk(0.5,feedback=off)"},
           .advice = {.momentum = false,
                      .adam = false,
                      .note = "at 1 % diverges with momentum: a smaller learning rate without it"},

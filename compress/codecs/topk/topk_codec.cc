@@ -335,21 +335,27 @@ StatusOr<Codec> Make(const SpecText& spec) {
 }  // namespace
 
 CodecRow TopkRow() {
-  return {.name = "topk",
-          .doc =
-              "the elements that up to 8 ranks, in turn, find largest, about density * elements; "
-              "error feedback, about (32 + 2 + log2(ranks / density)) density bits per element; "
-              "after ScaleCom, Chen et al. 2020; with agreement=owners each rank's largest, and of "
-              "their sum the largest, (32 + 2 - log2(density)) density bits per element; with "
-              "agreement=gather each rank's largest, of averages with momentum (Deep Gradient "
-              "Compression, Lin et al. 2018), as many bits times half the ranks",
-          .keys = {"density", "agreement", "momentum", "warmup"},
-          .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)",
-                                "topk(density=0.1,agreement=owners)",
-                                "topk(density=0.02,agreement=gather)",
-                                "topk(density=0.02,agreement=gather,momentum=0.9,warmup=2)"},
-          .advice = {.adam = false, .note = "what is sent late is scaled by later variances"},
-          .make = Make};
+  return {
+      .name = "topk",
+      .doc =
+          "the elements that up to 8 ranks, in turn, find largest, about density * elements; "
+          "error feedback, about (32 + 2 + log2(ranks / density)) density bits per element; "
+          "after ScaleCom, Chen et al. 2020; with agreement=owners each rank's largest, and of "
+          "their sum the largest, (32 + 2 - log2(density)) density bits per element; with "
+          "agreement=gather each rank's largest, of averages with momentum (Deep Gradient "
+          "Compression, Lin et al. 2018), as many bits times half the ranks",
+      .keys = {"density", "agreement", "momentum", "warmup"},
+      .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)",
+                            "topk(density=0.1,agreement=owners)",
+                            "topk(density=0.02,agreement=gather)",
+                            "topk(density=0.02,agreement=gather,momentum=0.9,warmup=2)"},
+      .shown_specs = {"topk(0.01)", "topk(0.01,agreement=owners)", "topk(0.01,agreement=gather)",
+                      "topk(0.01,agreement=gather,momentum=0.9)"},
+      .advice = {.momentum = false,
+                 .adam = false,
+                 .note = "momentum up to about 0.5, none beside momentum= of its own; Adam scales "
+                         "what is sent late by later variances"},
+      .make = Make};
 }
 
 }  // namespace gradwire
