@@ -65,4 +65,13 @@ std::string SavedState(gwComm_t comm) {
 
 std::string LedgerText(gwComm_t comm) { return TextOf(comm, gwCommGetLedger); }
 
+// Counters grow while one asks for the size, so this asks once.
+std::string StatsText(gwComm_t comm) {
+  std::string text(size_t{1} << 14, '\0');
+  size_t bytes = text.size();
+  EXPECT_EQ(gwCommGetStats(comm, text.data(), &bytes), gwSuccess) << gwGetLastError(comm);
+  text.resize(bytes);
+  return text;
+}
+
 }  // namespace gradwire

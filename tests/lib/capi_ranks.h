@@ -27,8 +27,9 @@ bool AllReduceWorks(int rank, int world_size, gwComm_t comm);
 
 // What gwStateSave writes; a failure of the test if it fails.
 std::string SavedState(gwComm_t comm);
-// What gwCommGetLedger tells, likewise.
+// What gwCommGetLedger and gwCommGetStats tell, likewise.
 std::string LedgerText(gwComm_t comm);
+std::string StatsText(gwComm_t comm);
 
 }  // namespace gradwire
 

@@ -134,10 +134,7 @@ TEST(Split, HasTheParentsSettingsOrItsOwn) {
     config.settings = "transport=loopback; slice_elems=2048";
     ASSERT_EQ(gwCommSplit(comm, 0, 0, &other, &config), gwSuccess) << gwGetLastError(comm);
     const auto slice_elems = [](gwComm_t c) {
-      char text[8192] = "";
-      size_t bytes = sizeof text;
-      EXPECT_EQ(gwCommGetStats(c, text, &bytes), gwSuccess);
-      const std::string stats = text;
+      const std::string stats = StatsText(c);
       const size_t at = stats.find("\"slice_elems\":");
       return at == std::string::npos ? -1 : std::stoi(stats.substr(at + 14));
     };
