@@ -12,6 +12,8 @@ namespace {
 // Finished operations kept for the case that a peer disagrees about one later.
 constexpr size_t kKeptOperations = 64;
 
+bool IsSend(const Transfer& transfer) { return transfer.kind == Transfer::Kind::kSend; }
+
 // Of the next operation, of which `submitted` becomes the number behind it.
 uint32_t TakeOpSeq(uint32_t* submitted) {
   if (*submitted == kNoOpSeq) ++*submitted;
@@ -33,7 +35,8 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                  .job = options.job,
                  .epoch = options.epoch,
                  .max_message_bytes = options.slice_bytes,
-                 .timeout_ns = options.op_timeout_ns}),
+                 .timeout_ns = options.op_timeout_ns,
+                 .listener = this}),
       driver_(transport, {.rank = options.rank,
                           .world_size = options.world_size,
                           .job = options.job,
@@ -89,7 +92,19 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
 
 void EngineCore::Post(std::shared_ptr<Transfer> transfer) {
   if (!fatal_.ok()) return PointToPoint::End(transfer.get(), fatal_);
+  Note({.kind = IsSend(*transfer) ? RecordKind::kSend : RecordKind::kRecv,
+        .bytes = transfer->bytes(),
+        .dtype = transfer->dtype,
+        .value = transfer->peer});
   messages_.Post(std::move(transfer));
+}
+
+void EngineCore::OnTransferEnd(const Transfer& transfer) {
+  NoteStatus({.kind = IsSend(transfer) ? RecordKind::kSendDone : RecordKind::kRecvDone,
+              .bytes = transfer.bytes(),
+              .dtype = transfer.dtype,
+              .value = transfer.peer},
+             transfer.status);
 }
 
 DriverCounters EngineCore::counters() const {

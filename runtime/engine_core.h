@@ -57,7 +57,7 @@ struct TurnEnd {
   bool no_wait = false;
 };
 
-class EngineCore final : private ControlSink {
+class EngineCore final : private ControlSink, private TransferListener {
  public:
   struct Options {
     int rank = 0;
@@ -132,6 +132,7 @@ class EngineCore final : private ControlSink {
   void NoteWire();
   void Note(RecorderEvent event);
   void NoteStatus(RecorderEvent event, const Status& status);
+  void OnTransferEnd(const Transfer& transfer) override;
 
   // The vote: engine_vote.cc.
   bool MaybeVote();

@@ -45,10 +45,11 @@ PointToPoint::~PointToPoint() {
 
 // ---- calls ----
 
-void PointToPoint::End(Transfer* transfer, Status status) {
+void PointToPoint::End(Transfer* transfer, Status status, TransferListener* listener) {
   if (!status.ok()) {
     transfer->status = std::move(status).WithOp(NameOf(transfer->kind)).WithPeer(transfer->peer);
   }
+  if (listener != nullptr) listener->OnTransferEnd(*transfer);
   transfer->done.store(true, std::memory_order_release);
 }
 
@@ -105,7 +106,7 @@ void PointToPoint::Finish(int peer, const CallPtr& call, Status status) {
   std::erase(LaneOf(peers_[peer], kind).calls, call);
   --open_;
   Moved(peer, kind);
-  End(call->transfer.get(), std::move(status).WithRank(options_.rank));
+  End(call->transfer.get(), std::move(status).WithRank(options_.rank), options_.listener);
   if (kind == Transfer::Kind::kRecv) Announce(peer);
 }
 

@@ -41,6 +41,14 @@ struct Transfer {
   int64_t bytes() const { return count * SizeOf(dtype); }
 };
 
+// Told by the thread that polls. Must not call back.
+class TransferListener {
+ public:
+  virtual ~TransferListener() = default;
+  // A call that was posted has its status, and is not yet `done`.
+  virtual void OnTransferEnd(const Transfer& transfer) = 0;
+};
+
 struct PointToPointCounters {
   int64_t sent_bytes = 0;  // headers included
   int64_t sent_frames = 0;
@@ -55,8 +63,9 @@ class PointToPoint {
     uint32_t epoch = 0;
     int64_t max_message_bytes = 0;  // longer data are cut into messages of this size
     int64_t timeout_ns = 0;         // without progress of the oldest call of its kind; 0: none
+    TransferListener* listener = nullptr;  // null: nobody listens
   };
-  // `transport` and `clock` outlive it.
+  // `transport`, `clock` and the listener outlive it.
   PointToPoint(Transport* transport, const Clock* clock, const Options& options);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
@@ -73,8 +82,8 @@ class PointToPoint {
   // Fails all calls with one rank, or with all.
   void FailPeer(int peer, const Status& why);
   void FailAll(const Status& why);
-  // Ends a call that was never posted.
-  static void End(Transfer* transfer, Status status);
+  // Ends a call that was never posted, of which nobody need hear; else `listener` does.
+  static void End(Transfer* transfer, Status status, TransferListener* listener = nullptr);
 
   // No call is under way and nothing is to be said.
   bool idle() const { return open_ == 0 && unsent_ == 0; }

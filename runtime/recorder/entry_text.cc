@@ -49,6 +49,16 @@ std::string CompleteText(const RecorderEntry& entry) {
                                    : operation + " failed: " + StatusText(entry);
 }
 
+std::string MessageText(const char* what, const RecorderEntry& entry) {
+  return fmt::format("{} rank {} ({} bytes)", what, entry.value, entry.bytes);
+}
+
+std::string MessageDoneText(const char* what, const RecorderEntry& entry) {
+  const std::string message = MessageText(what, entry);
+  return entry.status == gwSuccess ? message + " complete"
+                                   : message + " failed: " + StatusText(entry);
+}
+
 }  // namespace
 
 std::string EntryText(const RecorderEntry& entry) {
@@ -86,6 +96,10 @@ std::string DescribeEntry(const RecorderEntry& entry) {
     case RecordKind::kPlan: return fmt::format("plan {} in force", entry.value);
     case RecordKind::kClose: return "closed";
     case RecordKind::kVoteHeard: return fmt::format("rank {} {}", entry.peer, VoteText(entry));
+    case RecordKind::kSend: return MessageText("send to", entry) + " called";
+    case RecordKind::kRecv: return MessageText("receive from", entry) + " called";
+    case RecordKind::kSendDone: return MessageDoneText("send to", entry);
+    case RecordKind::kRecvDone: return MessageDoneText("receive from", entry);
   }
   return "unknown";
 }

@@ -47,6 +47,12 @@ TEST(EntryText, EachKindInWords) {
   EXPECT_EQ(words(RecordKind::kError, "", gwTimeout), "communicator failed: timeout (rank 2)");
   EXPECT_EQ(words(RecordKind::kPlan, ""), "plan 13 in force");
   EXPECT_EQ(words(RecordKind::kClose, ""), "closed");
+  e.bytes = 4096;
+  EXPECT_EQ(words(RecordKind::kSend, ""), "send to rank 13 (4096 bytes) called");
+  EXPECT_EQ(words(RecordKind::kRecv, ""), "receive from rank 13 (4096 bytes) called");
+  EXPECT_EQ(words(RecordKind::kSendDone, ""), "send to rank 13 (4096 bytes) complete");
+  EXPECT_EQ(words(RecordKind::kRecvDone, "it left", gwPeerLost),
+            "receive from rank 13 (4096 bytes) failed: peer lost: it left (rank 2)");
   EXPECT_EQ(words(RecordKind::kResult, "why", gwMismatch),
             "step 77 aborted: ranks disagree: why (rank 2)");
   e.value = 0;
@@ -64,7 +70,8 @@ TEST(EntryText, KindsHaveNamesOfTheirOwn) {
   EXPECT_EQ(Name(RecordKind::kOpen), "open");
   EXPECT_EQ(Name(RecordKind::kClose), "close");
   EXPECT_EQ(Name(RecordKind::kVoteHeard), "vote heard");
-  EXPECT_EQ(kRecordKinds, static_cast<int>(RecordKind::kVoteHeard) + 1);
+  EXPECT_EQ(Name(RecordKind::kRecvDone), "received");
+  EXPECT_EQ(kRecordKinds, static_cast<int>(RecordKind::kRecvDone) + 1);
 }
 
 TEST(EntryText, NothingReachesTheTerminalRaw) {

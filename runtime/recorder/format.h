@@ -42,13 +42,18 @@ enum class RecordKind : uint8_t {
   kPlan,       // another plan is in force; value: its epoch
   kClose,      // the communicator ended as it should; last entry of a file
   kVoteHeard,  // another rank's; peer: whose; value and status as for kVote
+  kSend,       // a message was called for; bytes, dtype; value: the other rank
+  kRecv,       // likewise
+  kSendDone,   // it ended; status; bytes, dtype and value likewise
+  kRecvDone,   // likewise
 };
 // A status is its code, and its message in `text`; `peer` is the culprit that the status names.
 // `turn` counts where an operation, a vote or a step's end is spoken of.
 
 inline constexpr std::string_view kRecordKindNames[] = {
-    "open", "step begin", "step end", "submit",    "admit", "slice done", "complete", "waiting",
-    "vote", "result",     "revoke",   "peer lost", "error", "plan",       "close",    "vote heard"};
+    "open",    "step begin", "step end", "submit",  "admit",     "slice done", "complete",
+    "waiting", "vote",       "result",   "revoke",  "peer lost", "error",      "plan",
+    "close",   "vote heard", "send",     "receive", "sent",      "received"};
 inline constexpr int kRecordKinds = static_cast<int>(std::size(kRecordKindNames));
 
 constexpr std::string_view Name(RecordKind kind) {

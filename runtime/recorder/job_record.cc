@@ -28,7 +28,11 @@ bool HasTurn(RecordKind kind) {
     case RecordKind::kPeerLost:
     case RecordKind::kError:
     case RecordKind::kPlan:
-    case RecordKind::kClose: return false;
+    case RecordKind::kClose:
+    case RecordKind::kSend:
+    case RecordKind::kRecv:
+    case RecordKind::kSendDone:
+    case RecordKind::kRecvDone: return false;
   }
   return false;
 }
@@ -94,7 +98,12 @@ class Merger {
       case RecordKind::kStepBegin: record_.open_step = e.step; break;
       case RecordKind::kOpen:
       case RecordKind::kPlan:
-      case RecordKind::kWaiting: break;
+      case RecordKind::kWaiting:
+      // Beside the operations, of which alone it is told who was late.
+      case RecordKind::kSend:
+      case RecordKind::kRecv:
+      case RecordKind::kSendDone:
+      case RecordKind::kRecvDone: break;
     }
     if (e.kind == RecordKind::kWaiting) {
       record_.waiting = e;
