@@ -61,6 +61,9 @@ TEST(ListCodecFacts, TellsWhatItIsSafeWith) {
   EXPECT_THAT(advice_of("efsign").note, HasSubstr("diverges at 0.9"));
   EXPECT_FALSE(advice_of("topk(0.01)").momentum);
   EXPECT_THAT(advice_of("topk(0.01)").note, HasSubstr("momentum up to about 0.5"));
+  EXPECT_FALSE(advice_of("acp(rank=4)").momentum);
+  EXPECT_THAT(advice_of("acp(rank=4)").note, HasSubstr("diverges with the rate of none"));
+  EXPECT_TRUE(advice_of("powersgd(rank=4)").momentum);
   EXPECT_FALSE(advice_of("randk(0.01)").momentum);
   EXPECT_FALSE(advice_of("signsgd").momentum);
   EXPECT_THAT(advice_of("signsgd").note, HasSubstr("learning rate of its own"));

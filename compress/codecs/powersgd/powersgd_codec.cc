@@ -115,8 +115,7 @@ CodecRow PowersgdRow() {
       .keys = {"rank", "start_step"},
       .conformance_specs = {"powersgd", "powersgd(rank=1)", "powersgd(start_step=1)"},
       .shown_specs = {"powersgd(rank=1)", "powersgd(rank=4)", "powersgd(rank=4,start_step=1000)"},
-      .advice = {.note = "matrices only, vectors travel exact; measured with momentum 0.5: with "
-                         "more begin at a smaller learning rate"},
+      .advice = {.note = "matrices only; vectors travel exact"},
       .make = MakePowerSgd};
 }
 
