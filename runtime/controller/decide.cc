@@ -207,7 +207,8 @@ std::optional<Decision> Decider::StepOfTrial() {
     m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
   }
   if (verdict == Verdict::kOpen) return std::nullopt;
-  m_.spent_us += std::max(0.0, m_.trial->excess_us());
+  const double excess_us = m_.trial->excess_us();
+  m_.spent_us += std::max(0.0, excess_us);
   const double ratio = std::exp(m_.trial->mean());
   const int blocks = m_.trial->blocks();
   m_.trial.reset();
@@ -220,7 +221,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   }
   BanPlan(b);
   if (blocks == 0) {
-    const bool is_stale = m_.stale_in_trial >= kStepsOfChange;
+    const bool is_stale = m_.stale_in_trial >= kStepsOfChange || excess_us <= 0;
     return Switch(m_.running, is_stale ? "nothing to compare" : "the other was far slower", 0, 0);
   }
   return Switch(m_.running,

@@ -18,6 +18,12 @@ std::vector<int64_t> Layers() { return {400000, 300000, 200000, 100000, 50000, 2
 
 constexpr int kWarmUp = 60;
 
+double ForSteps(World* world, int count) {
+  double sum_us = 0;
+  for (int i = 0; i < count; ++i) sum_us += world->Step();
+  return sum_us;
+}
+
 TEST(Decide, BeginsWithNoneThenBf16) {
   World world(Layers());
   world.Steps(30);
@@ -70,6 +76,24 @@ TEST(Decide, FollowsANetworkThatGetsSlow) {
   world.us_per_byte = 0.05;
   world.Steps(60);
   EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+}
+
+// By ten times: how soon it is near the best again, trials included.
+TEST(Decide, FollowsAChangeByTenTimesSoon) {
+  struct Case {
+    double before, after;
+    int steps;
+  };
+  for (const Case& c : {Case{0.004, 0.04, 40}, Case{0.0004, 0.004, 40}, Case{0.04, 0.004, 150},
+                        Case{0.004, 0.0004, 150}}) {
+    World world(Layers());
+    world.us_per_byte = c.before;
+    world.Steps(200);
+    world.us_per_byte = c.after;
+    world.Steps(c.steps);
+    EXPECT_LE(ForSteps(&world, 20), 20 * 1.1 * world.BestUniformUs())
+        << c.before << " to " << c.after;
+  }
 }
 
 // On a link so fast that bf16 only costs its encoding, the warm-up learns nothing of bytes.
@@ -142,9 +166,7 @@ TEST(Decide, FollowsANetworkThatGetsFastBehindASlowCodec) {
     world.us_per_byte = c.after;
     ASSERT_GT(world.StepUs(slow), 1.2 * world.BestUniformUs());
     world.Steps(450);
-    double sum_us = 0;
-    for (int i = 0; i < 100; ++i) sum_us += world.Step();
-    EXPECT_LE(sum_us, 100 * 1.1 * world.BestUniformUs());
+    EXPECT_LE(ForSteps(&world, 100), 100 * 1.1 * world.BestUniformUs());
   }
 }
 
@@ -164,16 +186,62 @@ TEST(Decide, OneStalledStepChangesNothing) {
   EXPECT_EQ(world.decisions.size(), decisions);
 }
 
+// Late by as long as a step takes: too short to be dropped as a stall. At every place in a window,
+// and in a comparison with what is a little slower.
+TEST(Decide, ARankThatIsLateTwiceChangesNothing) {
+  constexpr int kOffsets = 40;
+  for (const double us_per_byte : {0.04, 0.004, 1e-5}) {
+    for (int offset = 0; offset <= 2 * kOffsets; ++offset) {
+      World world(Layers());
+      world.us_per_byte = us_per_byte;
+      world.Steps(170);
+      if (offset > kOffsets)
+        while (!world.comparing()) world.Step();
+      world.Steps(offset % (kOffsets + 1));
+      const Plan before = world.running();
+      for (int i = 0; i < 2; ++i) {
+        world.StallNext(2);
+        world.Step();
+      }
+      world.Steps(20);
+      EXPECT_EQ(world.running(), before) << us_per_byte << " at " << offset;
+    }
+  }
+}
+
 TEST(Decide, SensorsThatLieCostLittle) {
+  const std::vector<std::vector<double Lies::*>> liars = {
+      {&Lies::busy},  {&Lies::compute},
+      {&Lies::ready}, {&Lies::codec},
+      {&Lies::error}, {&Lies::busy, &Lies::compute, &Lies::ready, &Lies::codec, &Lies::error}};
   for (const double lie : {0.5, 2.0, 10.0}) {
+    for (size_t liar = 0; liar < liars.size(); ++liar) {
+      for (const double us_per_byte : {1e-5, 0.003, 0.04}) {
+        World world(Layers());
+        world.us_per_byte = us_per_byte;
+        for (double Lies::*sensor : liars[liar]) world.lies.*sensor = lie;
+        world.Steps(kWarmUp);
+        EXPECT_LE(ForSteps(&world, 500), 500 * world.NoneUs() / 0.98)
+            << "sensors " << liar << " tell " << lie << " of the truth at " << us_per_byte;
+      }
+    }
+  }
+}
+
+// The more is computed the more communication it hides.
+TEST(Decide, CompressesLessWhereMoreIsComputed) {
+  double least_bytes = 0;
+  for (const double factor : {0.2, 1.0, 5.0, 20.0}) {
     World world(Layers());
     world.us_per_byte = 0.003;
-    world.lie = lie;
-    world.Steps(kWarmUp);
-    double sum_us = 0;
-    for (int i = 0; i < 500; ++i) sum_us += world.Step();
-    EXPECT_LE(sum_us, 500 * world.NoneUs() / 0.98) << lie;
+    world.compute_us *= factor;
+    world.Steps(400);
+    const double bytes = WireBytes(world.Job(), world.running());
+    EXPECT_GE(bytes, least_bytes) << factor;
+    least_bytes = bytes;
   }
+  World world(Layers());
+  EXPECT_EQ(least_bytes, WireBytes(world.Job(), Plan(6, 0)));
 }
 
 TEST(Decide, IsNeverMuchSlowerThanNone) {
@@ -190,9 +258,7 @@ TEST(Decide, IsNeverMuchSlowerThanNone) {
     world.latency_us = draw(5, 5000);
     world.noise = 0.03;
     world.Steps(kWarmUp);
-    double sum_us = 0;
-    for (int i = 0; i < 500; ++i) sum_us += world.Step();
-    EXPECT_LE(sum_us, 500 * world.NoneUs() / 0.975)
+    EXPECT_LE(ForSteps(&world, 500), 500 * world.NoneUs() / 0.975)
         << "round " << round << ": " << world.us_per_byte << " us per byte, compute "
         << world.compute_us << " us, latency " << world.latency_us << " us";
   }

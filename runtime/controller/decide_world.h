@@ -29,6 +29,11 @@ inline constexpr WorldCandidate kCandidates[] = {{"none", false, 4, 0, 0},
                                                  {"qsgd(bits=4)", true, 0.52, 0.001, 0.03}};
 inline constexpr int kLadder = static_cast<int>(std::size(kCandidates));
 
+// What sensors tell over what is.
+struct Lies {
+  double busy = 1, compute = 1, ready = 1, codec = 1, error = 1;
+};
+
 // A training run as it "is": slices of each tensor go through a processor that encodes and a wire
 // that sends, each one after the other. Not the model's formulas.
 class World {
@@ -37,7 +42,7 @@ class World {
   double latency_us = 20;
   double compute_us = 20000;
   double noise = 0.0;
-  double lie = 1.0;         // of the codecs' probes, over the truth
+  Lies lies;
   double error_factor = 1;  // of the errors
   double error_bound = 0.1;
 
@@ -85,8 +90,8 @@ class World {
                          .step = {.step = turn,
                                   .turn = turn,
                                   .step_us = walked.step_us,
-                                  .compute_us = compute_us,
-                                  .busy_us = walked.busy_us}};
+                                  .compute_us = lies.compute * compute_us,
+                                  .busy_us = lies.busy * walked.busy_us}};
     if (turn % 5 == 0) Observe(plan, &input.step);
     input.probes.push_back(Probe(1 + turn % (kLadder - 1)));
     if (std::optional<Decision> decision = Decide(Job(), input, &memory_)) {
@@ -151,17 +156,21 @@ class World {
       const auto elems = static_cast<float>(job_.tensors[t].elems);
       step->tensors.push_back(
           {.tensor = t,
-           .ready_us = static_cast<float>(ReadyUs(t)),
-           .codec_us = elems * static_cast<float>(codec.codec_us_per_elem),
+           .ready_us = static_cast<float>(lies.ready * ReadyUs(t)),
+           .codec_us = elems * static_cast<float>(lies.codec * codec.codec_us_per_elem),
            .energy = elems,
-           .error = elems * static_cast<float>(codec.relative_error * error_factor)});
+           .error = elems * static_cast<float>(ToldError(codec))});
     }
   }
 
   ProbeResult Probe(int candidate) const {
     return {.candidate = candidate,
-            .codec_us_per_elem = lie * kCandidates[candidate].codec_us_per_elem,
-            .relative_error = error_factor * kCandidates[candidate].relative_error};
+            .codec_us_per_elem = lies.codec * kCandidates[candidate].codec_us_per_elem,
+            .relative_error = ToldError(kCandidates[candidate])};
+  }
+
+  double ToldError(const WorldCandidate& codec) const {
+    return lies.error * error_factor * codec.relative_error;
   }
 
   std::mt19937_64 random_;

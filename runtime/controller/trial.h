@@ -31,7 +31,7 @@ class Trial {
   explicit Trial(const Options& options) : options_(options) {}
 
   // The step at `index` of the pattern, counted from its first. A block with a step missing does
-  // not count.
+  // not count, nor one in which two steps of a plan are far apart.
   Verdict Add(uint16_t index, double step_us);
   // Mean of the logarithm of B's time over A's; negative: B is faster.
   double mean() const;
@@ -45,6 +45,7 @@ class Trial {
   std::array<double, 4> block_ = {};  // 0: missing
   uint16_t block_number_ = 0;
   std::vector<double> ratios_;
+  int disturbed_blocks_ = 0;  // that do not count
   double excess_us_ = 0;
 };
 

@@ -78,6 +78,27 @@ TEST(Trial, ABlockWithAStepMissingDoesNotCount) {
   EXPECT_EQ(trial.blocks(), 1);
 }
 
+// Late in the last step of one block and the first of the next: twice as long as B's took.
+TEST(Trial, ABlockWithALateStepDoesNotCount) {
+  Trial trial({.min_blocks = 2, .budget_us = kPlenty});
+  for (uint16_t i = 0; i < 8; ++i) {
+    const bool is_late = i == 3 || i == 4;
+    EXPECT_EQ(trial.Add(i, is_late ? 2000 : 1000), Verdict::kOpen) << i;
+  }
+  EXPECT_EQ(trial.blocks(), 0);
+  for (uint16_t i = 8; i < 15; ++i)
+    EXPECT_EQ(trial.Add(i, i % 4 == 1 || i % 4 == 2 ? 900 : 1000), Verdict::kOpen) << i;
+  EXPECT_EQ(trial.Add(15, 1000), Verdict::kKeep);
+}
+
+TEST(Trial, EndsWhereEveryBlockHasALateStep) {
+  Trial trial({.budget_us = kPlenty});
+  uint16_t i = 0;
+  while (trial.Add(i, i % 4 == 0 ? 2000 : 1000) == Verdict::kOpen) ++i;
+  EXPECT_LT(i, 50);
+  EXPECT_EQ(trial.blocks(), 0);
+}
+
 TEST(Trial, EndsSomeTime) {
   int steps = 0;
   Trial trial({.rule = {-1, 1}, .budget_us = kPlenty});
