@@ -96,6 +96,9 @@ class Controller {
     uint64_t step = 0;
     std::string text, why;
     double predicted_us = 0, was_us = 0;
+    std::optional<Outcome> outcome;  // once it has been measured
+    std::string Numbers() const;
+    std::string Json() const;
   };
   struct Order {
     int64_t from_turn = 0;
@@ -112,6 +115,7 @@ class Controller {
   void Resume();
   Plan InEffect() const;
   std::vector<ProbeResult> TakeProbes();
+  void TellOutcome();
   void Tell(const StepInput& step, const Decision& decision, const Plan& before);
   std::string Describe(const Plan& before, const Plan& after) const;
 

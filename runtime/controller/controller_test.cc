@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "runtime/controller/auto_spec.h"
 
 namespace gradwire {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -31,11 +33,15 @@ class Job {
   void Steps(int count) {
     for (; count > 0; --count, ++turn_) {
       const float step_us = controller.RungFor(tensor_, turn_, true) == kNoneRung ? 1000 : 500;
-      const std::string observed = EncodeObservation({.step = turn_,
-                                                      .turn = turn_,
-                                                      .step_us = step_us,
-                                                      .blocked_us = step_us - 100,
-                                                      .busy_us = step_us - 100});
+      // An error of 0.25 % of each rank's part, on any rung but the lowest.
+      const float error = step_us == 500 ? 6.25e-6f : 0;
+      const std::string observed = EncodeObservation(
+          {.step = turn_,
+           .turn = turn_,
+           .step_us = step_us,
+           .blocked_us = step_us - 100,
+           .busy_us = step_us - 100,
+           .tensors = {{.tensor = 7, .ready_us = 50, .energy = 1, .error = error}}});
       // The vote on a step brings what was measured in the one before.
       const auto vote = static_cast<uint16_t>(turn_ + 1);
       const std::vector<std::string> ranks = {observed, observed};
@@ -81,6 +87,28 @@ TEST(Controller, TellsWhatAPlanResumedAmongStepsChanges) {
   job.controller.Load(saved);
   job.Steps(1);
   EXPECT_THAT(job.controller.Json(), HasSubstr("\"change\": \"no change\", \"why\": \"resumed"));
+}
+
+// The first of the two lines: what was decided; the second: what came of it.
+TEST(Controller, TellsWhatWasPredictedAndMeasured) {
+  std::vector<std::string> lines;
+  const auto keep = [](void* user, LogLevel, LogSubsys, const char* line) {
+    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
+  };
+  ASSERT_TRUE(ConfigureLog({.level = LogLevel::kInfo, .callback = keep, .user = &lines}).ok());
+  Job job;
+  job.Steps(16);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("\"measured_ms\": 1, \"error\": null"));
+  EXPECT_THAT(job.controller.Json(), HasSubstr("bf16 is measured\", \"predicted_ms\": 0, "
+                                               "\"was_ms\": 1, \"measured_ms\": null"));
+  job.Steps(16);
+  ASSERT_TRUE(ConfigureLog({}).ok());
+  EXPECT_THAT(job.controller.Json(),
+              HasSubstr("\"was_ms\": 1, \"measured_ms\": 0.5, \"error\": 0.00"));
+  EXPECT_THAT(lines, Contains(HasSubstr("w none -> bf16(feedback=off): warm-up: bf16 is measured; "
+                                        "was 1.0 ms")));
+  EXPECT_THAT(lines, Contains(HasSubstr("w none -> bf16(feedback=off): was 1.0 ms, measured 0.5 "
+                                        "ms, error 0.003 <= 0.100")));
 }
 
 TEST(Controller, ItsNoteGoesWithTheNextStateThatIsLoaded) {

@@ -38,6 +38,7 @@ double MedianOf(const Steps& steps, Get get) {
 }  // namespace
 
 std::optional<Decision> Decider::Run() {
+  m_.outcome.reset();
   if (job_.tensors.empty()) return std::nullopt;
   if (m_.running.size() != job_.tensors.size()) return Begin();
   if (m_.phase == Memory::Phase::kResumed) return Resume();
@@ -167,6 +168,7 @@ Memory::Medians Decider::SumUp() {
       MedianOf(m_.window, [](const StepInput& s) { return s.busy_us; }),
       MedianOf(m_.window, [](const StepInput& s) { return s.compute_us; })};
   m_.window.clear();
+  if (std::exchange(m_.to_tell, false)) m_.outcome = OutcomeOf(sums.step_us);
   return sums;
 }
 
@@ -245,6 +247,7 @@ std::optional<Decision> Decider::Switch(Plan plan, std::string why, double predi
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   m_.running = plan;
   m_.usual_us = 0;
+  m_.to_tell = true;
   Reset(from_turn);
   return Decision{from_turn, plan, plan, std::move(why), predicted_us, was_us};
 }
@@ -253,6 +256,7 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, const Tria
                                          double predicted_us, double was_us) {
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   m_.stale_in_trial = 0;
+  m_.to_tell = false;
   m_.trial.emplace(trial);
   m_.other = std::move(other);
   Reset(from_turn);

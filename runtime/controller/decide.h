@@ -40,6 +40,15 @@ struct Decision {
   double was_us = 0;        // of the plan before
 };
 
+// What came of the decision made last, from the first window of steps under its plan.
+struct Outcome {
+  double measured_us = 0;  // a step
+  // Of the compressed tensor that is nearest to its bound, or furthest beyond; nothing where none
+  // is compressed: the distance that its codec has to keep, and its bound.
+  std::optional<double> distance;
+  double bound = 0;
+};
+
 // What Decide remembers from step to step. Nobody else writes it.
 struct Memory {
   // What the warm-up measures; then no more. kResumed: a saved state takes its place.
@@ -66,6 +75,8 @@ struct Memory {
   int64_t steps = 0, windows = 0;
   uint16_t from_turn = 0;  // of the decision in effect or under way
   bool in_effect = false;
+  bool to_tell = false;            // what came of the last decision
+  std::optional<Outcome> outcome;  // of it, in the one step that completes its first window
   Plan running;
   std::optional<Plan> other;      // compared with it
   std::optional<Plan> to_verify;  // left for `running` without a trial that has ended yet

@@ -130,15 +130,33 @@ Allowed Decider::AllAllowed() const {
   return allowed;
 }
 
+const Candidate& Decider::Running(size_t t) const {
+  return job_.candidates[job_.tensors[t].ladder[m_.running[t]].candidate];
+}
+
+double Decider::DistanceOf(size_t t) const {
+  const Memory::Measured& measured = m_.tensors[t];
+  if (m_.running[t] == kNoneRung || measured.energy <= 0) return 0;
+  return Distance(Running(t), measured.error / measured.energy, job_.world_size);
+}
+
+Outcome Decider::OutcomeOf(double step_us) const {
+  Outcome outcome = {.measured_us = step_us};
+  for (size_t t = 0; t < m_.running.size(); ++t) {
+    const double distance = DistanceOf(t), bound = Running(t).bound;
+    if (distance <= 0) continue;
+    const bool nearer = !outcome.distance || distance * outcome.bound > *outcome.distance * bound;
+    if (nearer) outcome.distance = distance, outcome.bound = bound;
+  }
+  return outcome;
+}
+
 // A tensor whose error is beyond its bound goes down a rung, at once and without a trial.
 std::optional<Decision> Decider::KeepBounds(double step_us) {
   Plan safer = m_.running;
   for (size_t t = 0; t < safer.size(); ++t) {
     Memory::Measured& measured = m_.tensors[t];
-    const Candidate& candidate = job_.candidates[job_.tensors[t].ladder[safer[t]].candidate];
-    const bool over =
-        safer[t] != kNoneRung && measured.energy > 0 &&
-        Distance(candidate, measured.error / measured.energy, job_.world_size) > candidate.bound;
+    const bool over = DistanceOf(t) > Running(t).bound;
     measured.windows_over_bound = over ? measured.windows_over_bound + 1 : 0;
     if (measured.windows_over_bound < kWindowsOverBound) continue;
     measured.windows_over_bound = 0;

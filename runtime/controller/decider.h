@@ -42,6 +42,10 @@ class Decider {
   bool NoticeChange(double step_us);
   void ForgetTimes();
   Memory::Medians SumUp();
+  const Candidate& Running(size_t t) const;  // that it is on
+  // Of its rung, over its energy; 0 where it is on none or has not been measured.
+  double DistanceOf(size_t t) const;
+  Outcome OutcomeOf(double step_us) const;
 
   // The warm-up.
   std::optional<Decision> EndOfNone();
