@@ -19,6 +19,10 @@ constexpr int kSlotsPerPeer = 64;
 // After this it must be that UCX has no room for them ever.
 constexpr int64_t kFirstRefusalNs = 2 * kNsPerSecond;
 
+// UCX 1.13 tells nobody of a connection over TCP that fails before it stands. Shorter bounds would
+// take a pause of a busy machine for a death.
+constexpr int64_t kLeastConnectBoundNs = 5 * kNsPerSecond;
+
 constexpr int64_t kFlushBoundNs = kNsPerSecond;
 constexpr int64_t kCloseBoundNs = kNsPerSecond / 2;
 
@@ -33,10 +37,13 @@ const UcxLayout& LayoutOf(UcxFabric fabric) {
 
 }  // namespace
 
-UcxSender::UcxSender(UcxWorker& worker, const Clock& clock, int rank, int world_size)
+UcxSender::UcxSender(UcxWorker& worker, const Clock& clock, int rank, int world_size,
+                     int64_t death_timeout_ns)
     : worker_(worker),
       clock_(clock),
       rank_(rank),
+      connect_bound_ns_(death_timeout_ns > 0 ? std::max(death_timeout_ns, kLeastConnectBoundNs)
+                                             : 0),
       layout_(LayoutOf(worker.plan.fabric)),
       peers_(world_size) {
   for (int i = 0; i < world_size; ++i) {
@@ -92,8 +99,15 @@ Status UcxSender::Open(int rank) {
 }
 
 void UcxSender::Watch(int rank) {
+  const bool is_new = peers_[rank].endpoint == nullptr && !peers_[rank].lost;
   Status opened = Open(rank);
-  if (opened.ok()) return;
+  if (opened.ok()) {
+    if (is_new && worker_.plan.fabric == UcxFabric::kTcp && connect_bound_ns_ > 0) {
+      peers_[rank].connecting_since_ns = clock_.NowNs();
+      connecting_.push_back(&peers_[rank]);
+    }
+    return;
+  }
   // It was reachable when the addresses were made, so it is the peer that has gone.
   Lose(&peers_[rank], Status(gwPeerLost, opened.detail().message, opened.detail().hint));
 }
@@ -128,12 +142,16 @@ SendOutcome UcxSender::TrySend(int rank, const FrameHeader& header, ConstBytes f
 
 // The payload goes as UCX's "user header", which follows the message proper: only so do both parts
 // go short, without being put together first.
-SendOutcome UcxSender::SendShort(UcxPeer* peer, const UcxHead& head, ConstBytes fragment) {
+ucs_status_t UcxSender::TryShort(const UcxPeer& peer, const UcxHead& head, ConstBytes fragment) {
   const ucs_status_ptr_t sent =
-      api().ucp_am_send_nbx(peer->endpoint, kUcxMessageId, fragment.data, fragment.size, head.bytes,
+      api().ucp_am_send_nbx(peer.endpoint, kUcxMessageId, fragment.data, fragment.size, head.bytes,
                             head.size, &short_param_);
-  if (sent == nullptr) return SendOutcome::kAccepted;
-  return Refused(peer, UCS_PTR_STATUS(sent));
+  return UCS_PTR_STATUS(sent);
+}
+
+SendOutcome UcxSender::SendShort(UcxPeer* peer, const UcxHead& head, ConstBytes fragment) {
+  const ucs_status_t status = TryShort(*peer, head, fragment);
+  return status == UCS_OK ? SendOutcome::kAccepted : Refused(peer, status);
 }
 
 // The slot is released unless UCX keeps it.
@@ -227,7 +245,35 @@ void UcxSender::Lose(UcxPeer* peer, Status cause) {
   if (peer->endpoint != nullptr) to_close_.push_back(peer);
 }
 
+// send(slot, payload) of a frame that its receiver drops.
+template <typename Send>
+auto UcxSender::SendNothing(UcxPeer* peer, Send send) {
+  static constexpr std::byte kNothing[64] = {};
+  UcxSlot* slot = slots_.Take();
+  FillSlot(layout_, rank_, {}, {kNothing, sizeof kNothing}, slot);
+  slot->CutOff();
+  slot->peer = peer;
+  return send(slot, ConstBytes{kNothing, sizeof kNothing});
+}
+
+// Whether a watched peer is connected, or lost. Once a frame has gone UCX tells of what happens.
+bool UcxSender::IsDecided(UcxPeer* peer) {
+  if (peer->lost) return true;
+  const ucs_status_t status = SendNothing(peer, [&](UcxSlot* slot, ConstBytes payload) {
+    const ucs_status_t sent = TryShort(*peer, slot->head, payload);
+    slots_.Release(slot);
+    return sent;
+  });
+  // Other errors are its endpoint's own.
+  if (status != UCS_ERR_NO_RESOURCE) return true;
+  if (clock_.NowNs() - peer->connecting_since_ns < connect_bound_ns_) return false;
+  Lose(peer, Status(gwPeerLost, fmt::format("rank {} was not connected within {} s", peer->rank,
+                                            connect_bound_ns_ / kNsPerSecond)));
+  return true;
+}
+
 void UcxSender::AfterProgress() {
+  std::erase_if(connecting_, [this](UcxPeer* peer) { return IsDecided(peer); });
   for (UcxPeer* peer : to_close_) Close(peer);
   to_close_.clear();
 }
@@ -304,17 +350,13 @@ void UcxSender::Flush(UcxPeer* peer) {
   CountClosing(api().ucp_ep_flush_nbx(peer->endpoint, &param));
 }
 
-// A frame that its receiver drops.
 SendOutcome UcxSender::SendNothing(UcxPeer* peer) {
-  static constexpr std::byte kNothing[64] = {};
-  UcxSlot* slot = slots_.Take();
-  FillSlot(layout_, rank_, {}, {kNothing, sizeof kNothing}, slot);
-  slot->CutOff();
-  slot->peer = peer;
-  if (peer->queued) return SendQueued(peer, slot);
-  const SendOutcome outcome = SendShort(peer, slot->head, {kNothing, sizeof kNothing});
-  slots_.Release(slot);
-  return outcome;
+  return SendNothing(peer, [&](UcxSlot* slot, ConstBytes payload) {
+    if (peer->queued) return SendQueued(peer, slot);
+    const SendOutcome outcome = SendShort(peer, slot->head, payload);
+    slots_.Release(slot);
+    return outcome;
+  });
 }
 
 template <typename Done>

@@ -33,15 +33,18 @@ struct UcxPeer {
   bool used = false;            // frames of ours were sent there
   bool queued = false;          // UCX queues what it cannot send at once
   bool lost = false;
-  int64_t refused_since_ns = 0;  // while nothing was ever accepted; 0: nothing was refused
-  std::string address;           // UCX's; until the endpoint exists
+  int64_t refused_since_ns = 0;     // while nothing was ever accepted; 0: nothing was refused
+  int64_t connecting_since_ns = 0;  // while watched over TCP and not known to be connected; or 0
+  std::string address;              // UCX's; until the endpoint exists
 };
 
 // Threads: those of Transport. Reports wait here until Report; nothing calls a Sink but Report.
 class UcxSender {
  public:
-  // `worker` and `clock` outlive this. `rank` is this rank's.
-  UcxSender(UcxWorker& worker, const Clock& clock, int rank, int world_size);
+  // `worker` and `clock` outlive this. `rank` is this rank's. A peer that is watched and cannot be
+  // connected for `death_timeout_ns` is lost; 0: none is.
+  UcxSender(UcxWorker& worker, const Clock& clock, int rank, int world_size,
+            int64_t death_timeout_ns);
   UcxSender(const UcxSender&) = delete;
   UcxSender& operator=(const UcxSender&) = delete;
   ~UcxSender();
@@ -61,9 +64,11 @@ class UcxSender {
   void Cancel(uint32_t op_seq);
   int64_t framing_bytes() const { return framing_bytes_; }
 
-  // After each ucp_worker_progress: gives lost peers' endpoints back to UCX. Outside of it because
-  // an endpoint cannot be closed from within its own error.
+  // After each ucp_worker_progress: looks after watched peers and gives lost peers' endpoints back
+  // to UCX. Outside of it because an endpoint cannot be closed from within its own error.
   void AfterProgress();
+  // Watched peers are being connected, which takes more of AfterProgress.
+  bool IsConnecting() const { return !connecting_.empty(); }
 
   bool HasReports() const { return !sent_.empty() || !lost_.empty(); }
   // A send was refused since the last call; UCX may not tell when there is room again. Progress
@@ -83,6 +88,7 @@ class UcxSender {
   static void OnEndpointError(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
   const UcxApi& api() const { return *worker_.api; }
+  ucs_status_t TryShort(const UcxPeer& peer, const UcxHead& head, ConstBytes fragment);
   SendOutcome SendShort(UcxPeer* peer, const UcxHead& head, ConstBytes fragment);
   SendOutcome SendQueued(UcxPeer* peer, UcxSlot* slot);
   SendOutcome Refused(UcxPeer* peer, ucs_status_t status);
@@ -90,7 +96,10 @@ class UcxSender {
   void CutOff(UcxSlot* slot);
   void ReportSent(UcxSlot* slot);
   void Lose(UcxPeer* peer, Status cause);
+  template <typename Send>
+  auto SendNothing(UcxPeer* peer, Send send);
   SendOutcome SendNothing(UcxPeer* peer);
+  bool IsDecided(UcxPeer* peer);
   bool Flushed(UcxPeer* peer);
   void Flush(UcxPeer* peer);
   void Close(UcxPeer* peer);
@@ -101,6 +110,7 @@ class UcxSender {
   UcxWorker& worker_;
   const Clock& clock_;
   const int rank_;
+  const int64_t connect_bound_ns_;  // 0: none
   const UcxLayout layout_;
   std::vector<UcxPeer> peers_;
   UcxSlotPool slots_;
@@ -112,6 +122,7 @@ class UcxSender {
   std::vector<SendToken> sent_;               // to be reported
   std::vector<std::pair<int, Status>> lost_;  // to be reported
   std::vector<UcxPeer*> to_close_;
+  std::vector<UcxPeer*> connecting_;
   int closing_ = 0;  // closes and flushes under way
 };
 

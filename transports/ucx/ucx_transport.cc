@@ -26,6 +26,8 @@ constexpr int kRounds = 4;
 
 // Of a sleep that nothing may end: about the time a peer needs to empty its queue.
 constexpr int64_t kBlindWaitNs = 100 * kNsPerUs;
+// Short against the bound of a connection.
+constexpr int64_t kConnectingWaitNs = 100 * kNsPerMs;
 
 class UcxTransport final : public Transport {
  public:
@@ -34,7 +36,8 @@ class UcxTransport final : public Transport {
         rank_(options.rank),
         world_size_(options.world_size),
         receiver_(*worker_, SteadyClock(), options.world_size),
-        sender_(*worker_, SteadyClock(), options.rank, options.world_size) {
+        sender_(*worker_, SteadyClock(), options.rank, options.world_size,
+                options.death_timeout_ns) {
     caps_ = {.max_fragment_bytes = worker_->plan.fragment_bytes,
              .fragments_in_flight = worker_->plan.fragments_in_flight,
              .detects_peer_death = worker_->plan.fabric == UcxFabric::kTcp,
@@ -107,8 +110,10 @@ class UcxTransport final : public Transport {
     pollfd fds[] = {{worker_->event_fd, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     // Shared memory does not tell when a full queue has room again.
     const bool blind = sender_.TakeRefused() && worker_->plan.fabric == UcxFabric::kShared;
-    const int64_t ns = std::clamp<int64_t>(
-        timeout_ns, 0, blind ? kBlindWaitNs : std::numeric_limits<int64_t>::max());
+    const int64_t longest = blind                    ? kBlindWaitNs
+                            : sender_.IsConnecting() ? kConnectingWaitNs
+                                                     : std::numeric_limits<int64_t>::max();
+    const int64_t ns = std::clamp<int64_t>(timeout_ns, 0, longest);
     const timespec timeout = {static_cast<time_t>(ns / kNsPerSecond),
                               static_cast<long>(ns % kNsPerSecond)};
     if (ppoll(fds, 2, &timeout, nullptr) < 0 && errno != EINTR) {

@@ -1,0 +1,111 @@
+// Watched peers over TCP: those that answer, and those that never do. UCX's other end is in the
+// same process, and is kept from moving.
+#include "transports/ucx/ucx_sender.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transports/ucx/ucx_receiver.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kDeathTimeoutNs = 8 * kNsPerSecond;
+
+class Losses final : public Sink {
+ public:
+  void OnFragment(int, const FrameHeader&, ConstBytes) override {}
+  void OnSent(SendToken) override {}
+  void OnPeerLost(int rank, const Status& cause) override {
+    ranks.push_back(rank);
+    text = cause.ToString();
+  }
+  std::vector<int> ranks;
+  std::string text;
+};
+
+class UcxSenderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("UCX_TLS", "tcp", 1);
+    for (std::unique_ptr<UcxWorker>& worker : workers_) {
+      StatusOr<std::unique_ptr<UcxWorker>> made =
+          UcxWorker::Open({.world_size = 2, .death_timeout_ns = kDeathTimeoutNs});
+      ASSERT_TRUE(made.ok()) << made.status().ToString();
+      worker = std::move(*made);
+    }
+    receiver_ = std::make_unique<UcxReceiver>(*workers_[1], SteadyClock(), 2);
+    ASSERT_TRUE(receiver_->Start().ok());
+    sender_ = std::make_unique<UcxSender>(*workers_[0], clock_, 0, 2, kDeathTimeoutNs);
+    ASSERT_TRUE(sender_->Start().ok());
+    sender_->SetAddresses({workers_[0]->address, workers_[1]->address});
+  }
+
+  void TearDown() override {
+    if (sender_ != nullptr) sender_->Shutdown();
+    for (const auto& worker : workers_) {
+      if (worker != nullptr) worker->Close();
+    }
+  }
+
+  void Progress(UcxWorker& worker) { worker.api->ucp_worker_progress(worker.worker); }
+  void ProgressSender() {
+    Progress(*workers_[0]);
+    sender_->AfterProgress();
+    sender_->Report(&losses_);
+  }
+
+  ManualClock clock_{kNsPerSecond};
+  std::unique_ptr<UcxWorker> workers_[2];
+  std::unique_ptr<UcxReceiver> receiver_;  // the peer's
+  std::unique_ptr<UcxSender> sender_;
+  Losses losses_;
+};
+
+TEST_F(UcxSenderTest, AWatchedPeerThatNeverAnswersIsLost) {
+  sender_->Watch(1);
+  ASSERT_TRUE(sender_->IsConnecting());
+  clock_.Advance(kDeathTimeoutNs - 1);
+  for (int i = 0; i < 1000; ++i) ProgressSender();
+  EXPECT_TRUE(sender_->IsConnecting());
+  EXPECT_TRUE(losses_.ranks.empty()) << losses_.text;
+  clock_.Advance(1);
+  ProgressSender();
+  ProgressSender();
+  EXPECT_FALSE(sender_->IsConnecting());
+  EXPECT_EQ(losses_.ranks, std::vector<int>{1});
+  EXPECT_NE(losses_.text.find("rank 1 was not connected within 8 s"), std::string::npos)
+      << losses_.text;
+}
+
+TEST_F(UcxSenderTest, AWatchedPeerThatAnswersStays) {
+  sender_->Watch(1);
+  const Deadline deadline = Deadline::After(SteadyClock(), 60 * kNsPerSecond);
+  while (sender_->IsConnecting() && !deadline.Expired(SteadyClock())) {
+    ProgressSender();
+    Progress(*workers_[1]);
+  }
+  EXPECT_FALSE(sender_->IsConnecting());
+  clock_.Advance(10 * kDeathTimeoutNs);
+  for (int i = 0; i < 1000; ++i) ProgressSender();
+  EXPECT_TRUE(losses_.ranks.empty()) << losses_.text;
+}
+
+TEST_F(UcxSenderTest, NothingIsWatchedTwice) {
+  sender_->Watch(1);
+  sender_->Watch(1);
+  clock_.Advance(kDeathTimeoutNs);
+  ProgressSender();
+  ProgressSender();
+  EXPECT_EQ(losses_.ranks, std::vector<int>{1});
+  sender_->Watch(1);
+  EXPECT_FALSE(sender_->IsConnecting());
+}
+
+}  // namespace
+}  // namespace gradwire
