@@ -96,6 +96,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN
         codec with feedback (False: do without).
     settings: of the communicator, as {"nonfinite": "skip"} or text (docs/settings.md).
     """
+    model = getattr(model, "_orig_mod", model)  # within what torch.compile() gives
     wrapped = _wrapped(model, spec, across)
     limit = rendezvous.limit_of(settings)
     place, *others = [rendezvous.Place.of(group, limit) for group in wrapped.groups]

@@ -47,6 +47,7 @@ class DdpHandle(Handle):
         super().__init__(comm, tensors, name, scaler)
         self._group = group
         self._groups = {}  # index of the bucket -> (what it holds, gradwire.Group)
+        self._told = set()  # kinds of those, of which a warning has been given
 
     def on_bucket(self, bucket):
         """Submits a bucket; the future of its average."""
@@ -68,7 +69,7 @@ class DdpHandle(Handle):
         try:
             if not self._is_open or bucket.index() == 0:
                 self._begin()
-            request = self._comm.submit(self._group_of(bucket, buffer), "avg", keep=buffer)
+            request = self._submit_average(self._group_of(bucket, buffer), buffer)
         except gradwire.Aborted as error:
             raise self._for_users(error) from None
         self._sent.append(_Bucket(buffer, request))
@@ -76,8 +77,10 @@ class DdpHandle(Handle):
 
     def _pass_on(self, bucket, buffer):
         kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
-        # Python says the same thing at the same place once.
-        warnings.warn(f"{kind} are not compressed: they go through torch's own group", stacklevel=1)
+        if kind not in self._told:
+            self._told.add(kind)
+            warnings.warn(f"{kind} are not compressed: they go through torch's own group",
+                          stacklevel=1)
         return allreduce_hook(self._group, bucket)
 
     def _group_of(self, bucket, buffer):

@@ -216,8 +216,8 @@ class ReplicatedHandle(Fsdp2Handle):
 
     def on_gradients(self, unit, output):
         """Averages over the replicas in place."""
-        self._send(unit, output, lambda: self._comm.submit(
-            gradwire.Group([self._tensors.of(unit)], [_pointer(output)]), "avg", keep=output))
+        self._send(unit, output, lambda: self._submit_average(
+            gradwire.Group([self._tensors.of(unit)], [_pointer(output)]), output))
 
     def _outcome(self, sent):
         """What the shards of this replica agree on: the replicas of each have voted by themselves.

@@ -76,7 +76,16 @@ class Handle:
         except BaseException:
             self._comm.abort()
             raise
-        self._blocked_s += time.perf_counter() - start
+        finally:
+            self._blocked_s += time.perf_counter() - start
+
+    def _submit_average(self, group, gradients):
+        """gradients: the tensor that the group's elements lie in, the average's place too."""
+        if gradients.dtype is not torch.float16:
+            return self._comm.submit(group, "avg", keep=gradients)
+        # Their sum may be too large where the average is not, so torch divides first, too.
+        gradients /= self._comm.world_size
+        return self._comm.submit(group, "sum", keep=gradients)
 
     def _wait_for(self, request):
         try:
@@ -190,6 +199,14 @@ class Handle:
         state = torch.frombuffer(bytearray(self._comm.save_state()), dtype=torch.uint8)
         return {self._key("state"): state, self._key("step"): torch.tensor(self._step)}
 
+    def _load(self, state):
+        try:
+            self._comm.load_state(state)
+        except gradwire.Mismatch as error:
+            raise gradwire.Mismatch(error.result,
+                                    f"{error} (attach as it was when the checkpoint was saved, or "
+                                    "do not load it: residuals then begin at zero)") from None
+
     def load_state_dict(self, state_dict, residuals="drop"):
         """Reads what state_dict() gave on this rank; other keys are ignored.
 
@@ -198,7 +215,7 @@ class Handle:
         """
         self._check_attached()
         if self._key("state") in state_dict:
-            self._comm.load_state(state_dict[self._key("state")].numpy().tobytes())
+            self._load(state_dict[self._key("state")].numpy().tobytes())
             self._step = int(state_dict[self._key("step")])
             return
         mine = f"gradwire/{self._name}/"

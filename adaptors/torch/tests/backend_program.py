@@ -373,6 +373,19 @@ def compressed_sums():
         assert _error(2 * average, exact) < 0.03
 
 
+def several_compressed_as_one():
+    tensors = [_numbers(_COMPRESSED // 2, seed=seed) for seed in (1, 2)]
+    exact, before = [_gloo_sum(tensor) for tensor in tensors], backend_stats()["sent_bytes"]
+    with _Operations(1), dist._coalescing_manager():
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    sent = backend_stats()["sent_bytes"] - before
+    assert 0.9 < sent / _COMPRESSED < 1.2, sent
+    for ours, total in zip(tensors, exact):
+        assert 1e-4 < _error(ours, total) < 0.03, _error(ours, total)
+        expect_equal_on_ranks(ours)
+
+
 def rounding_differs_from_call_to_call():
     x = _numbers(_COMPRESSED)
     exact, calls = _gloo_sum(x), []

@@ -2,11 +2,15 @@
 
 import gc
 import weakref
+from unittest import mock
 
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import hook_with_zero_step
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.distributed.optim import ZeroRedundancyOptimizer, _apply_optimizer_in_backward
+from torch.nn.parallel import distributed
 
 import gradwire.torch
 import models
@@ -26,6 +30,46 @@ def wrong_uses():
     expect_raises(ValueError, "allreduce_hook", lambda: gradwire.torch.attach(hooked, "none"))
     split = nn.Linear(3, 3, dtype=torch.complex64)
     expect_raises(ValueError, "complex", lambda: attached("none", split))
+
+
+def what_ddp_itself_is_told():
+    """Each is refused by name, before the ranks join."""
+    with torch._dynamo.config.patch(optimize_ddp="python_reducer"):
+        model = models.wrap()
+    expect_raises(ValueError, "python_reducer", lambda: gradwire.torch.attach(model, "none"))
+    model = models.wrap()
+    # DDP itself wants an accelerator for it.
+    policy = distributed._MixedPrecision(param_dtype=torch.bfloat16)
+    with mock.patch.object(model, "mixed_precision", policy):
+        expect_raises(ValueError, "mixed_precision=", lambda: gradwire.torch.attach(model, "none"))
+    module = models.network()
+    _apply_optimizer_in_backward(torch.optim.SGD, module.parameters(), {"lr": 0.1})
+    expect_raises(ValueError, "optimizer in the backward", lambda: attached("none", module))
+    hooked = models.wrap()
+    optimizer = ZeroRedundancyOptimizer(hooked.parameters(), torch.optim.SGD,
+                                        overlap_with_ddp=True, lr=0.1)
+    with mock.patch.object(dist, "get_backend", return_value="nccl"):  # it does not take gloo
+        hook = hook_with_zero_step(allreduce_hook, hooked, optimizer)
+    hooked.register_comm_hook(None, hook)
+    expect_raises(ValueError, "hook_with_zero_step", lambda: gradwire.torch.attach(hooked, "none"))
+
+
+def ranks_with_other_specs():
+    """The step is revoked on both, which are told to wrap the model again, and can."""
+    model, handle = attached("bf16" if dist.get_rank() else "qsgd(bits=8)")
+    backward = models.loss_of(model, 0).backward
+    error = expect_raises((gradwire.Aborted, gradwire.Mismatch), "model/", backward)
+    if isinstance(error, gradwire.Aborted):
+        assert "attach again" in str(error), error
+    handle.close()
+    module = model.module
+    del model, backward
+    gc.collect()
+    again, handle = attached(FEEDBACK, module)
+    models.train(again, range(3))
+    expect_equal_on_ranks(models.weights(again))
+    assert handle.stats()["commits"] == 3
+    handle.close()
 
 
 def builtin_hook():

@@ -67,6 +67,37 @@ def overflow_without_scaler_is_an_error():
     handle.close()
 
 
+class _Scale:
+    """A scaler that tells how often it was asked."""
+
+    def __init__(self):
+        self.scale, self.calls = 1024.0, 0
+
+    def is_enabled(self):
+        return True
+
+    def get_scale(self):
+        self.calls += 1
+        return self.scale
+
+
+def residuals_have_no_scale():
+    """One that changes amid a run loses nothing of the sum; it is asked once a step."""
+    scaler, steps, total = _Scale(), 8, 0
+    model, handle = attached("topk(0.05)", models.Sum(), {"bucket_cap_mb": 0.05}, scaler=scaler)
+    for step in range(steps):
+        scaler.scale = 1024.0 if step < 4 else 512.0
+        if step == steps - 1:
+            handle.detach()
+        inputs = models.Sum.inputs(step)
+        model.zero_grad()
+        (scaler.scale * model(inputs[dist.get_rank()])).backward()
+        total += torch.stack([p.grad for p in model.module.parts]) / scaler.scale - inputs.mean(0)
+    assert scaler.calls == steps, scaler.calls
+    assert not handle.attached
+    assert total.abs().max() < 1e-4, total.abs().max()
+
+
 class _WithNothing(nn.Module):
     """One of its parameters has no elements."""
 

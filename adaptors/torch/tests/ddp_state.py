@@ -59,6 +59,93 @@ def foreign_checkpoints():
     handle.close()
 
 
+def checkpoints_of_other_specs_and_shapes():
+    """Under the same names. What is there stays as it is, and training goes on."""
+    narrow = models.network()
+    narrow[0], narrow[2] = torch.nn.Linear(64, 96), torch.nn.Linear(96, 128)
+    model, handle = attached(FEEDBACK, name="mine")
+    models.train(model, range(2))
+    before = handle.state_dict()
+    for spec, module, words in (("topk(0.1)", None, "spec: mine qsgd"),
+                                ("powersgd(rank=2)", None, "spec: mine qsgd"),
+                                (FEEDBACK, narrow, "shape: mine [128")):
+        other, other_handle = attached(spec, module, name="mine")
+        models.train(other, range(1))
+        state = other_handle.state_dict()
+        other_handle.close()
+        error = expect_raises(gradwire.Mismatch, words,
+                              lambda s=state: handle.load_state_dict(s))
+        assert "attach as it was" in str(error), error
+    for key, value in handle.state_dict().items():
+        expect_equal(value, before[key])
+    models.train(model, range(2))
+    handle.close()
+
+
+def a_resumed_run_is_one_that_was_wrapped_again():
+    """At the same step, with the state handed over in memory."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(6))
+    weights, file = copy.deepcopy(model.module.state_dict()), io.BytesIO()
+    state = handle.state_dict()
+    torch.save(state, file)
+    handle.close()
+    module = model.module
+    del model
+    gc.collect()
+    wrapped_again, handle = attached(FEEDBACK, module)
+    handle.load_state_dict(state)
+    models.train(wrapped_again, range(6, 12))
+    handle.close()
+    file.seek(0)
+    expect_equal(models.weights(wrapped_again),
+                 _resumed(torch.load(file, weights_only=True), weights, range(6, 12)))
+
+
+def nothing_is_lost_by_a_resume():
+    """The sum of what came out, and of the flush at the end, is that of what went in."""
+    total = 0
+    model, handle = attached("topk(0.05)", models.Sum())
+    for step in range(8):
+        if step == 4:
+            state = handle.state_dict()
+            handle.close()
+            model, handle = attached("topk(0.05)", models.Sum())
+            handle.load_state_dict(state)
+        if step == 7:
+            handle.detach()
+        inputs = models.Sum.inputs(step)
+        model.zero_grad()
+        model(inputs[dist.get_rank()]).backward()
+        total += torch.stack([p.grad for p in model.module.parts]) - inputs.mean(0)
+    assert not handle.attached
+    assert total.abs().max() < 1e-4, total.abs().max()
+
+
+def _final_loss(seed, resumes):
+    module = models.network(seed)
+    model, handle = attached(FEEDBACK, module)
+    models.train(model, range(20))
+    if resumes:
+        state = handle.state_dict()
+        handle.close()
+        del model
+        gc.collect()
+        model, handle = attached(FEEDBACK, module)
+        handle.load_state_dict(state)
+    losses = models.train(model, range(20, 40))
+    handle.close()
+    return sum(losses[-models.BATCHES:])
+
+
+def a_resumed_run_trains_as_well():
+    """Its loss lies within the spread of three seeds of runs that went on."""
+    went_on = [_final_loss(seed, resumes=False) for seed in range(3)]
+    for seed in range(3):
+        resumed = _final_loss(seed, resumes=True)
+        assert abs(resumed - went_on[seed]) <= max(went_on) - min(went_on), (resumed, went_on)
+
+
 def dropped_residuals_begin_at_zero():
     model, handle = attached("topk(0.01)", min_numel=0)
     models.train(model, range(4))

@@ -162,10 +162,26 @@ def a_reset_forgets_what_was_held_back():
     handle.close()
 
 
-def halves_do_not_overflow_after_the_end():
-    """Their sum would, their average does not."""
+def _halves_overflow_in_a_backward(model):
+    group = _param_group(model[2])
+    hook, seen = group._all_reduce_hook, []
+
+    def watch(output):
+        output.fill_(40000.0)
+        hook(output)
+        seen.append(output.clone())
+
+    model[2].set_all_reduce_hook(watch)
+    models.loss_of(model, 0).backward()
+    model[2].set_all_reduce_hook(hook)
+    return not (seen[0] == 40000.0).all()
+
+
+def halves_do_not_overflow():
+    """Their sum would, their average does not; nor where gradwire is attached no more."""
     policy = MixedPrecisionPolicy(reduce_dtype=torch.float16)
     model, handle = attached("none", fsdp2_models.network(mp_policy=policy))
+    assert not _halves_overflow_in_a_backward(model)
     handle.close()
     group = _param_group(model[2])
     elems = sum(param.padded_sharded_param_size.numel() for param in group.fsdp_params)

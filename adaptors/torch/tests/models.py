@@ -14,10 +14,27 @@ BATCHES = 4
 FEEDBACK = "qsgd(bits=4,feedback=on)"
 
 
-def network():
-    torch.manual_seed(0)
+def network(seed=0):
+    torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
                          nn.Linear(128, 128), nn.Linear(128, 8))
+
+
+class Sum(nn.Module):
+    """The gradient of each weight is its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ParameterList(nn.Parameter(torch.zeros(90, 100)) for _ in range(6))
+
+    def forward(self, inputs, chosen=range(6)):
+        return sum((self.parts[i] * inputs[i]).sum() for i in chosen)
+
+    @staticmethod
+    def inputs(step):
+        """Of all ranks."""
+        generator = torch.Generator().manual_seed(step)
+        return torch.randn(dist.get_world_size(), 6, 90, 100, generator=generator)
 
 
 def batch(step):

@@ -18,7 +18,7 @@ _EXACT = ["sums_equal_gloos", "any_layout", "several_as_one", "reduce_scatter", 
           "a_setting_of_one_rank", "tensors_of_a_mesh", "other_devices_are_refused"]
 _MODELS = ["sums_equal_gloos", "ddp_trains_as_on_gloo", "uneven_inputs", "attached_on_top",
            "fsdp2_trains_as_on_gloo", "powersgd_hook"]
-_COMPRESSED = ["compressed_sums", "rounding_differs_from_call_to_call", "small_ones_are_exact",
+_COMPRESSED = ["compressed_sums", "several_compressed_as_one", "rounding_differs_from_call_to_call", "small_ones_are_exact",
                "many_lengths", "ddp_trains_compressed"]
 _ALONE = ["what_needs_steps_is_refused", "it_says_what_it_compresses"]
 

@@ -1,8 +1,9 @@
 """Names and selection, without ranks."""
 
+import pytest
 import torch
 
-from gradwire.torch.parameters import Selection, plain_name
+from gradwire.torch.parameters import Selection, check, plain_name
 
 
 def test_names_have_no_wrappers():
@@ -23,3 +24,8 @@ def test_what_is_small_or_excluded_stays_exact():
 def test_one_glob_needs_no_list():
     assert Selection("head.*", 0).is_exact_parameter("head.weight", torch.zeros(4))
     assert not Selection((), 0).is_exact_parameter("head.weight", torch.zeros(4))
+
+
+def test_gradients_elsewhere_than_in_host_memory_are_refused():
+    with pytest.raises(RuntimeError, match="w is on meta, and this build takes host memory only"):
+        check([("v", torch.empty(1)), ("w", torch.empty(1, device="meta"))])
