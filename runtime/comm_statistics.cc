@@ -74,6 +74,17 @@ bool KeepsState(const TensorState& tensor, int world_size) {
          ReplicatedBytes(tensor, world_size) > 0;
 }
 
+// Of its residual, as soon as it has one.
+int64_t ResidualBytes(const TensorState& tensor, const LedgerFacts& facts) {
+  return facts.world_size > 1 && MayKeepResidual(tensor)
+             ? FloatSlots::BytesFor(tensor.elems, facts.transaction)
+             : 0;
+}
+
+int64_t HeldBytes(const TensorState& tensor) {
+  return tensor.residual.held_bytes() + tensor.local.held_bytes() + tensor.replicated.held_bytes();
+}
+
 std::string NoteOf(const TensorState& tensor) {
   const CarrierMethod* method = tensor.codec.carrier.get();
   if (!tensor.exemption.empty() || method == nullptr) return tensor.exemption;
@@ -82,24 +93,26 @@ std::string NoteOf(const TensorState& tensor) {
 
 }  // namespace
 
-std::string LedgerJson(int rank, int world_size, const std::vector<TensorState*>& tensors,
+std::string LedgerJson(const LedgerFacts& facts, const std::vector<TensorState*>& tensors,
                        const std::string& controller) {
   std::string rows;
   for (const TensorState* tensor : tensors) {
     rows += fmt::format(
         "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"auto\": {}, "
-        "\"feedback\": {}, \"keeps_state\": {}, \"scheme\": {}, \"note\": {}, "
+        "\"feedback\": {}, \"keeps_state\": {}, \"residual_bytes\": {}, \"held_bytes\": {}, "
+        "\"scheme\": {}, \"note\": {}, "
         "\"ops\": {}, "
         "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
         "\"committed_step\": {}}}",
         rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
         JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
         JsonText(tensor->automatic ? tensor->automatic->spec : ""), MayKeepResidual(*tensor),
-        KeepsState(*tensor, world_size), JsonText(Name(SchemeOf(*tensor))),
-        JsonText(NoteOf(*tensor)), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
-        tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
+        KeepsState(*tensor, facts.world_size), ResidualBytes(*tensor, facts), HeldBytes(*tensor),
+        JsonText(Name(SchemeOf(*tensor))), JsonText(NoteOf(*tensor)), tensor->ops,
+        tensor->payload_bytes, tensor->encode_ns, tensor->decode_ns, tensor->last_relerr,
+        tensor->committed_step);
   }
-  return fmt::format("{{\"rank\": {}, \"tensors\": [{}],\n \"controller\": {}}}", rank, rows,
+  return fmt::format("{{\"rank\": {}, \"tensors\": [{}],\n \"controller\": {}}}", facts.rank, rows,
                      controller);
 }
 

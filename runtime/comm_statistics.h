@@ -44,9 +44,17 @@ class CommStatistics {
   int64_t last_submit_ns_ = 0;
 };
 
+// What the ledger tells of the communicator.
+struct LedgerFacts {
+  int rank = 0, world_size = 1;
+  bool transaction = true;
+};
+
 // `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its spec
-// asks for; `keeps_state`, whether an operation depends on those before it.
-std::string LedgerJson(int rank, int world_size, const std::vector<TensorState*>& tensors,
+// asks for; `keeps_state`, whether an operation depends on those before it; `residual_bytes`, the
+// memory of its residual from the first step on that needs one; `held_bytes`, that of everything
+// its codec keeps now.
+std::string LedgerJson(const LedgerFacts& facts, const std::vector<TensorState*>& tensors,
                        const std::string& controller);
 
 }  // namespace gradwire

@@ -408,7 +408,10 @@ std::string Communicator::StatsJson() {
 
 std::string Communicator::LedgerJson() {
   return engine_->WithCore([&](EngineCore&) {
-    return gradwire::LedgerJson(parts_.rank, parts_.world_size, tensors_.All(), controller_.Json());
+    return gradwire::LedgerJson({.rank = parts_.rank,
+                                 .world_size = parts_.world_size,
+                                 .transaction = parts_.agreed.transaction},
+                                tensors_.All(), controller_.Json());
   });
 }
 

@@ -106,6 +106,8 @@ class Communicator final : private EngineListener {
                                   DType dtype, const std::string& spec);
   Status Deregister(TensorState* tensor);
   Status SetSpec(TensorState* tensor, const std::string& spec);
+  // What it staged in the open step will not be committed. On all ranks alike.
+  Status DiscardStep(TensorState* tensor);
   StatusOr<std::unique_ptr<Request>> Submit(std::span<const SubmittedTensor> tensors, ReduceOp op);
   // A reduce-scatter: `recv` takes this rank's of world_size equal shards.
   StatusOr<std::unique_ptr<Request>> SubmitScatter(const SubmittedTensor& tensor, ReduceOp op);

@@ -100,6 +100,18 @@ Status Communicator::Deregister(TensorState* tensor) {
   return Status();
 }
 
+Status Communicator::DiscardStep(TensorState* tensor) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (!step_open_ || !tensor->submitted || tensor->in_flight.load(std::memory_order_acquire)) {
+    return Status(
+        gwInvalidUsage,
+        fmt::format("tensor '{}' has no complete operation in an open step", tensor->name),
+        "Call it between the wait for the tensor's request and gwStepEnd");
+  }
+  engine_->WithCore([&](EngineCore&) { tensor->ForgetStaged(); });
+  return Status();
+}
+
 // Tensors of spec `auto` take the codecs that the plan of this turn gives them.
 Status Communicator::FollowPlan(std::span<const SubmittedTensor> tensors) {
   bool waited = false;

@@ -42,7 +42,7 @@ void SetZero(View view) { std::fill_n(view.as<float>(), view.elems, 0.0f); }
 }  // namespace
 
 Status FloatSlots::Allocate(int64_t elems, bool transaction) {
-  return slots_.Allocate(elems * static_cast<int64_t>(sizeof(float)), transaction ? 2 : 1);
+  return slots_.Allocate(BytesOfSlot(elems), Slots(transaction));
 }
 
 ConstView FloatSlots::live() const {

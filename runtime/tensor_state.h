@@ -28,6 +28,7 @@ class StateSlots {
   Status Allocate(int64_t bytes, int slots);
   void Release();
   bool allocated() const { return bytes_ > 0; }
+  int64_t held_bytes() const { return bytes_ * slots_; }
 
   ConstBytes live() const { return {slot_[live_].data(), bytes_}; }
   Bytes LiveInPlace() { return {slot_[live_].data(), bytes_}; }
@@ -46,8 +47,13 @@ class StateSlots {
 class FloatSlots {
  public:
   Status Allocate(int64_t elems, bool transaction);
+  // What that takes.
+  static int64_t BytesFor(int64_t elems, bool transaction) {
+    return BytesOfSlot(elems) * Slots(transaction);
+  }
   void Release() { slots_.Release(); }
   bool allocated() const { return slots_.allocated(); }
+  int64_t held_bytes() const { return slots_.held_bytes(); }
 
   ConstView live() const;
   View LiveInPlace();  // for operations outside steps
@@ -58,6 +64,9 @@ class FloatSlots {
   void Restore(ConstBytes floats) { slots_.Restore(floats); }
 
  private:
+  static int64_t BytesOfSlot(int64_t elems) { return elems * static_cast<int64_t>(sizeof(float)); }
+  static int Slots(bool transaction) { return transaction ? 2 : 1; }
+
   StateSlots slots_;
 };
 
@@ -101,6 +110,8 @@ struct TensorState {
   // A rung of its ladder. Codecs that keep nothing leave what another has kept: a trial goes back
   // to it, and an abort may leave one rank on this rung and another on the one before.
   void TakeRung(const Codec& now, int world_size);
+  // The open step leaves no trace, but for what was written in place.
+  void ForgetStaged() { staged = replicated_staged = false; }
   bool feedback() const { return codec.feedback == Feedback::kOn; }
   bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
 };

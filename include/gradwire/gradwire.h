@@ -284,6 +284,13 @@ GW_API gwResult_t gwAllReduceTensors(int count, const gwTensor_t* tensors, const
 GW_API gwResult_t gwReduceScatterTensor(gwTensor_t tensor, const void* send, void* recv,
                                         gwRedOp_t op, gwStream_t stream, gwRequest_t* request);
 
+/* The tensor's part in the open step is of no use to its caller, as where nobody had a gradient: if
+ * the step commits, what its codec keeps (residual, basis, average) stays as it was before. When
+ * the request is complete and before gwStepEnd, on all ranks alike. gwInvalidUsage: otherwise.
+ * transaction=off: residuals and averages have no former state and are as the step left them.
+ * Local and cheap. */
+GW_API gwResult_t gwTensorDiscardStep(gwTensor_t tensor);
+
 /* Waits until the request is complete and returns how it ended. timeout_ns < 0: as long as the
  * communicator lives. gwTimeout: the request stays valid. Does the engine's work while it waits. */
 GW_API gwResult_t gwRequestWait(gwRequest_t request, int64_t timeout_ns);

@@ -240,6 +240,14 @@ GW_DEFINE(gwResult_t, gwReduceScatterTensor,
   return gwSuccess;
 }
 
+GW_DEFINE(gwResult_t, gwTensorDiscardStep, (gwTensor_t tensor)) {
+  if (tensor == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the tensor is null"));
+  CallGuard guard(tensor->owner);
+  if (!guard.ok()) return guard.Refuse();
+  if (Status s = CheckRegistered(*tensor); !s.ok()) return Report(tensor->owner, std::move(s));
+  return Report(tensor->owner, tensor->owner->comm->DiscardStep(tensor->state));
+}
+
 GW_DEFINE(gwResult_t, gwRequestWait, (gwRequest_t request, int64_t timeout_ns)) {
   if (request == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the request is null"));
   CallGuard guard(request->owner);

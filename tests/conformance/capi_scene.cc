@@ -97,6 +97,8 @@ constexpr ApiFunction kFunctions[] = {
     {"gwTensorDeregister", CallRule::kLooks, [](Scene& s) { return gwTensorDeregister(s.second); }},
     {"gwTensorSetSpec", CallRule::kWorks,
      [](Scene& s) { return gwTensorSetSpec(s.tensor, "bf16"); }},
+    {"gwTensorDiscardStep", CallRule::kWorks,
+     [](Scene& s) { return gwTensorDiscardStep(s.tensor); }},
     {"gwAllReduceTensor", CallRule::kWorks,
      [](Scene& s) {
        return gwAllReduceTensor(s.tensor, s.send, s.recv, gwSum, nullptr, &s.new_request);

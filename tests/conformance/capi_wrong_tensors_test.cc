@@ -95,6 +95,10 @@ constexpr WrongCall kRegistrations[] = {
      [](Scene& s) { return gwTensorSetSpec(s.tensor, nullptr); }},
     {"a misspelt spec", gwInvalidArgument, "bf16",
      [](Scene& s) { return gwTensorSetSpec(s.tensor, "bf61"); }},
+    {"discard null", gwInvalidArgument, "tensor is null",
+     [](Scene&) { return gwTensorDiscardStep(nullptr); }},
+    {"discard outside a step", gwInvalidUsage, "no complete operation in an open step",
+     [](Scene& s) { return gwTensorDiscardStep(s.tensor); }},
 };
 
 gwResult_t Submit(Scene& s, const void* send, void* recv, gwRedOp_t op = gwSum) {
@@ -124,6 +128,8 @@ constexpr WrongCall kDeregistered[] = {
      }},
     {"spec", gwInvalidUsage, "was deregistered",
      [](Scene& s) { return gwTensorSetSpec(Deregistered(s), "bf16"); }},
+    {"discard", gwInvalidUsage, "was deregistered",
+     [](Scene& s) { return gwTensorDiscardStep(Deregistered(s)); }},
     {"deregister again", gwInvalidUsage, "was deregistered",
      [](Scene& s) { return gwTensorDeregister(Deregistered(s)); }},
 };

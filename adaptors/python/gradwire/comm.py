@@ -412,6 +412,10 @@ class Tensor:
         """Another codec from the next operation on."""
         check(lib.gwTensorSetSpec(self.handle, spec.encode()), self._comm._handle)
 
+    def discard_step(self):
+        """Its result in the open step is of no use: what it keeps stays as before. All ranks."""
+        check(lib.gwTensorDiscardStep(self.handle), self._comm._handle)
+
     def deregister(self):
         """The residual is lost, the name is free."""
         check(lib.gwTensorDeregister(self.handle), self._comm._handle)

@@ -62,5 +62,42 @@ TEST(Ledger, TellsWhichTensorsKeepState) {
   }
 }
 
+// The number behind `field` in the ledger of one tensor.
+int64_t NumberIn(const std::string& ledger, const std::string& field) {
+  const size_t at = ledger.find("\"" + field + "\": ");
+  return at == std::string::npos ? -1 : std::stoll(ledger.substr(at + field.size() + 4));
+}
+
+TEST(Ledger, TellsWhatResidualsTake) {
+  constexpr int64_t kElems = 4096;
+  struct Case {
+    const char *spec, *settings;
+    int64_t bytes;
+  };
+  for (const Case& c : {Case{"qsgd(bits=4,feedback=on)", "", 2 * 4 * kElems},
+                        Case{"qsgd(bits=4,feedback=on)", "transaction=off", 4 * kElems},
+                        Case{"qsgd(bits=8)", "", 0}}) {
+    SCOPED_TRACE(std::string(c.spec) + " " + c.settings);
+    RunRanks(2, c.settings, [&](int, gwComm_t comm) {
+      gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+      config.spec = c.spec;
+      gwTensor_t tensor = nullptr;
+      ASSERT_EQ(gwTensorRegister(comm, "w", &kElems, 1, gwFloat32, &config, &tensor), gwSuccess);
+      EXPECT_EQ(NumberIn(LedgerText(comm), "residual_bytes"), c.bytes);
+      EXPECT_EQ(NumberIn(LedgerText(comm), "held_bytes"), 0) << "before it is needed";
+      std::vector<float> grad(kElems, 1.0f);
+      gwRequest_t request = nullptr;
+      gwStepOutcome_t outcome = gwStepAborted;
+      ASSERT_EQ(gwStepBegin(comm, 0), gwSuccess);
+      ASSERT_EQ(gwAllReduceTensor(tensor, grad.data(), grad.data(), gwSum, nullptr, &request),
+                gwSuccess);
+      ASSERT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+      EXPECT_EQ(gwRequestFree(request), gwSuccess);
+      ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+      EXPECT_EQ(NumberIn(LedgerText(comm), "held_bytes"), c.bytes);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -54,6 +54,57 @@ TEST(StepRules, WrongCallsInAStepHaveNoEffect) {
   });
 }
 
+// A residual, the quota of top-k, an average: one of each kind of what codecs keep.
+std::vector<TrainedTensor> KeepingTensors() {
+  return {{"residual", "qsgd(bits=4,feedback=on)", 3001},
+          {"quota", "topk(0.05)", 2000},
+          {"average", "signsgd(momentum=0.9)", 500},
+          {"exact", "none", 100}};
+}
+
+// Whose results nobody wants.
+void DiscardedStep(gwComm_t comm, const Trainer& trainer, uint64_t step) {
+  std::vector<std::vector<float>> grads = trainer.Gradients(step);
+  gwStepOutcome_t outcome = gwStepAborted;
+  ASSERT_EQ(gwStepBegin(comm, step), gwSuccess);
+  EXPECT_EQ(gwTensorDiscardStep(trainer.handles()[0]), gwInvalidUsage) << "not submitted yet";
+  for (size_t t = 0; t < grads.size(); ++t) {
+    gwRequest_t request = nullptr;
+    ASSERT_EQ(gwAllReduceTensor(trainer.handles()[t], grads[t].data(), grads[t].data(), gwSum,
+                                nullptr, &request),
+              gwSuccess);
+    ASSERT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+    EXPECT_EQ(gwRequestFree(request), gwSuccess);
+    EXPECT_EQ(gwTensorDiscardStep(trainer.handles()[t]), gwSuccess) << gwGetLastError(comm);
+  }
+  ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
+  EXPECT_EQ(outcome, gwStepCommitted);
+}
+
+TEST(StepRules, ADiscardedStepLeavesWhatCodecsKeep) {
+  RunRanks(kRanks, kSmallSlices, [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, KeepingTensors());
+    DiscardedStep(comm, trainer, 0);
+    EXPECT_EQ(trainer.Step(1).outcome, gwStepCommitted) << gwGetLastError(comm);
+    const std::string before = SavedState(comm);
+    DiscardedStep(comm, trainer, 2);
+    EXPECT_EQ(SavedState(comm), before);
+    EXPECT_EQ(trainer.Step(3).outcome, gwStepCommitted) << gwGetLastError(comm);
+    EXPECT_NE(SavedState(comm), before);
+  });
+}
+
+// With one slot the residual has gone out, and what the step left of it is used.
+TEST(StepRules, ADiscardedStepWithoutTransactionsIsNoError) {
+  RunRanks(kRanks, "slice_elems=256; transaction=off", [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, KeepingTensors());
+    for (uint64_t step = 0; step < 4; step += 2) {
+      DiscardedStep(comm, trainer, step);
+      EXPECT_EQ(trainer.Step(step + 1).outcome, gwStepCommitted) << gwGetLastError(comm);
+    }
+  });
+}
+
 // One bad value on one rank in each tensor in turn.
 void CheckNonFinite(const std::string& policy, float bad, gwStepOutcome_t expected) {
   RunRanks(kRanks, "slice_elems=256; nonfinite=" + policy, [&](int rank, gwComm_t comm) {
