@@ -13,6 +13,8 @@ from gradwire.torch.ddp import DdpModel
 
 # Tensors of fewer elements travel exactly: compressed they would save nothing.
 _MIN_NUMEL = 4096
+# Beside the residuals, at the most: test_memory checks it.
+_BUFFERS_MIB = 64
 
 # By model: its hooks ask the router. Handles come and go.
 _routers = weakref.WeakKeyDictionary()
@@ -74,10 +76,11 @@ def _describe(name, ledger, count, numel):
     rows = [row for row in ledger["tensors"] if row["spec"] != "none" or row["auto"]]
     specs = ", ".join(sorted({row["auto"] or row["spec"] for row in rows})) or "none"
     elems = sum(row["elems"] for row in rows)
-    kept = sum(row["elems"] for row in rows if row["feedback"])
-    # Two float32 for each element: what is committed and what is staged.
+    takes = "may take" if any(row["auto"] for row in rows) else "take"
+    megabytes = sum(row["residual_bytes"] for row in rows) / 1e6
     return (f"gradwire: {name}: {len(rows)} of {count} tensors, {elems:,} of {numel:,} "
-            f"elements as {specs}, the others exact; residuals take {8 * kept / 1e6:.1f} MB")
+            f"elements as {specs}, the others exact; residuals {takes} {megabytes:.1f} MB, "
+            f"buffers at most {_BUFFERS_MIB} MiB")
 
 
 def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN_NUMEL,

@@ -40,14 +40,48 @@ class _Bucket:
         self.future.set_result(self._buffer)
 
 
+class _Usage:
+    """Which parameters had a gradient, of a model with find_unused_parameters.
+
+    What DistributedDataParallel knows of this rank, or already of all of them: of a parameter that
+    any rank used one says so at the least, of others none.
+    """
+
+    def __init__(self, model, parameters):
+        self._model = weakref.ref(model)
+        self._parameters = parameters
+
+    @classmethod
+    def of(cls, model, parameters):
+        """None: all are used, or there is no telling, as where some were frozen after wrapping."""
+        if not model.find_unused_parameters or model.static_graph:
+            return None
+        known = len(parameters) == model.reducer._get_local_used_map().numel()
+        return cls(model, parameters) if known else None
+
+    def find_unused(self, comm, takes_part):
+        """The parameters that no rank used. takes_part: otherwise this one used none (join)."""
+        used = self._model().reducer._get_local_used_map().ne(0).byte() * takes_part
+        comm.all_reduce(used, op="max")
+        return [parameter for parameter, is_used in zip(self._parameters, used) if not is_used]
+
+
+def _in_backward():
+    return torch._C._current_autograd_node() is not None
+
+
 class DdpHandle(Handle):
     """A step begins with the first bucket, and ends before DistributedDataParallel waits."""
 
-    def __init__(self, comm, tensors, name, scaler, group):
+    def __init__(self, comm, tensors, name, scaler, group, usage=None):
+        """usage: of the parameters, if not all are used in each step."""
         super().__init__(comm, tensors, name, scaler)
         self._group = group
         self._groups = {}  # index of the bucket -> (what it holds, gradwire.Group)
+        self._usage = usage
+        self._passed_on = set()  # ids of the parameters whose gradients gradwire does not take
         self._told = set()  # kinds of those, of which a warning has been given
+        self._takes_part = True  # in the step: it has a backward of its own
 
     def on_bucket(self, bucket):
         """Submits a bucket; the future of its average."""
@@ -59,7 +93,8 @@ class DdpHandle(Handle):
         if bucket.is_last() and self._is_open:
             # No node is at work outside a backward (join) and where buckets were held back until
             # its end (the first one of a static graph): then nobody would run a callback.
-            if torch._C._current_autograd_node() is None:
+            self._takes_part = _in_backward()
+            if not self._takes_part:
                 self._end()
             else:
                 Variable._execution_engine.queue_callback(self._end)
@@ -77,11 +112,23 @@ class DdpHandle(Handle):
 
     def _pass_on(self, bucket, buffer):
         kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
+        self._passed_on.update(map(id, bucket.parameters()))
         if kind not in self._told:
             self._told.add(kind)
             warnings.warn(f"{kind} are not compressed: they go through torch's own group",
                           stacklevel=1)
         return allreduce_hook(self._group, bucket)
+
+    def _before_vote(self):
+        """What nobody has a gradient of is thrown away: what was kept back must not go with it."""
+        if self._usage is None or self._error:
+            return
+        try:
+            for parameter in self._usage.find_unused(self._comm, self._takes_part):
+                if id(parameter) not in self._passed_on:
+                    self._tensors.of(parameter).discard_step()
+        except gradwire.GradwireError as error:
+            self._error = error
 
     def _group_of(self, bucket, buffer):
         parameters = bucket.parameters()
@@ -194,6 +241,8 @@ class DdpModel:
         return router
 
     def handle(self, comm, tensors, name, scaler):
-        handle = DdpHandle(comm, tensors, name, scaler, self._model.process_group)
+        keeps = any(row["keeps_state"] for row in comm.ledger()["tensors"])
+        usage = _Usage.of(self._model, [p for _, p in self.trained]) if keeps else None
+        handle = DdpHandle(comm, tensors, name, scaler, self._model.process_group, usage)
         _handles.add(handle)
         return handle

@@ -106,10 +106,14 @@ class Handle:
         if self._flushing and outcome is gradwire.Outcome.COMMITTED:
             self.close()
 
+    def _before_vote(self):
+        """Everything that was sent in the step is complete, or failed."""
+
     def _outcome(self, sent):
         """Committed or skipped; everything else is raised, the first error first."""
         for one in sent:
             self._wait_for(one.request)
+        self._before_vote()
         try:
             outcome = self._comm.end_step()
         except gradwire.GradwireError as error:
