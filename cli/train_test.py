@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -19,9 +20,13 @@ _SMALL = ["--model", "fashion-mlp", "--compute-ms", "2"]
 
 
 def _gradwire(*args):
-    return subprocess.run(
+    done = subprocess.run(
         [_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False
     )
+    # Progress and colours are for terminals.
+    if re.search("[\r\x1b]", done.stdout + done.stderr):
+        raise AssertionError(repr(done.stdout + done.stderr))
+    return done
 
 
 def _json(*args):

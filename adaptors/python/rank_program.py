@@ -98,18 +98,18 @@ def _other_process(comm):
     return told, lambda: os.kill(other, signal.SIGUSR2)
 
 
-def _interrupt_in(comm, wait):
-    """A signal's handler runs while wait() waits for the other rank, and what it raises arrives."""
-    def handler(number, frame):
-        raise InterruptedError("by the handler")
+def _interrupt_in(comm, wait, number=signal.SIGUSR1):
+    """The handler of signal `number` runs while wait() waits for the other rank, and what it raises arrives."""
+    def handler(received, frame):
+        raise InterruptedError(f"by the handler of {signal.Signals(received).name}")
 
-    signal.signal(signal.SIGUSR1, handler)
+    signal.signal(number, handler)
     told, tell = _other_process(comm)
     if comm.rank == 1:
         told.wait()
         return
     try:
-        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGUSR1]).start()
+        threading.Timer(0.2, os.kill, [os.getpid(), number]).start()
         wait()
     except InterruptedError as error:
         print(f"rank 0 was interrupted {error}", flush=True)
@@ -124,6 +124,10 @@ def interrupted_request(comm):
 
 def interrupted_barrier(comm):
     _interrupt_in(comm, comm.barrier)
+
+
+def terminated_barrier(comm):
+    _interrupt_in(comm, comm.barrier, signal.SIGTERM)
 
 
 def timeout_of_the_operation(comm):

@@ -53,9 +53,12 @@ class RanksTest(unittest.TestCase):
         self.assertIn("rank 0 was told", done.stdout)
 
     def test_signal_handlers_run_during_waits(self):
-        for scenario in ("interrupted_request", "interrupted_barrier"):
+        for scenario, name in (("interrupted_request", "SIGUSR1"),
+                               ("interrupted_barrier", "SIGUSR1"),
+                               ("terminated_barrier", "SIGTERM")):
             with self.subTest(scenario):
-                self.assertIn("rank 0 was interrupted by the handler", _run(scenario).stdout)
+                self.assertIn(f"rank 0 was interrupted by the handler of {name}",
+                              _run(scenario).stdout)
 
     def test_an_operation_that_timed_out_ends_the_wait(self):
         self.assertRegex(self._check_ok("timeout_of_the_operation").stdout, "rank 0: .*time")
