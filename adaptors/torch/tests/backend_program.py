@@ -150,7 +150,9 @@ def _answers(group):
     dist.scatter(part, list(x.chunk(size)) if rank == 0 else None, 0, group=group)
     turned = torch.empty_like(x)
     dist.all_to_all_single(turned, x, group=group)
-    answers += [root, *gathered, together, part, turned]
+    reduced = torch.empty(3)
+    dist.reduce_scatter(reduced, [part.clone() for part in x.chunk(size)], group=group)
+    answers += [reduced, root, *gathered, together, part, turned]
     return answers + ([total, *at_root] if rank == 0 else [])
 
 

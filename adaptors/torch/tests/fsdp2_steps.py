@@ -235,6 +235,15 @@ def gradients_outside_a_backward_are_refused():
         handle.close()
 
 
+def modules_in_several_meshes_are_named():
+    """Of which torch's own look-up of the group, a property since it takes them, fails."""
+    model = fsdp2_models.network()
+    fails = mock.PropertyMock(side_effect=AssertionError)
+    with mock.patch.object(type(model._get_fsdp_state()), "_fsdp_param_group", fails, create=True):
+        expect_raises(ValueError, "<root> has parameters in several meshes (shard_placement_fn)",
+                      lambda: attached("none", model))
+
+
 def gradients_on_other_devices_are_refused():
     """Also where the parameters are in host memory, as with CPUOffloadPolicy."""
     model = fsdp2_models.network()

@@ -102,3 +102,10 @@ def test_rows_and_columns_hear_of_all(store):
     *others, failed = _run(ranks, work)
     assert isinstance(failed, ValueError)
     assert {str(error) for error in others} == {"rank 1 could not take part: mine"}
+
+
+def test_the_secret_does_not_stay_in_the_store(store):
+    places = _places(store, 2)
+    comms = _run(places, lambda place: rendezvous.join(place, None))
+    assert not any(place._store.check(["id"]) for place in places)
+    assert _run(comms, gradwire.Comm.close) == [None, None]
