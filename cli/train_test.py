@@ -79,6 +79,25 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(len(set(begins)), 12)
         self.assertLess(begins[-1], time.monotonic())
 
+    def test_the_plans_of_a_run_follow_from_its_log(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "plan.log")
+            done = _gradwire("run", "-n", "2", "--timeout", "60", "--", "env", f"GRADWIRE_PLAN_LOG={log}",
+                             "gradwire", "train", *_SMALL, "-x", "auto", "--steps", "30")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(log, encoding="utf-8") as file:
+                lines = file.readlines()
+            made = [line for line in lines if line.startswith('{"decision"')]
+            done = _gradwire("plan", "--replay", log, "--json", "-")
+            self.assertEqual((done.returncode, done.stdout), (0, "".join(made)), done.stderr)
+            # From none to bf16, for the warm-up.
+            self.assertGreaterEqual(len(made), 2)
+            with open(log, "w", encoding="utf-8") as file:
+                file.writelines(lines[:-1])
+            done = _gradwire("plan", "--replay", log, "--json", "-")
+            self.assertEqual((done.returncode, done.stdout), (1, "".join(made)))
+            self.assertIn(f"line {len(lines) - 1} of the plan log", done.stderr)
+
     def test_a_late_rank_makes_its_steps_longer(self):
         (row,) = _json("train", *_SMALL, "--late", "1:30:2:2", "--steps", "6")["results"]
         slow = [ms >= 32 for ms in row["blocks"][0]["compute_ms"]]

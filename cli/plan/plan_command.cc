@@ -65,7 +65,8 @@ int PlanCommand(std::span<const std::string> args) {
   if (!replay.ok()) return ReportError("plan", replay.status());
   const Status written = WriteTextTo(json_path.empty() ? "-" : json_path,
                                      json_path.empty() ? Text(*replay) : Json(*replay));
-  return written.ok() ? kExitOk : ReportError("plan", written);
+  if (!written.ok()) return ReportError("plan", written);
+  return replay->end.ok() ? kExitOk : ReportError("plan", replay->end);
 }
 
 }  // namespace gradwire

@@ -85,6 +85,7 @@ class Replayer {
     }
     if (pending_) return Bad("the log ends before the decision that follows from its last input");
     if (replay_.jobs.empty()) return Bad("the log holds no job");
+    if (!ended_) replay_.end = Bad("the log is cut off behind it");
     return std::move(replay_);
   }
 
@@ -94,10 +95,17 @@ class Replayer {
                   "Give a log as GRADWIRE_PLAN_LOG wrote it");
   }
 
-  Status Take(const std::string& line) {
-    const Json json = Json::parse(line);
-    if (json.contains("decision")) return TakeDecision(line);
+  Status Take(const std::string& sealed) {
+    if (ended_) return Bad("it stands behind the end");
+    const std::optional<std::string> line = seal_.Opened(sealed);
+    if (!line) return Bad("it or one before it was altered, added, cut or left out");
+    const Json json = Json::parse(*line);
+    if (json.contains("decision")) return TakeDecision(*line, sealed);
     if (pending_) return Bad("a decision is missing before it");
+    if (json.contains("end")) {
+      ended_ = true;
+      return json.at("end") == replay_.inputs ? Status() : Bad("there were other inputs");
+    }
     if (json.contains("job")) {
       replay_.jobs.push_back(ReadJob(json.at("job")));
       memory_ = {};
@@ -119,16 +127,18 @@ class Replayer {
     return Status();
   }
 
-  Status TakeDecision(const std::string& line) {
+  Status TakeDecision(const std::string& line, const std::string& sealed) {
     if (!pending_) return Bad("a decision that does not follow from its inputs");
     const std::string made = DecisionLine(*pending_);
     if (made != line) return Bad("another decision follows from its inputs: " + made);
     replay_.decisions.push_back(
-        {step_, replay_.jobs.size() - 1, *std::exchange(pending_, std::nullopt), line});
+        {step_, replay_.jobs.size() - 1, *std::exchange(pending_, std::nullopt), sealed});
     return Status();
   }
 
   Replay replay_;
+  PlanLogSeal seal_;
+  bool ended_ = false;
   Memory memory_;
   std::optional<Decision> pending_;
   uint64_t step_ = 0;

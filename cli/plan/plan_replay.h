@@ -22,10 +22,13 @@ struct Replay {
   std::vector<JobFacts> jobs;
   int64_t inputs = 0;
   std::vector<ReplayedDecision> decisions;
+  // gwDataCorrupt with the last line's number where the log has no end: that of a job that was
+  // killed, or a part of another.
+  Status end;
 };
 
-// gwDataCorrupt with the line's number where the log cannot be read, ends early, or tells of a
-// decision other than the one that its inputs lead to.
+// gwDataCorrupt with the line's number where the log cannot be read, a line was altered, added or
+// left out, or a decision is another than the one that its inputs lead to.
 StatusOr<Replay> ReplayPlanLog(std::istream& log);
 
 }  // namespace gradwire

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "runtime/controller/knowledge.h"
@@ -50,10 +51,24 @@ std::vector<std::string> Lines() {
   return lines;
 }
 
-StatusOr<Replay> ReplayOf(const std::vector<std::string>& lines) {
+// As the log has them, with its end.
+std::vector<std::string> Sealed(std::vector<std::string> lines) {
+  lines.push_back(EndLine(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.starts_with("{\"input\"");
+  })));
+  PlanLogSeal seal;
+  for (std::string& line : lines) line = seal.Sealed(line);
+  return lines;
+}
+
+StatusOr<Replay> ReplaySealed(const std::vector<std::string>& lines) {
   std::stringstream log;
   for (const std::string& line : lines) log << line << "\n";
   return ReplayPlanLog(log);
+}
+
+StatusOr<Replay> ReplayOf(const std::vector<std::string>& lines) {
+  return ReplaySealed(Sealed(lines));
 }
 
 size_t FirstDecision(const std::vector<std::string>& lines) {
@@ -69,7 +84,41 @@ TEST(PlanReplay, MakesTheSameDecisionsAgain) {
   EXPECT_EQ(replay->inputs, 60);
   EXPECT_EQ(replay->jobs, std::vector<JobFacts>{Job()});
   ASSERT_FALSE(replay->decisions.empty());
-  EXPECT_EQ(replay->decisions[0].line, Lines()[FirstDecision(Lines())]);
+  EXPECT_EQ(replay->decisions[0].line, Sealed(Lines())[FirstDecision(Lines())]);
+  EXPECT_TRUE(replay->end.ok()) << replay->end.ToString();
+}
+
+// Of inputs from which nothing was decided as well.
+TEST(PlanReplay, EveryLineIsTiedToTheOnesBefore) {
+  const std::vector<std::string> good = Sealed(Lines());
+  const auto refused = [&](size_t at, std::vector<std::string> lines) {
+    EXPECT_THAT(ReplaySealed(lines).status().ToString(),
+                HasSubstr("line " + std::to_string(at + 1) + " of the plan log: it"));
+  };
+  for (size_t at = 0; at < good.size(); ++at) {
+    const auto here = static_cast<std::ptrdiff_t>(at);
+    std::vector<std::string> lines = good;
+    char& digit = lines[at][lines[at].find_first_of("0123456789")];
+    digit = digit == '9' ? '8' : static_cast<char>(digit + 1);
+    refused(at, lines);
+    lines = good;
+    lines.insert(lines.begin() + here, good[at]);
+    refused(at + 1, lines);
+    if (at + 1 == good.size()) break;
+    lines = good;
+    lines.erase(lines.begin() + here);
+    refused(at, lines);
+  }
+}
+
+TEST(PlanReplay, ALogWithoutItsEndIsToldFromAWholeOne) {
+  std::vector<std::string> lines = Sealed(Lines());
+  lines.pop_back();
+  const StatusOr<Replay> replay = ReplaySealed(lines);
+  ASSERT_TRUE(replay.ok()) << replay.status().ToString();
+  EXPECT_EQ(replay->inputs, 60);
+  EXPECT_THAT(replay->end.ToString(), HasSubstr("line " + std::to_string(lines.size()) +
+                                                " of the plan log: the log is cut"));
 }
 
 TEST(PlanReplay, AResumedRunBeginsWithWhatWasSaved) {
@@ -106,15 +155,17 @@ TEST(PlanReplay, AnAlteredLogIsRefusedWithTheLine) {
   EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("line " + std::to_string(at + 2)));
 
   lines = good;
-  lines[at - 1] = lines[at - 1].substr(0, 50);
+  lines[at - 1] = lines[at - 1].substr(0, 50) + "}";
   EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("line " + std::to_string(at)));
 }
 
 TEST(PlanReplay, ALogCutOffIsRefused) {
   std::vector<std::string> lines = Lines();
-  lines.resize(FirstDecision(lines));
-  EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr("ends before"));
-  EXPECT_EQ(ReplayOf({}).status().code(), gwDataCorrupt);
+  const size_t decision = FirstDecision(lines);
+  lines = Sealed(lines);
+  lines.resize(decision);
+  EXPECT_THAT(ReplaySealed(lines).status().ToString(), HasSubstr("ends before"));
+  EXPECT_EQ(ReplaySealed({}).status().code(), gwDataCorrupt);
   EXPECT_EQ(ReplayOf({Lines()[1]}).status().code(), gwDataCorrupt);
 }
 

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "compress/contribution.h"
 #include "runtime/controller/knowledge.h"
-#include "runtime/controller/plan_log.h"
 #include "runtime/json_text.h"
 
 namespace gradwire {
@@ -104,6 +103,14 @@ Controller::Controller(const Options& options) : options_(options), prober_(opti
   if (!log_.is_open())
     GW_LOG(kWarn, kPlan, "the plan log '{}' cannot be written; there is none", options.log_path);
 }
+
+// Without its last line a log is one that was cut off. Who decided nothing leaves the file to other
+// communicators of the process.
+Controller::~Controller() {
+  if (logged_inputs_ > 0) Log(EndLine(logged_inputs_));
+}
+
+void Controller::Log(std::string line) { log_ << log_seal_.Sealed(std::move(line)) << '\n'; }
 
 // ---- the caller's thread ----
 
@@ -274,7 +281,7 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled) {
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
   memory_ = {};
-  if (log_.is_open()) log_ << JobLine(job_) << '\n';
+  if (log_.is_open()) Log(JobLine(job_));
   Resume();
 }
 
@@ -289,7 +296,7 @@ void Controller::Resume() {
     return;
   }
   memory_ = std::move(*memory);
-  if (log_.is_open()) log_ << KnowledgeLine(knowledge) << '\n';
+  if (log_.is_open()) Log(KnowledgeLine(knowledge));
 }
 
 // Plan A of the last order, whichever job that was for.
@@ -354,7 +361,10 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
   const DecideInput input = {.turn = turn, .step = *step, .probes = TakeProbes()};
   const Plan before = InEffect();
   const std::optional<Decision> decision = Decide(job_, input, &memory_);
-  if (log_.is_open()) log_ << InputLine(input) << '\n';
+  if (log_.is_open()) {
+    Log(InputLine(input));
+    ++logged_inputs_;
+  }
   TellOutcome();
   if (!decision) return {};
   Tell(*step, *decision, before);
@@ -411,7 +421,9 @@ void Controller::Tell(const StepInput& step, const Decision& decision, const Pla
   const std::string numbers = change.Numbers();
   GW_LOG(kInfo, kPlan, "step {}: {}: {}{}{}", change.step, change.text, change.why,
          numbers.empty() ? "" : "; ", numbers);
-  if (log_.is_open()) log_ << DecisionLine(decision) << std::endl;
+  if (!log_.is_open()) return;
+  Log(DecisionLine(decision));
+  log_.flush();
 }
 
 // "predicted 61.2 ms, was 74.9 ms, measured 62.0 ms, error 0.012 <= 0.100", as far as known.

@@ -24,6 +24,7 @@
 #include "runtime/controller/decide.h"
 #include "runtime/controller/observation.h"
 #include "runtime/controller/plan.h"
+#include "runtime/controller/plan_log.h"
 #include "runtime/controller/probe.h"
 #include "runtime/tensor_state.h"
 
@@ -39,6 +40,9 @@ class Controller {
     std::string log_path;          // of rank 0: what is decided from; empty: no log
   };
   explicit Controller(const Options& options);
+  ~Controller();
+  Controller(const Controller&) = delete;
+  Controller& operator=(const Controller&) = delete;
 
   // A tensor of spec `auto` has been registered. Before that nothing is measured, and what follows
   // costs next to nothing.
@@ -115,6 +119,7 @@ class Controller {
   void Resume();
   Plan InEffect() const;
   std::vector<ProbeResult> TakeProbes();
+  void Log(std::string line);
   void TellOutcome();
   void Tell(const StepInput& step, const Decision& decision, const Plan& before);
   std::string Describe(const Plan& before, const Plan& after) const;
@@ -141,6 +146,8 @@ class Controller {
   std::string note_;    // for the ledger: what became of it
   std::deque<Change> changes_;
   std::ofstream log_;
+  PlanLogSeal log_seal_;
+  int64_t logged_inputs_ = 0;
 };
 
 // Its wire bytes on each rung, and which of them it can use, are the same on all ranks.

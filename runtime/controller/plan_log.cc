@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/crc.h"
 #include "runtime/json_text.h"
 
 namespace gradwire {
@@ -19,6 +20,9 @@ std::string List(const Items& items, Format format) {
 std::string RungText(const JobRung& rung) {
   return fmt::format("[{}, {}]", rung.candidate, rung.wire_bytes);
 }
+
+// What takes the place of a line's last brace.
+std::string SealText(uint32_t checksum) { return fmt::format(", \"crc\": \"{:08x}\"}}", checksum); }
 
 std::string Text(const Plan& plan) {
   return List(plan, [](uint8_t rung) { return std::to_string(rung); });
@@ -69,6 +73,22 @@ std::string DecisionLine(const Decision& d) {
       "{{\"decision\": {{\"from_turn\": {}, \"a\": {}, \"b\": {}, \"why\": {}, "
       "\"predicted_us\": {}, \"was_us\": {}}}}}",
       d.from_turn, Text(d.a), Text(d.b), JsonText(d.why), d.predicted_us, d.was_us);
+}
+
+std::string EndLine(int64_t inputs) { return fmt::format("{{\"end\": {}}}", inputs); }
+
+std::string PlanLogSeal::Sealed(std::string line) {
+  checksum_ = Crc32c(line.data(), std::ssize(line), checksum_);
+  line.pop_back();
+  return line + SealText(checksum_);
+}
+
+std::optional<std::string> PlanLogSeal::Opened(const std::string& sealed) {
+  const size_t seal_bytes = SealText(0).size();
+  if (sealed.size() < seal_bytes) return std::nullopt;
+  std::string line = sealed.substr(0, sealed.size() - seal_bytes) + "}";
+  if (Sealed(line) != sealed) return std::nullopt;
+  return line;
 }
 
 }  // namespace gradwire
