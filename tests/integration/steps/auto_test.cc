@@ -62,6 +62,19 @@ TEST(Auto, AllRanksFollowOnePlan) {
   EXPECT_THAT(job.ledgers[1], HasSubstr("\"auto\": \"auto(error=0.01,"));
 }
 
+// No tensor names a spec.
+TEST(Auto, IsWhatTheSettingSays) {
+  RunRanks(2, "compress=auto(error=0.05)", [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, {{"w", "", 10000}, {"v", "", 5000}});
+    std::vector<std::string> aborts;
+    for (uint64_t step = 0; step < 20; ++step)
+      ASSERT_EQ(trainer.StepUntilCommitted(step, &aborts).outcome, gwStepCommitted) << step;
+    EXPECT_THAT(LedgerText(comm), HasSubstr("\"auto\": \"auto(error=0.05,"));
+    if (rank != 0) return;
+    EXPECT_THAT(LedgerText(comm), HasSubstr("none -> bf16"));
+  });
+}
+
 TEST(Auto, AlsoWhereStepsEndWithoutWaiting) { ExpectReplicasAlike(Train("", false)); }
 
 TEST(Auto, AlsoWhereStepsAreAborted) {

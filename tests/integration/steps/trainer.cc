@@ -44,7 +44,7 @@ Trainer::Trainer(gwComm_t comm, int rank, std::vector<TrainedTensor> tensors)
     : comm_(comm), rank_(rank), tensors_(std::move(tensors)) {
   for (const TrainedTensor& tensor : tensors_) {
     gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
-    config.spec = tensor.spec.c_str();
+    config.spec = tensor.spec.empty() ? nullptr : tensor.spec.c_str();
     gwTensor_t handle = nullptr;
     EXPECT_EQ(
         gwTensorRegister(comm, tensor.name.c_str(), &tensor.elems, 1, gwFloat32, &config, &handle),

@@ -14,7 +14,7 @@ namespace gradwire {
 
 struct TrainedTensor {
   std::string name;
-  std::string spec;
+  std::string spec;  // empty: what the setting `compress` says
   int64_t elems;
 };
 
