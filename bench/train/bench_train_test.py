@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import signal
 import tempfile
 import unittest
 
@@ -13,6 +14,7 @@ import accuracy
 import bench_train
 import cells
 import change
+import jobs
 import never_slower
 import oracle
 import ratios
@@ -31,9 +33,9 @@ def _row(spec, block_ms, **more):
     return {"spec": spec, "blocks": blocks, "warm_up_step_ms": [], **more}
 
 
-def _oracle_row(none, bf16, auto, cell=_CELL):
+def _oracle_row(none, bf16, auto, cell=_CELL, compute="device"):
     rows = [_row("none", none), _row("bf16", bf16), _row("auto", auto)]
-    measured = {"compute_ms": 10.0, "train": {"results": rows}}
+    measured = {"compute": compute, "compute_ms": 10.0, "train": {"results": rows}}
     return oracle.row(cell, {"all": measured})
 
 
@@ -89,6 +91,15 @@ class OracleTest(unittest.TestCase):
         self.assertTrue(_oracle_row([20] * 4, [10] * 4, [20] * 4, cell)["holds"])
         self.assertFalse(_oracle_row([20] * 4, [10] * 4, [21] * 4, cell)["holds"])
 
+    def test_four_ranks_that_compute_themselves_have_none_on_any_link(self):
+        times = ([20] * 4, [10] * 4, [20] * 4)
+        for ranks, compute, judged in (
+            (4, "host", "processor bound"), (4, "device", "oracle"), (2, "host", "oracle"),
+        ):  # fmt: skip
+            row = _oracle_row(*times, dataclasses.replace(_CELL, ranks=ranks), compute)
+            self.assertEqual(row["judged"], judged)
+            self.assertEqual(row["holds"], judged == "processor bound")
+
 
 class NeverSlowerTest(unittest.TestCase):
     def _row(self, auto_ms):
@@ -123,7 +134,11 @@ class SweepTest(unittest.TestCase):
 
     def test_compresses_less_where_more_is_computed(self):
         self.assertTrue(self._row(0.13, 0.25, 1, 1, 0.5)["holds"])
-        self.assertFalse(self._row(0.13, 1, 0.25, 1, 0.5)["holds"])
+        self.assertFalse(self._row(0.13, 1, 0.25, 1, 1)["holds"])
+
+    def test_compresses_no_more_beside_busy_neighbours(self):
+        self.assertTrue(self._row(0.13, 0.25, 1, 1, 0.25)["holds"])
+        self.assertFalse(self._row(0.13, 0.25, 1, 1, 0.13)["holds"])
 
 
 class ChangeTest(unittest.TestCase):
@@ -157,6 +172,36 @@ class ChangeTest(unittest.TestCase):
     def test_an_unlimited_link_has_no_rate_to_change(self):
         cell = dataclasses.replace(_CELL, link=cells.UNLIMITED)
         self.assertEqual(change.parts(cell, None), ["stall", "late", "straggler"])
+
+
+def _command(pid):
+    """Of a running process; nothing where it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+class NeighboursTest(unittest.TestCase):
+    def test_they_die_with_who_started_them(self):
+        ours, theirs = os.pipe()
+        starter = os.fork()
+        if starter == 0:
+            with jobs.Neighbours() as neighbours:
+                os.write(theirs, " ".join(map(str, neighbours.pids)).encode())
+                signal.pause()
+        pids = [int(pid) for pid in os.read(ours, 1000).split()]
+        self.assertEqual(len(pids), len(os.sched_getaffinity(0)))
+        # From when setpriv has become what it starts they are tied to the starter.
+        while not all(b"while True" in _command(p) and b"setpriv" not in _command(p) for p in pids):
+            os.sched_yield()
+        os.kill(starter, signal.SIGKILL)
+        os.waitpid(starter, 0)
+        # The test's time limit bounds this.
+        while any(_command(pid) for pid in pids):
+            os.sched_yield()
+        os.close(ours)
+        os.close(theirs)
 
 
 class AccuracyTest(unittest.TestCase):

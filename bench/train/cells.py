@@ -26,11 +26,10 @@ class Cell:
         """One word, for files and progress."""
         return f"cell-{self.id:02}"
 
-    @property
-    def processor_bound(self):
-        """Four ranks on a few cores have no processor to spare on a link this fast: judged for
-        safety only."""
-        return self.ranks >= 4 and self.link in ("10gbit", UNLIMITED)
+    def processor_bound(self, compute):
+        """Four ranks on a few cores have no processor to spare on a link this fast, nor where they
+        compute ("host") themselves: judged for safety only."""
+        return self.ranks >= 4 and (compute == "host" or self.link in ("10gbit", UNLIMITED))
 
     def columns(self):
         """What every table's rows begin with."""

@@ -117,6 +117,11 @@ class Neighbours:
             self._processes.append(subprocess.Popen(_tied_to_us(spin)))
         return self
 
+    @property
+    def pids(self):
+        """Of the processes that run."""
+        return [process.pid for process in self._processes]
+
     def __exit__(self, *_):
         for process in self._processes:
             process.kill()

@@ -28,7 +28,8 @@ def measure(jobs, cell, _part, size):
     options += [option for spec in specs for option in ("-x", spec)]
     options += ["-w", str(runs.WARM_UPS), "--auto-warmup", str(size.auto_warm_up)]
     options += ["--block", str(size.block), "--blocks", str(size.blocks)]
-    return {"compute_ms": compute_ms, "train": runs.compact(jobs.train(cell, options))}
+    train = runs.compact(jobs.train(cell, options))
+    return {"compute": size.compute, "compute_ms": compute_ms, "train": train}
 
 
 def _block_medians(row):
@@ -51,6 +52,7 @@ def row(cell, by_part):
     )
     none = ratios.median_ratio([a / b for a, b in zip(times[cell.auto], times["none"])])
     cold = rows[cell.auto]["warm_up_step_ms"]
+    processor_bound = cell.processor_bound(measured.get("compute", "device"))
     return {
         **cell.columns(),
         "compute_ms": measured["compute_ms"],
@@ -62,12 +64,14 @@ def row(cell, by_part):
         "auto/none": none.text(),
         "cold_ms": statistics.median(cold[:_CONTROLLER_WARM_UP]) if cold else None,
         "exploring_ms": statistics.median(cold[_CONTROLLER_WARM_UP:] or cold) if cold else None,
-        "judged": "safety" if cell.processor_bound else "oracle",
-        "holds": _holds(cell, ratio, none),
+        "judged": "processor bound" if processor_bound else "oracle",
+        "holds": _is_safe(none) if processor_bound else _is_near(ratio),
     }
 
 
-def _holds(cell, ratio, none):
-    if cell.processor_bound:
-        return none.value <= 1 / runs.SAFE_SPEED
+def _is_safe(none):
+    return none.value <= 1 / runs.SAFE_SPEED
+
+
+def _is_near(ratio):
     return ratio.value <= _ALLOWED_MEDIAN and ratio.high <= _ALLOWED_UPPER

@@ -33,7 +33,7 @@ def measure(jobs, cell, part, size):
 
 
 def row(cell, by_part):
-    """Bytes that are left of none's, for each factor."""
+    """Bytes that are left of none's, for each factor and beside busy neighbours."""
     columns = {name: value for name, value in cell.columns().items() if name != "compute"}
     left = {}
     for part, measured in by_part.items():
@@ -44,5 +44,12 @@ def row(cell, by_part):
     # Between two runs the bytes of votes and frames move by less.
     tolerance = 0.02
     growing = [left[part] for part in parts(cell, None) if part in left and part != _HOG]
-    columns["holds"] = all(b >= a - tolerance for a, b in zip(growing, growing[1:]))
+    compresses_less = all(b >= a - tolerance for a, b in zip(growing, growing[1:]))
+    columns["holds"] = compresses_less and _hog_makes_lighter(left, tolerance)
     return columns
+
+
+def _hog_makes_lighter(left, tolerance):
+    """Beside busy neighbours no more is compressed than without."""
+    without = f"x{_HOGGED_FACTOR}"
+    return _HOG not in left or without not in left or left[_HOG] >= left[without] - tolerance

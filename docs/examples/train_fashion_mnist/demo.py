@@ -24,7 +24,7 @@ import demo_table
 _SETTINGS = (
     "none bf16 qsgd(bits=8) qsgd(bits=4,feedback=on) efsign topk(0.01) powersgd(rank=4) auto"
 )
-_QUICK_SETTINGS = "none qsgd(bits=4,feedback=on)"
+_QUICK_SETTINGS = "none qsgd(bits=4,feedback=on) auto"
 # The full run, and one that takes seconds: it asserts what the full one does.
 _FULL = {"epochs": 2.0, "target": 86.0}
 _QUICK = {"epochs": 0.15, "target": 70.0}
@@ -49,7 +49,7 @@ def parse_args(argv):
         "--seconds", type=float, default=0, help="of training for all settings together, at most"
     )
     parser.add_argument("--out", default="out", help="folder of demo.json and demo.html")
-    parser.add_argument("--quick", action="store_true", help="a few seconds, two settings")
+    parser.add_argument("--quick", action="store_true", help="a few seconds, three settings")
     parser.add_argument("--loopback", action="store_true", help="no test network, also as root")
     args = parser.parse_args(argv)
     args.settings = (args.settings or (_QUICK_SETTINGS if args.quick else _SETTINGS)).split()
