@@ -68,14 +68,20 @@ class Adviser {
   }
 
   std::vector<TensorAdvice> TensorRows(const Plan& plan) const {
+    const double advised_us = StepUs(job_, state_, plan);
     std::vector<TensorAdvice> rows;
     for (size_t t = 0; t < plan.size(); ++t) {
       const JobTensor& tensor = job_.tensors[t];
       const JobRung& none = tensor.ladder[kNoneRung];
       const JobRung& chosen = tensor.ladder[plan[t]];
+      Plan without = plan;
+      without[t] = kNoneRung;
+      const double without_us = StepUs(job_, state_, without);
       rows.push_back({.name = tensor.name,
                       .elems = tensor.elems,
                       .choice = job_.candidates[chosen.candidate].spec,
+                      .without_ms = without_us / kUsPerMs,
+                      .gain_ms = (without_us - advised_us) / kUsPerMs,
                       .saved = 1 - chosen.wire_bytes / none.wire_bytes});
     }
     return rows;
@@ -155,7 +161,8 @@ std::string Summary(const Advice& advice) {
   const PlanAdvice& none = advice.plans[kNoneRung];
   if (advice.compress) {
     return fmt::format(
-        "compress: a step takes about {} instead of {} and sends {:.0f} % fewer bytes",
+        "{}compress: a step takes about {} instead of {} and sends {:.0f} % fewer bytes",
+        advice.compute_ms > 0 ? "" : "if nothing else is computed, ",
         MsText(advice.advised.step_ms), MsText(none.step_ms),
         100 * (1 - advice.advised.wire_bytes / none.wire_bytes));
   }

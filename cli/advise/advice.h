@@ -35,8 +35,10 @@ struct PlanAdvice {
 struct TensorAdvice {
   std::string name;
   int64_t elems = 0;
-  std::string choice;  // a spec
-  double saved = 0;    // part of the bytes on the wire
+  std::string choice;     // a spec
+  double without_ms = 0;  // a step as advised, but with this tensor as it is
+  double gain_ms = 0;     // of it, what the choice saves
+  double saved = 0;       // part of the bytes on the wire
 };
 
 struct Advice {
@@ -53,7 +55,8 @@ struct Advice {
 Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_ms,
                   const Measurements& measured);
 
-// One sentence, which begins with "compress: " or "do not compress: ".
+// One sentence, which begins with "compress: " or "do not compress: "; where nothing is computed
+// the first is said under that condition.
 std::string Summary(const Advice& advice);
 
 }  // namespace gradwire

@@ -50,6 +50,12 @@ TEST(Advice, IsToCompressWhatIsWaitedFor) {
   EXPECT_NE(Summary(advice).find("instead of 210 ms"), std::string::npos) << Summary(advice);
   EXPECT_TRUE(advice.tensors[0].choice.starts_with("qsgd(bits=4")) << advice.tensors[0].choice;
   EXPECT_NEAR(advice.tensors[0].saved, 7.0 / 8, 0.01);
+  // It is nearly all there is to send: without it the step is that of none.
+  EXPECT_NEAR(advice.tensors[0].without_ms, advice.plans[kNoneRung].step_ms, 0.01);
+  EXPECT_NEAR(advice.tensors[0].gain_ms, advice.tensors[0].without_ms - advice.advised.step_ms,
+              1e-9);
+  EXPECT_EQ(advice.tensors[1].gain_ms, 0);
+  EXPECT_DOUBLE_EQ(advice.tensors[1].without_ms, advice.advised.step_ms);
   EXPECT_EQ(advice.tensors[1].choice, "none");
   EXPECT_EQ(advice.tensors[1].saved, 0);
 }

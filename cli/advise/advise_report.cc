@@ -28,9 +28,10 @@ std::string LinkLine(const Advice& advice) {
 }
 
 Rows TensorTable(const Advice& advice) {
-  Rows rows = {{"# tensor", "elems", "choice", "saved"}};
+  Rows rows = {{"# tensor", "elems", "choice", "without_ms", "gain_ms", "saved"}};
   for (const TensorAdvice& tensor : advice.tensors) {
     rows.push_back({"  " + tensor.name, fmt::to_string(tensor.elems), tensor.choice,
+                    fmt::format("{:.3f}", tensor.without_ms), fmt::format("{:.3f}", tensor.gain_ms),
                     fmt::format("{:.1f}%", 100 * tensor.saved)});
   }
   return rows;
@@ -95,6 +96,8 @@ std::string AdviceJson(const AdviseOptions& options, const RunFacts& facts, cons
     json["tensors"].push_back({{"name", tensor.name},
                                {"elems", tensor.elems},
                                {"choice", tensor.choice},
+                               {"without_ms", tensor.without_ms},
+                               {"gain_ms", tensor.gain_ms},
                                {"saved", tensor.saved}});
   }
   for (const PlanAdvice& plan : advice.plans) json["plans"].push_back(PlanJson(plan));

@@ -18,20 +18,21 @@ AdviseOptions Options(double compute_ms) {
 }
 
 Advice Compressing(double compute_ms) {
-  return {.compute_ms = compute_ms,
-          .measured = {.none_ms = 205.2, .bf16_ms = 104},
-          .latency_us = 80,
-          .us_per_byte = 0.009,
-          .compress = true,
-          .plans = {{.name = "none", .step_ms = 205.2, .wire_bytes = 8e6},
-                    {.name = "bf16",
-                     .step_ms = 110,
-                     .codec_ms = 2,
-                     .wire_bytes = 4e6,
-                     .distance = 0.003,
-                     .bound = 0.1}},
-          .advised = {.name = "advised", .step_ms = 61.04, .wire_bytes = 2e6},
-          .tensors = {{"matrix", 1000, "bf16", 0.5}, {"bias", 10, "none", 0}}};
+  return {
+      .compute_ms = compute_ms,
+      .measured = {.none_ms = 205.2, .bf16_ms = 104},
+      .latency_us = 80,
+      .us_per_byte = 0.009,
+      .compress = true,
+      .plans = {{.name = "none", .step_ms = 205.2, .wire_bytes = 8e6},
+                {.name = "bf16",
+                 .step_ms = 110,
+                 .codec_ms = 2,
+                 .wire_bytes = 4e6,
+                 .distance = 0.003,
+                 .bound = 0.1}},
+      .advised = {.name = "advised", .step_ms = 61.04, .wire_bytes = 2e6},
+      .tensors = {{"matrix", 1000, "bf16", 98.5, 37.46, 0.5}, {"bias", 10, "none", 61.04, 0, 0}}};
 }
 
 std::string Line(const std::string& text, std::string_view begin) {
@@ -43,6 +44,8 @@ std::string Line(const std::string& text, std::string_view begin) {
 }
 
 TEST(Summary, IsOneSentence) {
+  EXPECT_EQ(Summary(Compressing(0)).find("if nothing else is computed, compress: a step takes"),
+            0u);
   Advice advice = Compressing(50);
   EXPECT_EQ(Summary(advice),
             "compress: a step takes about 61 ms instead of 205 ms and sends 75 % fewer bytes");
@@ -58,8 +61,9 @@ TEST(Summary, IsOneSentence) {
 TEST(AdviceText, BeginsWithTheSummary) {
   const std::string text = AdviceText(Options(50), {.host = "here", .ranks = 4}, Compressing(50));
   EXPECT_EQ(text.find(Summary(Compressing(50)) + "\n# gradwire "), 0u) << text;
-  EXPECT_EQ(Line(text, "  matrix"), "  matrix  1000   bf16    50.0%");
-  EXPECT_EQ(Line(text, "  bias"), "  bias    10     none    0.0%");
+  EXPECT_EQ(Line(text, "# tensor"), "# tensor  elems  choice  without_ms  gain_ms  saved");
+  EXPECT_EQ(Line(text, "  matrix"), "  matrix  1000   bf16    98.500      37.460   50.0%");
+  EXPECT_EQ(Line(text, "  bias"), "  bias    10     none    61.040      0.000    0.0%");
   EXPECT_EQ(Line(text, "  none"), "  none     205.200  8.000    0.000     -         -");
   EXPECT_EQ(Line(text, "  bf16"), "  bf16     110.000  4.000    2.000     0.003     0.1");
   EXPECT_EQ(Line(text, "  advised"), "  advised  61.040   2.000    0.000     -         -");
@@ -83,6 +87,8 @@ TEST(AdviceJson, HasEverythingPrinted) {
   EXPECT_EQ(json["spec"], MakeAutoSpec("auto")->spec);
   EXPECT_EQ(json["link"]["none_ms"], 205.2);
   EXPECT_EQ(json["tensors"][0]["choice"], "bf16");
+  EXPECT_EQ(json["tensors"][0]["without_ms"], 98.5);
+  EXPECT_EQ(json["tensors"][0]["gain_ms"], 37.46);
   EXPECT_EQ(json["tensors"][1]["saved"], 0);
   ASSERT_EQ(json["plans"].size(), 3u);
   EXPECT_TRUE(json["plans"][0]["bound"].is_null());
