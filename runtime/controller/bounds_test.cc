@@ -3,6 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/workspace.h"
+#include "compress/registry.h"
+#include "tests/lib/test_seed.h"
 
 namespace gradwire {
 namespace {
@@ -25,6 +33,91 @@ TEST(Distance, WithFeedbackIsWhereTheResidualSettles) {
     EXPECT_NEAR(Distance(candidate, lost, 4), std::sqrt(residual), 1e-9);
   }
   EXPECT_EQ(Distance(candidate, 1, 4), INFINITY);
+}
+
+// What a payload of `values` decodes to; adds what was encoded and lost of it.
+std::vector<float> Decoded(const PayloadCodec& codec, std::span<float> values, Dither dither,
+                           EncodeStats* total) {
+  AlignedBuffer payload, workspace;
+  const auto elems = std::ssize(values);
+  EXPECT_TRUE(payload.EnsureBytes(codec.MaxBytes(elems)).ok());
+  EXPECT_TRUE(workspace.EnsureBytes(codec.WorkspaceBytes(elems)).ok());
+  std::vector<float> out(values.size());
+  EncodeStats stats;
+  EXPECT_TRUE(codec
+                  .Encode({.grad = {reinterpret_cast<const std::byte*>(values.data()), elems,
+                                    DType::kFloat32},
+                           .out = payload.bytes(),
+                           .workspace = workspace.bytes(),
+                           .stats = &stats,
+                           .dither = dither})
+                  .ok());
+  EXPECT_TRUE(codec
+                  .Decode({payload.data(), stats.bytes},
+                          {reinterpret_cast<std::byte*>(out.data()), elems, DType::kFloat32}, 1.0f,
+                          nullptr)
+                  .ok());
+  total->sum_p2 += stats.sum_p2;
+  total->sum_err2 += stats.sum_err2;
+  return out;
+}
+
+// Gradients that correlate by `correlation`, summed as two_shot does: every rank but its owner
+// sends a part encoded, the owner encodes its sum. What Distance says of one rank's encoding, over
+// the true distance of the result.
+double EstimateOverTruth(const std::string& spec, int ranks, double correlation, uint64_t seed) {
+  constexpr size_t kPartElems = 32768;
+  const Codec codec = *MakeCodec(spec);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  double truth2 = 0, error2 = 0;
+  EncodeStats alone;
+  for (int owner = 0; owner < ranks; ++owner) {
+    std::vector<double> exact(kPartElems);
+    std::vector<float> sum(kPartElems), common(kPartElems), grad(kPartElems);
+    for (float& c : common) c = static_cast<float>(normal(random));
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (size_t i = 0; i < kPartElems; ++i) {
+        grad[i] = static_cast<float>(std::sqrt(correlation) * common[i] +
+                                     std::sqrt(1 - correlation) * normal(random));
+        exact[i] += grad[i];
+      }
+      const Dither dither = {.tensor = static_cast<uint64_t>(owner),
+                             .rank = static_cast<uint32_t>(rank)};
+      EncodeStats ignored;
+      const std::vector<float> sent =
+          rank == owner ? grad
+                        : Decoded(*codec.payload, grad, dither, rank == 0 ? &alone : &ignored);
+      for (size_t i = 0; i < kPartElems; ++i) sum[i] += sent[i];
+    }
+    EncodeStats ignored;
+    const Dither dither = {.purpose = DitherPurpose::kOwner,
+                           .tensor = static_cast<uint64_t>(owner)};
+    const std::vector<float> out = Decoded(*codec.payload, sum, dither, &ignored);
+    for (size_t i = 0; i < kPartElems; ++i) {
+      truth2 += exact[i] * exact[i];
+      error2 += (out[i] - exact[i]) * (out[i] - exact[i]);
+    }
+  }
+  const Candidate candidate = {.spec = spec, .feedback = false};
+  return Distance(candidate, alone.sum_err2 / alone.sum_p2, ranks) / std::sqrt(error2 / truth2);
+}
+
+// Also where gradients are alike, which it does not know of. Draws of so many elements differ by
+// 1 %, of which the margins are several.
+TEST(Distance, IsNearTheTruth) {
+  SCOPED_TRACE(TestSeedText());
+  for (const char* spec : {"bf16", "qsgd(bits=8,feedback=off)", "qsgd(bits=6,feedback=off)",
+                           "qsgd(bits=4,feedback=off)"}) {
+    for (const int ranks : {2, 4, 8}) {
+      for (const double correlation : {0.0, 0.8}) {
+        const double ratio = EstimateOverTruth(spec, ranks, correlation, TestSeed());
+        const double most = ranks <= 4 ? 1.2 : 1.31;
+        EXPECT_LE(ratio, 1.03 * most) << spec << " " << ranks << " ranks, " << correlation;
+        EXPECT_GE(ratio, 0.94) << spec << " " << ranks << " ranks, " << correlation;
+      }
+    }
+  }
 }
 
 }  // namespace
