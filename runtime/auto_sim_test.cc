@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -89,6 +90,52 @@ TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNone) {
     EXPECT_GE(SteadyNs(none), 0.98 * SteadyNs(automatic))
         << "seed " << seed << " " << automatic.decisions;
   }
+}
+
+// The least over all windows of so many steps after the warm-up.
+double LeastSpeedOverNone(const SimTrained& none, const SimTrained& automatic, size_t steps) {
+  double least = INFINITY;
+  for (size_t begin = kWarmUp; begin + steps <= automatic.step_ns.size(); ++begin)
+    least = std::min(least, none.Ns(begin, begin + steps) / automatic.Ns(begin, begin + steps));
+  return least;
+}
+
+TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNoneInAny500Steps) {
+  constexpr uint64_t kSeeds = kSanitized ? 1 : 3;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimWorld world = DrawWorld(seed);
+    world.steps = 1560;
+    const SimTrained none = TrainOn(world, kNoneRung), automatic = TrainAuto(world);
+    ASSERT_EQ(none.step_ns.size(), automatic.step_ns.size());
+    EXPECT_GE(LeastSpeedOverNone(none, automatic, 500), 0.98)
+        << "seed " << seed << " " << automatic.decisions;
+  }
+}
+
+// What a plan sends, relative.
+double Bytes(const Plan& plan) {
+  constexpr double kBitsOnRung[] = {32, 16, 8, 6, 4};
+  double bits = 0;
+  for (size_t t = 0; t < plan.size(); ++t)
+    bits += kBitsOnRung[plan[t]] * static_cast<double>(kModel[t]);
+  return bits / 8;
+}
+
+// A rank that is late in every step hides communication.
+TEST(AutoOverTheEngine, ARankThatStaysLateMakesItOnlyLighter) {
+  constexpr uint64_t kSeeds = kSanitized ? 1 : 6;
+  int compressing = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimWorld world = DrawWorld(seed);
+    world.steps = 700;
+    world.late_from_step = 300;
+    world.late_ns = world.compute_ns;
+    const SimTrained trained = TrainAuto(world);
+    const double before = Bytes(trained.plans[world.late_from_step - 1]);
+    EXPECT_GE(Bytes(trained.plans.back()), before) << "seed " << seed << " " << trained.decisions;
+    compressing += before < Bytes(Plan(kModel.size(), kNoneRung)) ? 1 : 0;
+  }
+  EXPECT_TRUE(kSanitized || compressing > 0) << "there is nothing to make lighter";
 }
 
 TEST(AutoOverTheEngine, FindsTheBestFixedCodec) {

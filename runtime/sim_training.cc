@@ -183,6 +183,8 @@ class Trainer {
     cost_.slowdown = slowdown.machine;
     cost_.ns = 0;
     compute_ns_ = static_cast<int64_t>(static_cast<double>(world_.compute_ns) * slowdown.compute);
+    const bool is_late = rank_ == world_.world_size - 1 && context_.number >= world_.late_from_step;
+    if (is_late) compute_ns_ += world_.late_ns;
     operations_.clear();
     followed_.emplace_back();
     state_ = State::kCompute;

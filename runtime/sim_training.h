@@ -33,6 +33,9 @@ struct SimWorld {
   double flip = 0;
   // Of the time of codecs: so much longer takes the computing beside them, on the same processors.
   double shared_cores = 0;
+  // From a step on the last rank computes for so much longer.
+  size_t late_from_step = 0;
+  int64_t late_ns = 0;
 };
 
 struct SimTrained {
