@@ -1,6 +1,6 @@
 // A rank of an MPI job: fills carriers of every method, lets MPI_Allreduce add them, absorbs the
-// sums, and compares with what the plain sum of all ranks' carriers gives. Rank 0 prints a line for
-// each spec.
+// sums, and compares with what the plain sum of all ranks' carriers gives: in the first step and in
+// those that follow from its state. Rank 0 prints a line for each spec.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -18,6 +18,9 @@ namespace {
 
 // Float carriers are added in another order: a few units in the last place of the largest.
 constexpr double kRounding = 1e-5;
+
+// Enough for a start that is late by a step and both of acp's turns after it.
+constexpr int kSteps = 3;
 
 MPI_Datatype TypeOf(DType dtype) {
   switch (dtype) {
@@ -54,11 +57,15 @@ std::vector<float> Floats(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-// Empty: the same bytes where all carriers are integers; else zero at the same places and equal to
-// rounding.
+// Empty: the same bytes, of the state too, where all carriers are integers; else zero at the same
+// places and equal to rounding.
 std::string Difference(const CarrierRank& plain, const CarrierRank& mpi, bool integer) {
   if (!mpi.absorbed.ok()) return mpi.absorbed.ToString();
-  if (integer) return plain.out == mpi.out ? "" : "other bytes";
+  if (integer) {
+    const bool same = plain.out == mpi.out && plain.replicated == mpi.replicated &&
+                      plain.e_out == mpi.e_out && plain.local == mpi.local;
+    return same ? "" : "other bytes";
+  }
   const std::vector<float> a = Floats(plain.out), b = Floats(mpi.out);
   float largest = 0;
   for (float value : a) largest = std::max(largest, std::abs(value));
@@ -78,11 +85,9 @@ std::vector<std::byte> Gather(const std::vector<std::byte>& mine, int ranks) {
   return all;
 }
 
-std::string Check(const std::string& spec, const std::vector<int64_t>& shape, int rank, int ranks) {
-  const Codec codec = *MakeCodec(spec);
-  const CarrierMethod& method = *codec.carrier;
-  const std::vector<EncodeCase> cases = CasesOf(ranks, shape, codec.feedback == Feedback::kOn);
-  const std::vector<CarrierRank> plain = RunCarriers(method, cases, InOrder(ranks));
+std::string CheckStep(const CarrierMethod& method, const std::vector<EncodeCase>& cases,
+                      const CarrierRank& plain, int rank) {
+  const int ranks = static_cast<int>(cases.size());
   bool integer = true;
   const auto add = [&](const RoundSpec& round, const std::vector<std::byte>& mine) {
     integer &= IsInteger(round.dtype);
@@ -93,7 +98,32 @@ std::string Check(const std::string& spec, const std::vector<int64_t>& shape, in
     return sum;
   };
   const CarrierRank mpi = RunCarrier(method, cases[rank], rank, ranks, add);
-  return Difference(plain[rank], mpi, integer);
+  return Difference(plain, mpi, integer);
+}
+
+// The plain sum's state, which every rank knows: what MPI rounds otherwise changes no later step.
+void TakeStep(const std::vector<CarrierRank>& plain, std::vector<EncodeCase>* cases) {
+  for (size_t r = 0; r < plain.size(); ++r) {
+    EncodeCase& c = (*cases)[r];
+    if (c.mode != ResidualMode::kNone) c.e_in = plain[r].e_out;
+    c.replicated = plain[r].replicated;
+    c.local = plain[r].local;
+    ++c.dither.step;
+  }
+}
+
+// All ranks run all steps, also after a difference: the others wait for them.
+std::string Check(const std::string& spec, const std::vector<int64_t>& shape, int rank, int ranks) {
+  const Codec codec = *MakeCodec(spec);
+  std::vector<EncodeCase> cases = CasesOf(ranks, shape, codec.feedback == Feedback::kOn);
+  std::string differences;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<CarrierRank> plain = RunCarriers(*codec.carrier, cases, InOrder(ranks));
+    const std::string difference = CheckStep(*codec.carrier, cases, plain[rank], rank);
+    if (!difference.empty()) differences += fmt::format(" step {}: {}", step, difference);
+    TakeStep(plain, &cases);
+  }
+  return differences;
 }
 
 int Main() {
@@ -106,7 +136,7 @@ int Main() {
       if (MakeCodec(spec)->carrier == nullptr) continue;
       const std::string difference = Check(spec, {96, 130}, rank, ranks);
       if (!difference.empty()) {
-        std::printf("rank %d: %s: %s\n", rank, spec.c_str(), difference.c_str());
+        std::printf("rank %d: %s:%s\n", rank, spec.c_str(), difference.c_str());
         ++failures;
       }
       if (rank == 0) std::printf("%s\n", spec.c_str());
