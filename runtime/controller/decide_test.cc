@@ -17,6 +17,17 @@ namespace {
 std::vector<int64_t> Layers() { return {400000, 300000, 200000, 100000, 50000, 20000}; }
 
 constexpr int kWarmUp = 60;
+constexpr int kPatience = 1000;  // steps; what has not come by then never does
+
+// False if it never comes. `each` is called before every step.
+template <typename Come, typename Each>
+bool StepUntil(World* world, Come come, Each each) {
+  for (int i = 0; i < kPatience && !come(); ++i) {
+    each();
+    world->Step();
+  }
+  return come();
+}
 
 double ForSteps(World* world, int count) {
   double sum_us = 0;
@@ -174,7 +185,8 @@ TEST(Decide, OneStalledStepChangesNothing) {
   World world(Layers());
   world.us_per_byte = 0.04;
   world.Steps(170);
-  while (world.comparing()) world.Step();
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return !world.comparing(); }, [] {}));
   const Plan before = world.running();
   const size_t decisions = world.decisions.size();
   for (int i = 0; i < 2; ++i) {
@@ -283,20 +295,17 @@ TEST(Decide, APlanIsSavedOnceItHasWonItsComparison) {
   World world(Layers());
   world.us_per_byte = 0.04;
   Plan before;
-  while (world.decisions.empty() || world.decisions.back().why != "much faster by prediction") {
-    before = world.running();
-    world.Step();
-  }
+  const auto switched = [&] {
+    return !world.decisions.empty() && world.decisions.back().why == "much faster by prediction";
+  };
+  ASSERT_TRUE(StepUntil(&world, switched, [&] { before = world.running(); }));
   const Plan better = world.running();
   ASSERT_NE(better, before);
-  while (!world.comparing()) {
-    EXPECT_EQ(world.Resumed(), before);
-    world.Step();
-  }
-  while (world.comparing()) {
-    EXPECT_EQ(world.Resumed(), before);
-    world.Step();
-  }
+  const auto still_before = [&] { EXPECT_EQ(world.Resumed(), before); };
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return world.comparing(); }, still_before));
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return !world.comparing(); }, still_before));
   ASSERT_EQ(world.running(), better);
   EXPECT_EQ(world.Resumed(), better);
 }
