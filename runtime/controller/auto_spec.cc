@@ -54,6 +54,19 @@ std::vector<std::string> SplitSpecs(std::string_view list) {
   return specs;
 }
 
+// Whether some tensor may be automatic at all.
+Status CheckExclude(std::string_view globs) {
+  for (size_t begin = 0; begin <= globs.size();) {
+    const size_t end = std::min(globs.find(',', begin), globs.size());
+    if (globs.substr(begin, end - begin) == "*") {
+      return Status(gwInvalidArgument, "exclude= names every tensor: auto has none to choose for",
+                    "Write exclude=\"*.bias,*norm*\", or the spec none");
+    }
+    begin = end + 1;
+  }
+  return Status();
+}
+
 struct Limits {
   double error, lag;
   int64_t min_numel;
@@ -106,6 +119,7 @@ StatusOr<AutoSpec> MakeAutoSpec(std::string_view spec) {
   const int64_t min_numel = args.Int("min_numel", kMinNumel, {.min = 0, .max = kMaxMinNumel});
   const Limits limits = {error, lag, min_numel, args.Text("exclude")};
   GW_RETURN_IF_ERROR(args.status());
+  GW_RETURN_IF_ERROR(CheckExclude(limits.exclude));
 
   AutoSpec made = {.spec = args.canonical()};
   std::vector<std::string> specs(kLadder.begin(), kLadder.end());

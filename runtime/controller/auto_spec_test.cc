@@ -74,6 +74,8 @@ TEST(AutoSpec, WhatIsWrongIsNamed) {
                {"auto(allow=\"auto\")", "unknown"},
                {"auto(allow=\"qsgd(bits=99)\")", "bits"},
                {"auto(allow=\"signsgd\")", "estimate"},
+               {"auto(exclude=\"*\")", "every tensor"},
+               {"auto(exclude=\"*.bias,*\")", "every tensor"},
                {"auto(allow=\"powersgd(rank=2,start_step=9)\")", "start_step"}};
   for (const auto& c : cases) {
     const StatusOr<AutoSpec> made = MakeAutoSpec(c.spec);
