@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "collectives/reduce/reduce.h"
 #include "compress/kernels/dispatch.h"
 #include "tests/conformance/carrier_world.h"
 #include "tests/lib/sanitized.h"
@@ -93,6 +94,32 @@ class CarriersTest : public ::testing::TestWithParam<CodecOnTarget> {
     }
   }
 
+  // The output where the last round's carriers are this one and those of ranks that have nothing.
+  std::vector<std::byte> DecodeAlone(const std::vector<EncodeCase>& cases,
+                                     const std::vector<std::byte>& carrier) const {
+    const auto n = static_cast<int>(cases.size());
+    std::vector<EncodeCase> zeros = cases;
+    for (EncodeCase& c : zeros) std::fill(c.grad.begin(), c.grad.end(), std::byte{0});
+    const auto nothing = RunCarriers(method(), zeros, InOrder(n));
+    const int last = method().rounds() - 1;
+    const TensorMeta meta = {.shape = cases[0].shape, .elems = cases[0].elems()};
+    const RoundSpec spec = method().Round(last, meta, n, {}, {});
+    const auto damage = [&](int round, std::vector<std::byte>* sum) {
+      if (round != last) return;
+      *sum = carrier;
+      if (spec.dtype == DType::kFloat32) return;  // zeros, of the elements that all agreed on
+      for (int r = 1; r < n; ++r) AddTo(sum, nothing[r].filled[last], spec);
+    };
+    return RunCarriers(method(), cases, InOrder(n), 1.0f, damage)[0].out;
+  }
+  static void AddTo(std::vector<std::byte>* sum, const std::vector<std::byte>& carrier,
+                    const RoundSpec& spec) {
+    const auto bytes = static_cast<int64_t>(sum->size());
+    ASSERT_EQ(carrier.size(), sum->size());
+    ReduceInto(spec.dtype, spec.op, {sum->data(), bytes}, {carrier.data(), bytes},
+               {sum->data(), bytes});
+  }
+
   const Codec codec_;
   RandomStream random_;
   ::testing::ScopedTrace trace_;
@@ -129,6 +156,28 @@ TEST_P(CarriersTest, IntegersAddInAnyOrder) {
   }
 }
 
+// All ranks at the largest level of one sign, its neighbours at the largest of the other: no sum
+// reaches the next field, and 127 ranks are all that bytes can add.
+TEST_P(CarriersTest, AllRanksAtTheMaximumStayInTheirFields) {
+  if (HasRoundOf(DType::kFloat32) || method().Gathers()) return;
+  constexpr int64_t kElems = 700;
+  for (int n : {1, 2, 16, 65, 127}) {
+    std::vector<float> grad(kElems);
+    for (float& v : grad) v = random_.Below(2) == 0 ? 1.0f : -1.0f;
+    EncodeCase c{.mode = ResidualMode::kNone, .shape = {kElems}};
+    c.grad.resize(4 * kElems);
+    std::memcpy(c.grad.data(), grad.data(), c.grad.size());
+    const std::vector<EncodeCase> cases(static_cast<size_t>(n), c);
+    for (const CarrierRank& rank : RunCarriers(method(), cases, InOrder(n))) {
+      ASSERT_TRUE(rank.absorbed.ok()) << rank.absorbed.ToString();
+      for (int64_t i = 0; i < kElems; ++i) {
+        ASSERT_NEAR(GradAt(rank.out, DType::kFloat32, i), n * double{grad[i]}, 1e-6 * n)
+            << n << " ranks, element " << i;
+      }
+    }
+  }
+}
+
 // sum p = out + sum e', clipping and rounding included. `rounding` is of elements that are made of
 // the whole tensor, as those of a product of factors.
 void CheckConservation(const std::vector<EncodeCase>& cases,
@@ -153,6 +202,31 @@ double LargestInput(const std::vector<EncodeCase>& cases) {
     for (float p : c.Input()) largest = std::max(largest, std::fabs(double{p}));
   }
   return largest;
+}
+
+// dec(sum enc) = sum dec(enc) but for the rounding of floats: what a rank has put into a sum comes
+// out of it whoever else is there. An integer that were off by one would be off by far more.
+TEST_P(CarriersTest, WhatRanksSendDecodesToItsShareOfTheSum) {
+  if (!traits().estimates_sum || method().Gathers()) return;
+  constexpr int64_t kElems = 1500;
+  for (int n : {2, 3, 8}) {
+    const auto cases = Cases(Kind::kGaussian, n, kElems, DType::kFloat32, ResidualMode::kNone);
+    const auto together = RunCarriers(method(), cases, InOrder(n));
+    std::vector<double> sum(kElems), size(kElems);
+    for (int r = 0; r < n; ++r) {
+      const auto out = DecodeAlone(cases, together[r].filled.back());
+      for (size_t i = 0; i < sum.size(); ++i) {
+        const double share = GradAt(out, DType::kFloat32, static_cast<int64_t>(i));
+        sum[i] += share;
+        size[i] += std::fabs(share);
+      }
+    }
+    const double rounding = OfWholeTensors() ? 1e-6 * n * LargestInput(cases) : 0;
+    for (size_t i = 0; i < sum.size(); ++i) {
+      const double out = GradAt(together[0].out, DType::kFloat32, static_cast<int64_t>(i));
+      ASSERT_NEAR(out, sum[i], 0x1p-22 * n * size[i] + rounding) << n << " ranks, element " << i;
+    }
+  }
 }
 
 // And in place the same bits: residual over residual, output over gradient.
