@@ -207,8 +207,9 @@ TEST(Decide, ARankThatIsLateTwiceChangesNothing) {
       World world(Layers());
       world.us_per_byte = us_per_byte;
       world.Steps(170);
-      if (offset > kOffsets)
-        while (!world.comparing()) world.Step();
+      if (offset > kOffsets) {
+        ASSERT_TRUE(StepUntil(&world, [&] { return world.comparing(); }, [] {}));
+      }
       world.Steps(offset % (kOffsets + 1));
       const Plan before = world.running();
       for (int i = 0; i < 2; ++i) {
