@@ -208,7 +208,8 @@ TEST(Decide, ARankThatIsLateTwiceChangesNothing) {
       world.us_per_byte = us_per_byte;
       world.Steps(170);
       if (offset > kOffsets) {
-        ASSERT_TRUE(StepUntil(&world, [&] { return world.comparing(); }, [] {}));
+        ASSERT_TRUE(StepUntil(
+            &world, [&] { return world.comparing(); }, [] {}));
       }
       world.Steps(offset % (kOffsets + 1));
       const Plan before = world.running();

@@ -252,24 +252,28 @@ TEST(TwoShotSlice, ScattersShardsAsCodecsMakeThem) {
 // A NaN or infinity spoils its own block only; there every rank keeps the residual it had, the
 // owner too, and everywhere else the law holds.
 TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResiduals) {
-  const std::pair<const char*, int64_t> cases[] = {{"qsgd(bits=4,feedback=on)", 256},
-                                                   {"qsgd(bits=4,block=768,feedback=on)", 768},
-                                                   {"efsign", 256},
-                                                   {"bf16(feedback=on)", 1}};
+  struct Case {
+    const char* spec;
+    int64_t block;
+  };
+  constexpr Case kCases[] = {{"qsgd(bits=4,feedback=on)", 256},
+                             {"qsgd(bits=4,block=768,feedback=on)", 768},
+                             {"efsign", 256},
+                             {"bf16(feedback=on)", 1}};
   constexpr int64_t kElems = 6999, kShard = kElems / 3;
-  for (const auto& [spec, block] : cases) {
+  for (const Case& c : kCases) {
     for (int trial = 0; trial < 6; ++trial) {
       const int bad_rank = trial % 3;
       const bool scatters = trial >= 3;
-      SCOPED_TRACE(fmt::format("{}, rank {}{}", spec, bad_rank, scatters ? ", scattered" : ""));
-      World world(3, {{kElems, spec}}, 7,
+      SCOPED_TRACE(fmt::format("{}, rank {}{}", c.spec, bad_rank, scatters ? ", scattered" : ""));
+      World world(3, {{kElems, c.spec}}, 7,
                   scatters ? Collective::kReduceScatter : Collective::kAllReduce);
       const int64_t bad[] = {10, 2999, 6990};  // in three owners' shards
       // Of a reduce-scatter blocks begin at each shard, and a rank's own shard has none.
       const auto block_of = [&](int64_t i) {
         if (scatters && i / kShard == bad_rank) return std::pair(i, int64_t{-1});
-        return scatters ? std::pair(i / kShard, i % kShard / block)
-                        : std::pair(int64_t{0}, i / block);
+        return scatters ? std::pair(i / kShard, i % kShard / c.block)
+                        : std::pair(int64_t{0}, i / c.block);
       };
       for (int64_t i : bad) world.At(bad_rank, 0).grad[i] = std::numeric_limits<float>::infinity();
       ASSERT_NO_FATAL_FAILURE(world.Run());
