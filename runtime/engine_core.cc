@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "base/keep_forever.h"
 #include "runtime/recorder/recorded_text.h"
 
 namespace gradwire {
@@ -53,11 +54,10 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
 }
 
 EngineCore::~EngineCore() {
-  // The transport may still read sources that did not complete: leaked rather than handed back as
-  // free.
+  // The transport may still read sources that did not complete.
   if (!driver_.Quiet()) {
-    for (auto& slice : graveyard_) (void)slice.release();
-    for (auto& active : active_) (void)active.slice.release();
+    for (auto& slice : graveyard_) KeepForever(std::move(slice));
+    for (auto& active : active_) KeepForever(std::move(active.slice));
   }
 }
 

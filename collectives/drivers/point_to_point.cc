@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
+
+#include "base/keep_forever.h"
 
 namespace gradwire {
 namespace {
@@ -38,9 +41,9 @@ Status Broken(int peer, const char* what) {
 PointToPoint::PointToPoint(Transport* transport, const Clock* clock, const Options& options)
     : transport_(transport), clock_(clock), options_(options), peers_(options.world_size) {}
 
-// What the transport may still read is leaked rather than handed back as free.
+// The transport may still read what is in flight.
 PointToPoint::~PointToPoint() {
-  if (!Quiet()) (void)new auto(std::move(flights_));
+  if (!Quiet()) KeepForever(std::make_shared<std::map<SendToken, Flight>>(std::move(flights_)));
 }
 
 // ---- calls ----
