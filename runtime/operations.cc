@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -67,50 +68,70 @@ StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
   return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(op_, first, elems, schedule_));
 }
 
-// The text is made at once: it may be asked for when the tensors are gone or have another codec.
 TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options)
     : tensors_(std::move(tensors)),
       options_(options),
-      text_(MakeText()),
+      draws_(Draws()),
       exact_(AreLossless(tensors_)),
       rider_(RiderFor(tensors_, options.context.world_size)) {
   const bool encoded = SendsPayloads(options.scheme);
   course = {.algorithm = options.algorithm,
             .is_filled = !encoded && options.context.world_size > 1 && !exact_};
   dtype = tensors_[0].tensor->dtype;
-  for (const SubmittedTensor& submitted : tensors_)
+  labels_.reserve(tensors_.size());
+  for (const SubmittedTensor& submitted : tensors_) {
+    labels_.push_back(submitted.tensor->Label());
     bytes += submitted.tensor->elems * SizeOf(*dtype);
+  }
 }
 
-OpText TensorOperation::MakeText() const {
-  std::vector<std::string> names, specs, counts, draws;
+// Where all ranks draw the same elements or columns, one draw apart is another sum.
+std::vector<uint32_t> TensorOperation::Draws() const {
+  std::vector<uint32_t> draws;
   for (const SubmittedTensor& submitted : tensors_) {
-    names.push_back(submitted.tensor->name);
-    specs.push_back(submitted.tensor->codec.spec);
-    counts.push_back(std::to_string(submitted.tensor->elems));
-    // Where all ranks draw the same elements or columns, one draw apart is another sum.
     const CarrierMethod* method = submitted.tensor->codec.carrier.get();
     if (method != nullptr && method->unit() == CarrierUnit::kTensor)
-      draws.push_back(std::to_string(submitted.dither_step));
+      draws.push_back(submitted.dither_step);
+  }
+  return draws;
+}
+
+// The fields of the text as numbers.
+uint64_t TensorOperation::Signature() const {
+  Hasher hasher;
+  hasher.Add(options_.scheme)
+      .Add(*dtype)
+      .Add(options_.op)
+      .Add(std::bit_cast<uint32_t>(options_.loss_scale))
+      .Add(options_.step)
+      .Add(options_.algorithm->name)
+      .Add(labels_.size());
+  for (const auto& label : labels_) hasher.Add(label->digest);
+  for (const uint32_t draw : draws_) hasher.Add(draw);
+  return hasher.digest();
+}
+
+// An exact sum sends residuals along, in carriers of their own type: a rank without one (it loaded
+// another state) must not take them for gradients. What codecs make is the same either way.
+OpText TensorOperation::Text() const {
+  std::vector<std::string> names, specs, counts, draws;
+  for (const auto& label : labels_) {
+    names.push_back(label->name);
+    specs.push_back(label->spec);
+    counts.push_back(std::to_string(label->elems));
   }
   OpText text = {{"operation", std::string(NameOfOperation(options_.scheme))},
                  {"tensors", ListText(names)},
                  {"count", ListText(counts)},
-                 {"datatype", std::string(Name(tensors_[0].tensor->dtype))},
+                 {"datatype", std::string(Name(*dtype))},
                  {"op", std::string(Name(options_.op))},
                  {"spec", ListText(specs)},
                  {"loss scale", fmt::format("{}", options_.loss_scale)},
                  {"step", options_.step},
                  {"scheme", std::string(Name(options_.scheme))},
                  {"algorithm", options_.algorithm->name}};
+  for (const uint32_t draw : draws_) draws.push_back(std::to_string(draw));
   if (!draws.empty()) text.emplace_back("draw", ListText(draws));
-  return text;
-}
-
-// An exact sum sends residuals along, in carriers of their own type: a rank without one (it loaded
-// another state) must not take them for gradients. What codecs make is the same either way.
-OpText TensorOperation::Text() const {
-  OpText text = text_;
   if (exact_) {
     text.emplace_back("residual", KnownResidual() ? "kept" : "none");
   }

@@ -76,7 +76,7 @@ class TensorOperation final : public Operation {
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
 
   OpText Text() const override;
-  uint64_t Signature() const override { return HashOpText(text_); }
+  uint64_t Signature() const override;
   Status Prepare() override;
   int64_t slices() const override;
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
@@ -84,7 +84,7 @@ class TensorOperation final : public Operation {
   void OnFailed() override;
 
  private:
-  OpText MakeText() const;
+  std::vector<uint32_t> Draws() const;
   bool HasResidual() const;
   bool KnownResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
@@ -99,7 +99,8 @@ class TensorOperation final : public Operation {
 
   const std::vector<SubmittedTensor> tensors_;
   const Options options_;
-  const OpText text_;                                 // but for the residual
+  std::vector<std::shared_ptr<const TensorLabel>> labels_;  // of the tensors, which may go before
+  const std::vector<uint32_t> draws_;                 // of tensors whose ranks must draw alike
   const bool exact_;                                  // the plain sum, with residuals sent along
   const std::shared_ptr<const CarrierMethod> rider_;  // of exact tensors among others; may be null
   std::optional<bool> has_residual_;                  // from Prepare on

@@ -71,6 +71,17 @@ void TensorState::TakeRung(const Codec& now, int world_size) {
   kept_spec = now.spec;
 }
 
+const std::shared_ptr<const TensorLabel>& TensorState::Label() {
+  if (label_ == nullptr || label_->spec != codec.spec) {
+    label_ = std::make_shared<const TensorLabel>(
+        TensorLabel{.name = name,
+                    .spec = codec.spec,
+                    .elems = elems,
+                    .digest = Hasher().Add(name).Add(codec.spec).Add(elems).digest()});
+  }
+  return label_;
+}
+
 TensorMeta MetaOf(const TensorState& tensor) {
   return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
 }

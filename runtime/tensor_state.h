@@ -77,6 +77,14 @@ struct TensorTally {
   double energy = 0, error = 0;  // of what was encoded, and of what that lost
 };
 
+// What ranks must agree on about a tensor. Operations keep it: errors may tell of it when the
+// tensor is gone or has another codec.
+struct TensorLabel {
+  std::string name, spec;
+  int64_t elems = 0;
+  uint64_t digest = 0;  // of all of that
+};
+
 struct TensorState {
   std::string name;
   uint64_t id = 0;  // hash of the name
@@ -110,10 +118,15 @@ struct TensorState {
   // A rung of its ladder. Codecs that keep nothing leave what another has kept: a trial goes back
   // to it, and an abort may leave one rank on this rung and another on the one before.
   void TakeRung(const Codec& now, int world_size);
+  // With the codec in effect. The thread that submits.
+  const std::shared_ptr<const TensorLabel>& Label();
   // The open step leaves no trace, but for what was written in place.
   void ForgetStaged() { staged = replicated_staged = false; }
   bool feedback() const { return codec.feedback == Feedback::kOn; }
   bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
+
+ private:
+  std::shared_ptr<const TensorLabel> label_;  // as asked for last; may be null
 };
 
 TensorMeta MetaOf(const TensorState& tensor);
