@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -63,6 +65,18 @@ void ExpectWoken(Transport* end) {
   EXPECT_LT(SteadyClock().NowNs() - begin_ns, kLongNs);
 }
 
+// Returns when the thread sleeps: what comes before it does it would see without being woken.
+void AwaitSleep(pid_t thread) {
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  for (char state = 0; state != 'S'; std::this_thread::yield()) {
+    std::string stat;  // "NUMBER (NAME) STATE ..."
+    std::getline(std::ifstream(path), stat);
+    const size_t name_end = stat.rfind(") ");
+    ASSERT_LT(name_end + 2, stat.size()) << stat;
+    state = stat[name_end + 2];
+  }
+}
+
 TEST(ShmTransportTest, AFullQueueTakesMoreOnceTheReceiverHasLooked) {
   Pair pair;
   for (uint32_t i = 0; i < kSlots; ++i) ASSERT_EQ(pair.Send(i), SendOutcome::kAccepted);
@@ -79,7 +93,10 @@ TEST(ShmTransportTest, ASenderWithoutRoomSleepsUntilThereIsSome) {
   Counting sender, receiver;
   pair.ends[0]->Progress(&sender);
   ASSERT_EQ(pair.Send(kSlots), SendOutcome::kFull);
-  std::thread other([&] { pair.ends[1]->Progress(&receiver); });
+  std::thread other([&, sleeper = gettid()] {
+    AwaitSleep(sleeper);
+    pair.ends[1]->Progress(&receiver);
+  });
   ExpectWoken(pair.ends[0].get());
   other.join();
   EXPECT_EQ(pair.Send(kSlots), SendOutcome::kAccepted);
@@ -87,7 +104,10 @@ TEST(ShmTransportTest, ASenderWithoutRoomSleepsUntilThereIsSome) {
 
 TEST(ShmTransportTest, AReceiverSleepsUntilSomethingComes) {
   Pair pair;
-  std::thread other([&] { EXPECT_EQ(pair.Send(7), SendOutcome::kAccepted); });
+  std::thread other([&, sleeper = gettid()] {
+    AwaitSleep(sleeper);
+    EXPECT_EQ(pair.Send(7), SendOutcome::kAccepted);
+  });
   ExpectWoken(pair.ends[1].get());
   other.join();
   Counting sink;
