@@ -228,9 +228,7 @@ Status Communicator::CheckScatter(const TensorState& tensor) const {
                    .tensor = tensor.name,
                    .hint = "Register it with zeros at its end"});
   }
-  if (tensor.automatic == nullptr && (IsLossless(tensor) || SchemeOf(tensor) == Scheme::kTwoShot)) {
-    return Status();
-  }
+  if (tensor.automatic == nullptr && TakesScatter(tensor)) return Status();
   const std::string spec = tensor.automatic != nullptr ? "auto" : tensor.codec.spec;
   return Status(gwInvalidUsage,
                 {.message = fmt::format("'{}' is for all-reduce, not for reduce-scatter", spec),

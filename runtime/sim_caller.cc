@@ -87,9 +87,15 @@ void Caller::SubmitRaw(size_t index) {
                        *op.row, context_.turn));
 }
 
+bool Caller::Scatters(const ScenarioOp& op) const {
+  return op.scatter && TakesScatter(*tensors_[op.tensors[0]]) &&
+         s_.tensors[op.tensors[0]].elems % s_.job.world_size == 0;
+}
+
 void Caller::SubmitGroup(size_t index) {
   const ScenarioOp& op = step().ops[index];
   OpMemory& memory = memory_[step_][index];
+  memory.scattered = Scatters(op);
   std::vector<SubmittedTensor> group;
   for (int t : op.tensors) {
     const ScenarioTensor& tensor = s_.tensors[t];
@@ -97,13 +103,18 @@ void Caller::SubmitGroup(size_t index) {
         DrawValues(step().number * 1000 + 500 + t * 20 + rank_, tensor.elems, tensor.dtype));
     const bool infinite = step().infinite_rank == rank_ && t == op.tensors[0] && !repaired_;
     if (infinite && tensor.elems > 0) SetInfinite(&memory.send.back(), tensor.dtype);
-    memory.recv.emplace_back(memory.send.back().size());
+    memory.recv.emplace_back(memory.send.back().size() /
+                             (memory.scattered ? s_.job.world_size : 1));
     group.push_back({tensors_[t], memory.send.back().data(), memory.recv.back().data()});
   }
   const bool other = index == static_cast<size_t>(s_.fault_op) && Faulty(FaultKind::kOtherOp);
   const ReduceOp kinds[] = {ReduceOp::kSum, ReduceOp::kAvg};
-  for (auto& o : me().SubmitTensors(group, kinds[(op.op == ReduceOp::kAvg) != other], context_))
-    Queue(o);
+  const ReduceOp kind = kinds[(op.op == ReduceOp::kAvg) != other];
+  if (memory.scattered) {
+    Queue(me().SubmitScatter(group[0], kind, context_));
+  } else {
+    for (auto& o : me().SubmitTensors(group, kind, context_)) Queue(o);
+  }
   NoteIn(op);
 }
 
@@ -182,14 +193,16 @@ void Caller::OnTurnEnd(const TurnResult& result) {
 
 void Caller::Digest(const ScenarioOp& op, size_t step, size_t index, StepRecord* record) {
   Hasher hasher;
-  for (const auto& recv : memory_[step][index].recv) {
+  const OpMemory& memory = memory_[step][index];
+  for (const auto& recv : memory.recv) {
     hasher.Add(HashBytes(ConstBytes(recv.data(), static_cast<int64_t>(recv.size()))));
   }
   const bool mine =
       op.row == nullptr || op.row->collective != Collective::kReduce || op.root == rank_;
-  const bool all = op.row == nullptr || op.row->collective == Collective::kAllReduce ||
-                   op.row->collective == Collective::kBroadcast ||
-                   op.row->collective == Collective::kAllGather;
+  const bool all = op.row == nullptr ? !memory.scattered
+                                     : op.row->collective == Collective::kAllReduce ||
+                                           op.row->collective == Collective::kBroadcast ||
+                                           op.row->collective == Collective::kAllGather;
   if (mine) (op.row == nullptr ? record->sums : record->exact).push_back(hasher.digest());
   if (all) record->common.push_back(hasher.digest());
 }
@@ -229,10 +242,15 @@ void Caller::NoteOut(size_t at) {
       const int t = op.tensors[j];
       if (!ledger_->contains({s_.steps[at].number, t})) continue;
       Balance& b = BalanceOf(s_.steps[at], t);
-      const auto* out = reinterpret_cast<const float*>(memory_[at][i].recv[j].data());
+      const OpMemory& memory = memory_[at][i];
+      const auto* out = reinterpret_cast<const float*>(memory.recv[j].data());
       const ConstView e = tensors_[t]->residual.live();
-      for (int64_t k = 0; k < s_.tensors[t].elems; ++k) {
-        b.out[k] += (rank_ == 0 ? out[k] : 0.0) + (e.empty() ? 0.0 : e.as<float>()[k]);
+      // Of results that all have, rank 0's.
+      const int64_t elems = s_.tensors[t].elems;
+      const int64_t shard = elems / (memory.scattered ? s_.job.world_size : 1);
+      for (int64_t k = 0; k < elems; ++k) {
+        const bool mine = k / shard == rank_;
+        b.out[k] += (mine ? out[k % shard] : 0.0) + (e.empty() ? 0.0 : e.as<float>()[k]);
       }
     }
   }

@@ -66,6 +66,7 @@ class Caller {
   enum class State { kBegin, kSubmit, kWait, kEnd, kAwait };
   struct OpMemory {
     std::vector<std::vector<std::byte>> send, recv;
+    bool scattered = false;
   };
 
   JobRank& me() { return (*job_)[rank_]; }
@@ -92,6 +93,7 @@ class Caller {
     Queue(me().SubmitRaw({.collective = Collective::kBarrier}, **row, context_.turn));
   }
   void SubmitGroup(size_t index);
+  bool Scatters(const ScenarioOp& op) const;
   static void SetInfinite(std::vector<std::byte>* values, DType dtype);
   bool WaitForOps();
   bool End();

@@ -109,50 +109,63 @@ std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row,
   return operation;
 }
 
+const AlgorithmRow& JobRank::AlgorithmFor(Scheme scheme) const {
+  const bool encoded = SendsPayloads(scheme);
+  const Collective collective = CollectiveOf(scheme, options_.world_size);
+  const AlgorithmRow* given = encoded ? options_.encoded : options_.exact;
+  if (given != nullptr && given->collective == collective) return *given;
+  return ChooseAlgorithm({.collective = collective,
+                          .world_size = options_.world_size,
+                          .bytes = 1 << 20,
+                          .encoded = encoded});
+}
+
+std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
+                                                ReduceOp op, const StepContext& step) {
+  for (SubmittedTensor& submitted : group)
+    submitted.dither_step = static_cast<uint32_t>(step.number);
+  const AlgorithmRow& row = AlgorithmFor(scheme);
+  const float average =
+      op == ReduceOp::kAvg ? 1.0f / static_cast<float>(options_.world_size) : 1.0f;
+  const TensorOperation::Options o = {
+      .scheme = scheme,
+      .op = op,
+      .context = {.rank = rank_,
+                  .world_size = options_.world_size,
+                  .in_scale = 1.0f / step.loss_scale,
+                  .out_scale = step.loss_scale * average,
+                  .seed = options_.seed,
+                  .clock = clock_,
+                  .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
+      .slice_elems = options_.slice_elems,
+      .algorithm = &row,
+      .schedule = schedules_.Get(row, 0),
+      .loss_scale = step.loss_scale,
+      .step = std::to_string(step.number),
+      .transaction = options_.transaction,
+      .in_step = step.open && options_.transaction};
+  auto operation = std::make_shared<TensorOperation>(std::move(group), o);
+  operation->name = NameOfOperation(scheme);
+  operation->turn = step.turn;
+  operation->in_step = step.open;
+  core_->Submit(operation);
+  return operation;
+}
+
 Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                                   const StepContext& step) {
   FollowPlan(tensors, step);
   Operations operations;
   for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, options_.world_size)) {
-    for (SubmittedTensor& submitted : group)
-      submitted.dither_step = static_cast<uint32_t>(step.number);
     const Scheme scheme = SchemeOf(*group[0].tensor);
-    const bool encoded = scheme == Scheme::kTwoShot;
-    const Collective collective = CollectiveOf(scheme, options_.world_size);
-    const AlgorithmRow* given = encoded ? options_.encoded : options_.exact;
-    const AlgorithmRow& row = given != nullptr && given->collective == collective
-                                  ? *given
-                                  : ChooseAlgorithm({.collective = collective,
-                                                     .world_size = options_.world_size,
-                                                     .bytes = 1 << 20,
-                                                     .encoded = encoded});
-    const float average =
-        op == ReduceOp::kAvg ? 1.0f / static_cast<float>(options_.world_size) : 1.0f;
-    const TensorOperation::Options o = {
-        .scheme = scheme,
-        .op = op,
-        .context = {.rank = rank_,
-                    .world_size = options_.world_size,
-                    .in_scale = 1.0f / step.loss_scale,
-                    .out_scale = step.loss_scale * average,
-                    .seed = options_.seed,
-                    .clock = clock_,
-                    .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
-        .slice_elems = options_.slice_elems,
-        .algorithm = &row,
-        .schedule = schedules_.Get(row, 0),
-        .loss_scale = step.loss_scale,
-        .step = std::to_string(step.number),
-        .transaction = options_.transaction,
-        .in_step = step.open && options_.transaction};
-    auto operation = std::make_shared<TensorOperation>(group, o);
-    operation->name = "all-reduce of tensors";
-    operation->turn = step.turn;
-    operation->in_step = step.open;
-    core_->Submit(operation);
-    operations.push_back(std::move(operation));
+    operations.push_back(SubmitGroup(std::move(group), scheme, op, step));
   }
   return operations;
+}
+
+std::shared_ptr<Operation> JobRank::SubmitScatter(const SubmittedTensor& tensor, ReduceOp op,
+                                                  const StepContext& step) {
+  return SubmitGroup({tensor}, Scheme::kScatter, op, step);
 }
 
 void JobRank::EndStep(const StepContext& step, bool no_wait) {

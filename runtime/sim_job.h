@@ -88,6 +88,8 @@ class JobRank final : private EngineListener {
   // One operation a scheme and type.
   Operations SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                            const StepContext& step);
+  std::shared_ptr<Operation> SubmitScatter(const SubmittedTensor& tensor, ReduceOp op,
+                                           const StepContext& step);
   void EndStep(const StepContext& step, bool no_wait = false);
 
   bool Poll() { return core_->Poll(); }
@@ -110,6 +112,9 @@ class JobRank final : private EngineListener {
   std::string OnObservations(uint16_t turn, std::span<const std::string> observations) override;
   void OnFatal(const Status& status) override { fatal_ = status; }
   void FollowPlan(std::span<const SubmittedTensor> tensors, const StepContext& step);
+  const AlgorithmRow& AlgorithmFor(Scheme scheme) const;
+  std::shared_ptr<Operation> SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
+                                         ReduceOp op, const StepContext& step);
 
   const JobOptions options_;
   const int rank_;

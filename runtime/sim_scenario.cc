@@ -107,6 +107,14 @@ void DrawRareSettings(Scenario* s) {
   if (random.Below(4) == 0) s->job.first_op_seq = static_cast<uint32_t>(-1 - random.Below(6));
 }
 
+// From a stream of its own, too.
+void DrawScatters(Scenario* s) {
+  RandomStream random(s->seed, /*stream=*/19);
+  for (ScenarioStep& step : s->steps) {
+    for (ScenarioOp& op : step.ops) op.scatter = op.tensors.size() == 1 && random.Below(2) == 0;
+  }
+}
+
 }  // namespace
 
 std::string ToString(FaultKind kind) {
@@ -147,6 +155,7 @@ Scenario DrawScenario(uint64_t seed) {
   }
   DrawFault(random, &s);
   DrawRareSettings(&s);
+  DrawScatters(&s);
   return s;
 }
 

@@ -16,6 +16,7 @@ namespace gradwire {
 struct ScenarioOp {
   std::vector<int> tensors;  // empty: an exact collective
   ReduceOp op = ReduceOp::kSum;
+  bool scatter = false;               // a tensor by itself, where it can be
   const AlgorithmRow* row = nullptr;  // of an exact collective, as is what follows
   DType dtype = DType::kFloat32;
   int64_t count = 0;

@@ -33,6 +33,10 @@ bool IsLossless(const TensorState& tensor) {
   return tensor.codec.carrier != nullptr && tensor.codec.carrier->traits().lossless;
 }
 
+bool TakesScatter(const TensorState& tensor) {
+  return IsLossless(tensor) || SchemeOf(tensor) == Scheme::kTwoShot;
+}
+
 namespace {
 
 std::vector<RoundSpec> RoundsOf(const TensorState& tensor, int world_size) {

@@ -28,6 +28,8 @@ struct SubmittedTensor {
 enum class Scheme : uint8_t { kLinear, kGather, kTwoShot, kScatter };
 // How an all-reduce of the tensor is done.
 Scheme SchemeOf(const TensorState& tensor);
+// Whether kScatter can do it: its codec makes payloads, or it is exact.
+bool TakesScatter(const TensorState& tensor);
 std::string_view Name(Scheme scheme);
 // Its messages are payloads, of a codec or exact ones.
 inline bool SendsPayloads(Scheme scheme) {
