@@ -98,24 +98,24 @@ Status UcxSender::Open(int rank) {
           "interface on both; containers need one PID namespace for shared memory");
 }
 
+// Also where there is an endpoint: the neighbour's is made at the start, and nobody hears of it.
 void UcxSender::Watch(int rank) {
-  const bool is_new = peers_[rank].endpoint == nullptr && !peers_[rank].lost;
-  Status opened = Open(rank);
-  if (opened.ok()) {
-    if (is_new && worker_.plan.fabric == UcxFabric::kTcp && connect_bound_ns_ > 0) {
-      peers_[rank].connecting_since_ns = clock_.NowNs();
-      connecting_.push_back(&peers_[rank]);
-    }
-    return;
+  UcxPeer& peer = peers_[rank];
+  const Status opened = Open(rank);
+  if (!opened.ok()) {
+    // It was reachable when the addresses were made, so it is the peer that has gone.
+    return Lose(&peer, Status(gwPeerLost, opened.detail().message, opened.detail().hint));
   }
-  // It was reachable when the addresses were made, so it is the peer that has gone.
-  Lose(&peers_[rank], Status(gwPeerLost, opened.detail().message, opened.detail().hint));
+  const bool can_hang = worker_.plan.fabric == UcxFabric::kTcp && connect_bound_ns_ > 0;
+  if (!can_hang || peer.lost || peer.watched_since_ns > 0) return;
+  peer.watched_since_ns = clock_.NowNs();
+  connecting_.push_back(&peer);
 }
 
 SendOutcome UcxSender::TrySend(int rank, const FrameHeader& header, ConstBytes fragment,
                                SendToken token) {
   UcxPeer& peer = peers_[rank];
-  if (peer.endpoint == nullptr && !peer.lost) Watch(rank);
+  if (!peer.used) Watch(rank);
   if (peer.lost) return SendOutcome::kLost;
   SendOutcome outcome;
   if (peer.queued) {
@@ -266,7 +266,7 @@ bool UcxSender::IsDecided(UcxPeer* peer) {
   });
   // Other errors are its endpoint's own.
   if (status != UCS_ERR_NO_RESOURCE) return true;
-  if (clock_.NowNs() - peer->connecting_since_ns < connect_bound_ns_) return false;
+  if (clock_.NowNs() - peer->watched_since_ns < connect_bound_ns_) return false;
   Lose(peer, Status(gwPeerLost, fmt::format("rank {} was not connected within {} s", peer->rank,
                                             connect_bound_ns_ / kNsPerSecond)));
   return true;

@@ -33,9 +33,9 @@ struct UcxPeer {
   bool used = false;            // frames of ours were sent there
   bool queued = false;          // UCX queues what it cannot send at once
   bool lost = false;
-  int64_t refused_since_ns = 0;     // while nothing was ever accepted; 0: nothing was refused
-  int64_t connecting_since_ns = 0;  // while watched over TCP and not known to be connected; or 0
-  std::string address;              // UCX's; until the endpoint exists
+  int64_t refused_since_ns = 0;  // while nothing was ever accepted; 0: nothing was refused
+  int64_t watched_since_ns = 0;  // over TCP; 0: not watched yet
+  std::string address;           // UCX's; until the endpoint exists
 };
 
 // Threads: those of Transport. Reports wait here until Report; nothing calls a Sink but Report.

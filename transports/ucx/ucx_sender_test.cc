@@ -96,6 +96,19 @@ TEST_F(UcxSenderTest, AWatchedPeerThatAnswersStays) {
   EXPECT_TRUE(losses_.ranks.empty()) << losses_.text;
 }
 
+// As the neighbour, whose endpoint is made at the start.
+TEST_F(UcxSenderTest, APeerThatHasAnEndpointIsWatchedToo) {
+  ASSERT_TRUE(sender_->Open(1).ok());
+  EXPECT_FALSE(sender_->IsConnecting()) << "nobody wants anything of it yet";
+  EXPECT_EQ(sender_->TrySend(1, {}, {}, 1), SendOutcome::kFull);
+  EXPECT_TRUE(sender_->IsConnecting());
+  clock_.Advance(kDeathTimeoutNs);
+  ProgressSender();
+  ProgressSender();
+  EXPECT_EQ(losses_.ranks, std::vector<int>{1});
+  EXPECT_EQ(sender_->TrySend(1, {}, {}, 1), SendOutcome::kLost);
+}
+
 TEST_F(UcxSenderTest, NothingIsWatchedTwice) {
   sender_->Watch(1);
   sender_->Watch(1);
