@@ -164,7 +164,7 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
     case StepKind::kDecode: {
       const ConstBytes payload = Memory(step.src).Sub(piece.payload_offset, piece.payload_bytes);
       const bool final = RoleOf(step.dst) == BufferRole::kOutput;
-      status = final ? part.codec->Decode(payload, OutOf(piece), context_.out_scale, nullptr)
+      status = final ? DecodeResult(piece, payload)
                      : part.codec->Decode(payload, Row(piece), 1.0f, nullptr);
       break;
     }
@@ -197,7 +197,14 @@ void TwoShotSlice::CopyOut(const Piece& piece) {
   const View out = OutOf(piece);
   ScaleInto(parts_[piece.part].grad.Sub(piece.first, piece.elems),
             context_.in_scale * context_.out_scale, out);
-  if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(out);
+  CountResult(out);
+}
+
+Status TwoShotSlice::DecodeResult(const Piece& piece, ConstBytes payload) {
+  const View out = OutOf(piece);
+  GW_RETURN_IF_ERROR(parts_[piece.part].codec->Decode(payload, out, context_.out_scale, nullptr));
+  CountResult(out);
+  return Status();
 }
 
 // The end of a reduce-scatter: the sum is the result, and all of the owner's own part is in it.
@@ -213,6 +220,11 @@ void TwoShotSlice::TakeSum(const Piece& piece) {
   }
   const View out = OutOf(piece);
   ScaleInto(sum, context_.out_scale, out);
+  CountResult(out);
+}
+
+// A finite sum may be too large for the gradients' type.
+void TwoShotSlice::CountResult(View out) {
   if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(out);
 }
 

@@ -54,7 +54,9 @@ class TwoShotSlice final : public SliceOp {
   Status EncodeOwn(const Piece& piece, ConstBytes payload);
   Status EncodeSum(const Piece& piece, ConstBytes payload);
   void CopyOut(const Piece& piece);
+  Status DecodeResult(const Piece& piece, ConstBytes payload);
   void TakeSum(const Piece& piece);
+  void CountResult(View out);
   bool IsScatter() const { return schedule_->schedule.collective == Collective::kReduceScatter; }
   View OutOf(const Piece& piece) const;
   int64_t DitherElemOf(const Piece& piece) const;

@@ -1,0 +1,90 @@
+// float16 gradients: sums that are too large for their type, and averages that are not.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/float16.h"
+#include "gradwire/gradwire.h"
+#include "tests/lib/capi_ranks.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kRanks = 2;
+constexpr int64_t kElems = 2048;
+constexpr float kLarge = 40000;  // twice as much is an infinity
+
+// gwAllReduceTensor or gwReduceScatterTensor.
+using Call = gwResult_t (*)(gwTensor_t, const void*, void*, gwRedOp_t, gwStream_t, gwRequest_t*);
+
+struct Case {
+  Call call;
+  const char* spec;
+};
+
+struct Stepped {
+  gwStepOutcome_t outcome = gwStepAborted;
+  float out = 0;  // the first element
+};
+
+// A step of one tensor, all elements of which are kLarge on all ranks.
+Stepped Step(gwComm_t comm, const Case& c, gwRedOp_t op) {
+  gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+  config.spec = c.spec;
+  gwTensor_t tensor = nullptr;
+  gwRequest_t request = nullptr;
+  Stepped stepped;
+  std::vector<uint16_t> grad(kElems, Fp16FromFloat(kLarge)), out(kElems);
+  EXPECT_EQ(gwTensorRegister(comm, "w", &kElems, 1, gwFloat16, &config, &tensor), gwSuccess);
+  EXPECT_EQ(gwStepBegin(comm, 1), gwSuccess);
+  EXPECT_EQ(c.call(tensor, grad.data(), out.data(), op, nullptr, &request), gwSuccess)
+      << gwGetLastError(comm);
+  EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+  EXPECT_EQ(gwRequestFree(request), gwSuccess);
+  EXPECT_EQ(gwStepEnd(comm, &stepped.outcome), gwSuccess) << gwGetLastError(comm);
+  EXPECT_EQ(gwTensorDeregister(tensor), gwSuccess);
+  stepped.out = FloatFromFp16(out[0]);
+  return stepped;
+}
+
+// Whatever makes them: under nonfinite=skip no rank uses them.
+TEST(HalfGradients, SumsThatAreTooLargeAreNotFinite) {
+  constexpr Case kCases[] = {{gwAllReduceTensor, "none"},
+                             {gwAllReduceTensor, "fp16"},
+                             {gwAllReduceTensor, "bf16"},
+                             {gwAllReduceTensor, "qsgd(bits=8)"},
+                             {gwAllReduceTensor, "efsign"},
+                             {gwAllReduceTensor, "qsgd(bits=8,sum=carrier)"},
+                             {gwReduceScatterTensor, "none"},
+                             {gwReduceScatterTensor, "fp16"},
+                             {gwReduceScatterTensor, "qsgd(bits=8)"}};
+  RunRanks(kRanks, "nonfinite=skip", [&](int, gwComm_t comm) {
+    for (const Case& c : kCases) {
+      const bool scatters = c.call == gwReduceScatterTensor;
+      EXPECT_EQ(Step(comm, c, gwSum).outcome, gwStepSkipped)
+          << c.spec << (scatters ? ", scattered" : "");
+    }
+  });
+}
+
+// Codecs are summed in float32 and divided before the result is made a float16; so is what is
+// scattered without one.
+TEST(HalfGradients, AveragesOverflowOnlyWhereTheyAreTooLarge) {
+  constexpr Case kCases[] = {
+      {gwAllReduceTensor, "bf16"},       {gwAllReduceTensor, "qsgd(bits=8)"},
+      {gwAllReduceTensor, "efsign"},     {gwReduceScatterTensor, "none"},
+      {gwReduceScatterTensor, "fp16"},   {gwReduceScatterTensor, "bf16"},
+      {gwReduceScatterTensor, "efsign"}, {gwReduceScatterTensor, "qsgd(bits=8)"}};
+  RunRanks(kRanks, "nonfinite=skip", [&](int, gwComm_t comm) {
+    for (const Case& c : kCases) {
+      const Stepped stepped = Step(comm, c, gwAvg);
+      EXPECT_EQ(stepped.outcome, gwStepCommitted) << c.spec;
+      EXPECT_NEAR(stepped.out, kLarge, 0x1p-8 * kLarge) << c.spec;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gradwire
