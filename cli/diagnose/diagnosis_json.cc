@@ -64,7 +64,7 @@ Json RankJson(const JobRecord& job, int rank, const std::optional<LastOperation>
   json["waiting"] = record.waiting ? EntryJson(log, *record.waiting) : Json();
   json["last_operation"] = Json();
   if (last) {
-    json["last_operation"] = {{"op_seq", last->at.op_seq},
+    json["last_operation"] = {{"op_seq", last->at.number()},
                               {"text", last->op.text},
                               {"complete", last->op.complete},
                               {"status", last->op.status}};
@@ -75,7 +75,7 @@ Json RankJson(const JobRecord& job, int rank, const std::optional<LastOperation>
 Json OperationsJson(const JobRecord& job) {
   Json json = Json::array();
   for (const OpState& op : UnfinishedOps(job)) {
-    json.push_back({{"op_seq", op.at.op_seq},
+    json.push_back({{"op_seq", op.at.number()},
                     {"text", op.text},
                     {"done", op.done},
                     {"open", op.open},

@@ -28,7 +28,7 @@ std::string RankList(const std::vector<int>& ranks) {
 
 std::string OpText(const std::optional<LastOperation>& last) {
   if (!last) return "-";
-  return fmt::format("#{} {}{}", last->at.op_seq, last->op.text,
+  return fmt::format("#{} {}{}", last->at.number(), last->op.text,
                      last->op.complete ? "" : " (open)");
 }
 
@@ -58,8 +58,9 @@ std::string OperationTable(const JobRecord& job) {
   Rows rows = {{"# operation", "what", "done", "open", "never_submitted", "unknown", "differs"}};
   for (size_t i = 0; i < std::min(ops.size(), kShownOps); ++i) {
     const OpState& op = ops[i];
-    rows.push_back({fmt::format("#{}", op.at.op_seq), op.text, RankList(op.done), RankList(op.open),
-                    RankList(op.missing), RankList(op.unknown), op.differs ? "yes" : "-"});
+    rows.push_back({fmt::format("#{}", op.at.number()), op.text, RankList(op.done),
+                    RankList(op.open), RankList(op.missing), RankList(op.unknown),
+                    op.differs ? "yes" : "-"});
   }
   std::string text = "\n" + FormatColumns(rows);
   if (ops.size() > kShownOps) text += fmt::format("# and {} more\n", ops.size() - kShownOps);

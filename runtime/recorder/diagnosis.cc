@@ -129,7 +129,7 @@ std::optional<Finding> NeverSubmitted(const JobRecord& job, const std::vector<Op
   for (const OpState& op : ops) {
     if (op.missing.empty() || op.open.empty()) continue;
     std::string text = fmt::format("{} never submitted {}, in which {} wait{}",
-                                   RanksText(op.missing), OperationText(op.at.op_seq, op.text),
+                                   RanksText(op.missing), OperationText(op.at.number(), op.text),
                                    RanksText(op.open), op.open.size() == 1 ? "s" : "");
     constexpr size_t kDetails = 3;
     for (size_t i = 0; i < std::min(op.missing.size(), kDetails); ++i) {
@@ -207,7 +207,7 @@ void AddSurvived(const JobRecord& job, std::vector<Finding>* findings) {
 
 std::vector<OpState> UnfinishedOps(const JobRecord& job) {
   std::vector<OpState> states;
-  for (auto it = job.ops.upper_bound({job.last_committed, UINT32_MAX}); it != job.ops.end(); ++it) {
+  for (auto it = job.ops.upper_bound({job.last_committed, INT64_MAX}); it != job.ops.end(); ++it) {
     const auto& [at, op] = *it;
     OpState state = {.at = at, .text = op.begin()->second.text, .differs = Differs(op)};
     for (int rank = 0; rank < job.world_size; ++rank) {

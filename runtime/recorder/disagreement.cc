@@ -88,7 +88,7 @@ Parties PartiesAbout(const OpRecord& op) {
 }
 
 // The signature in the same place of the last step that was committed.
-std::optional<uint64_t> HabitAt(const JobRecord& job, uint32_t op_seq) {
+std::optional<uint64_t> HabitAt(const JobRecord& job, int64_t op_seq) {
   const auto op = job.ops.find({job.last_committed, op_seq});
   if (op == job.ops.end()) return std::nullopt;
   const std::vector<Party> parties = PartiesAbout(op->second).Sorted();
@@ -138,7 +138,7 @@ std::optional<Finding> OperationDisagreement(const JobRecord& job) {
     const Parties parties = PartiesAbout(op);
     if (parties.size() < 2) continue;
     return FindingOf(parties.Sorted(), HabitAt(job, at.op_seq),
-                     fmt::format("operation #{}", at.op_seq));
+                     fmt::format("operation #{}", at.number()));
   }
   return std::nullopt;
 }

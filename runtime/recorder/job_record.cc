@@ -67,10 +67,37 @@ void AlignTurns(std::vector<std::vector<int64_t>>* turns_of_ranks) {
   static_assert(kTurns == int64_t{UINT16_MAX} + 1);
 }
 
+// Kinds whose `op_seq` is that of an operation of their turn.
+bool HasOperation(RecordKind kind) {
+  return kind == RecordKind::kSubmit || kind == RecordKind::kAdmit ||
+         kind == RecordKind::kSliceDone || kind == RecordKind::kComplete;
+}
+
+// Numbers of operations, counting on past 2^32: in each turn near the largest of any rank, so that
+// those after a wrap are behind those before it, and a turn without one keeps its numbers.
+class OpNumbers {
+ public:
+  void See(const RecorderEntry& e, int64_t turn) {
+    if (!HasOperation(e.kind)) return;
+    uint32_t& largest = largest_[turn];
+    largest = std::max(largest, e.op_seq);
+  }
+  int64_t Unwrap(int64_t turn, uint32_t number) const {
+    const auto largest = largest_.find(turn);
+    const int64_t near = largest == largest_.end() ? 0 : largest->second;
+    return near + static_cast<int32_t>(number - static_cast<uint32_t>(near));
+  }
+
+ private:
+  std::map<int64_t, uint32_t> largest_;  // by turn
+};
+
 // Adds one rank's entries to the job.
 class Merger {
  public:
-  Merger(JobRecord* job, int rank) : job_(*job), rank_(rank), record_(job->ranks[rank]) {}
+  // `numbers` has seen all entries of all ranks, and outlives this.
+  Merger(JobRecord* job, const OpNumbers& numbers, int rank)
+      : job_(*job), numbers_(numbers), rank_(rank), record_(job->ranks[rank]) {}
 
   void Add(const RecorderEntry& e, int64_t turn) {
     if (HasTurn(e.kind)) job_.last_turn = std::max(job_.last_turn, turn);
@@ -82,12 +109,12 @@ class Merger {
       case RecordKind::kComplete: Complete(e, turn); break;
       case RecordKind::kStepEnd:
         record_.open_step.reset();
-        record_.ended[turn] = e.value;
-        AtLeast(turn, e.value);
+        record_.ended[turn] = Count(e, turn);
+        AtLeast(turn, Count(e, turn));
         break;
       case RecordKind::kVote:
         job_.votes[turn][rank_] = e;  // its own word, where its file has one, counts most
-        AtLeast(turn, e.value);
+        AtLeast(turn, Count(e, turn));
         break;
       case RecordKind::kVoteHeard: HearVote(e, turn); break;
       case RecordKind::kResult: Result(report); break;
@@ -117,10 +144,18 @@ class Merger {
     int64_t& known = record_.submitted[turn];
     known = std::max(known, operations);
   }
+  OpPosition At(const RecorderEntry& e, int64_t turn) const {
+    return {turn, numbers_.Unwrap(turn, e.op_seq)};
+  }
+  // Of operations submitted, where an entry tells it: the number of the next one.
+  int64_t Count(const RecorderEntry& e, int64_t turn) const {
+    return numbers_.Unwrap(turn, static_cast<uint32_t>(e.value));
+  }
   OpOnRank& Op(const RecorderEntry& e, int64_t turn) {
-    record_.next = std::max(record_.next, {turn, e.op_seq + 1});
-    AtLeast(turn, int64_t{e.op_seq} + 1);
-    return job_.ops[{turn, e.op_seq}][rank_];
+    const OpPosition at = At(e, turn);
+    record_.next = std::max(record_.next, {turn, at.op_seq + 1});
+    AtLeast(turn, at.op_seq + 1);
+    return job_.ops[at][rank_];
   }
   void Submit(const RecorderEntry& e, int64_t turn) {
     OpOnRank& op = Op(e, turn);
@@ -132,7 +167,7 @@ class Merger {
   }
   void Complete(const RecorderEntry& e, int64_t turn) {
     // What was refused at once fails without having been submitted.
-    const auto op = job_.ops.find({turn, e.op_seq});
+    const auto op = job_.ops.find(At(e, turn));
     const bool known = op != job_.ops.end() && op->second.count(rank_) > 0;
     if (!known && e.status != gwSuccess) return;
     OpOnRank& on_rank = Op(e, turn);
@@ -155,6 +190,7 @@ class Merger {
   }
 
   JobRecord& job_;
+  const OpNumbers& numbers_;
   const int rank_;
   RankRecord& record_;
 };
@@ -184,12 +220,12 @@ std::optional<bool> JobRecord::Submitted(int rank, OpPosition at) const {
   if (const auto op = ops.find(at); op != ops.end() && op->second.count(rank) > 0) return true;
   if (!record.present || record.log.entries.empty()) return std::nullopt;
   const auto ended = record.ended.find(at.turn);
-  if (ended != record.ended.end()) return static_cast<int64_t>(at.op_seq) < ended->second;
+  if (ended != record.ended.end()) return at.op_seq < ended->second;
   // A no comes before the end of the step; its count is that of the moment.
   if (const auto votes_of_turn = votes.find(at.turn); votes_of_turn != votes.end()) {
     const auto vote = votes_of_turn->second.find(rank);
     const bool own = vote != votes_of_turn->second.end() && vote->second.kind == RecordKind::kVote;
-    if (own) return static_cast<int64_t>(at.op_seq) < vote->second.value;
+    if (own) return at.op_seq < record.submitted.at(at.turn);
   }
   if (record.next <= at) return false;
   return std::nullopt;
@@ -211,10 +247,15 @@ JobRecord MergeLogs(std::vector<RecorderLog> logs) {
   std::vector<std::vector<int64_t>> turns;
   for (const RankRecord& record : job.ranks) turns.push_back(UnwrapTurns(record.log.entries));
   AlignTurns(&turns);
+  OpNumbers numbers;
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    const std::vector<RecorderEntry>& entries = job.ranks[rank].log.entries;
+    for (size_t i = 0; i < entries.size(); ++i) numbers.See(entries[i], turns[rank][i]);
+  }
   for (int rank = 0; rank < job.world_size; ++rank) {
     RankRecord& record = job.ranks[rank];
     if (!turns[rank].empty()) record.next = {turns[rank].front(), 0};
-    Merger merger(&job, rank);
+    Merger merger(&job, numbers, rank);
     for (size_t i = 0; i < record.log.entries.size(); ++i) {
       merger.Add(record.log.entries[i], turns[rank][i]);
     }

@@ -15,10 +15,12 @@
 namespace gradwire {
 
 // A place in the order of submission, which is the same on all ranks. `turn` counts on past 65535;
-// its zero is arbitrary, but one for all ranks.
+// its zero is arbitrary, but one for all ranks. `op_seq` counts on past 2^32 within a turn.
 struct OpPosition {
   int64_t turn = 0;
-  uint32_t op_seq = 0;
+  int64_t op_seq = 0;
+  // As frames and entries have it.
+  uint32_t number() const { return static_cast<uint32_t>(op_seq); }
   friend auto operator<=>(const OpPosition&, const OpPosition&) = default;
 };
 
