@@ -146,8 +146,9 @@ bool EngineCore::Poll() {
   // Before the transport is looked at: a peer that was here first has sent already, and for what is
   // admitted its fragments need no copy.
   bool moved = !revoked_ && AdmitSlices();
-  moved |= driver_.Poll();
-  moved |= messages_.Poll();
+  const bool received = driver_.Poll();
+  moved |= driver_.TakeRunsMoved();
+  const bool messages_moved = messages_.Poll() || received;
   moved |= AdvanceFinishedRuns();
   moved |= HandleDriverErrors();
   if (!revoked_) moved |= ComputeLocalOnce();
@@ -157,10 +158,12 @@ bool EngineCore::Poll() {
   NoteWire();
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
-  // Heartbeats are no progress: they go on while an operation hangs.
+  // Heartbeats and messages are no progress: they go on while an operation hangs.
   moved_ |= moved;
+  // Not only at rest: operations are nothing to a call that nobody meets.
+  CheckMessages();
   if (!moved) Rest();
-  return moved || heard;
+  return moved || messages_moved || heard;
 }
 
 void EngineCore::NoteWire() {
@@ -339,10 +342,9 @@ void EngineCore::EndOperation(Operation& operation, Status status) {
   operation.done.store(true, std::memory_order_release);
 }
 
-// Nothing moves: time for what need not be at once.
+// No operation moves: time for what need not be at once.
 void EngineCore::Rest() {
   if (std::exchange(has_progress_, false)) TellProgress();
-  CheckMessages();
   CheckTimeouts();
 }
 

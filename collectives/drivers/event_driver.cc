@@ -117,12 +117,13 @@ void EventDriver::CancelAll(const Status& status) {
 }
 
 bool EventDriver::Poll() {
-  bool moved = transport_->Progress(this) > 0;
+  const bool moved = transport_->Progress(this) > 0;
   for (size_t i = 0; i < active_.size(); ++i) TakeCommands(active_[i]);
-  moved |= PumpSends();
-  moved |= ComputeOnce();
+  bool runs_moved = PumpSends();
+  runs_moved |= ComputeOnce();
   for (size_t i = active_.size(); i-- > 0;) Collect(active_[i]);
-  return moved;
+  runs_moved_ |= runs_moved;
+  return moved || runs_moved;
 }
 
 void EventDriver::TakeCommands(int slot) {
@@ -204,6 +205,7 @@ void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fra
 }
 
 void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragment) {
+  runs_moved_ = true;
   const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(header.turn - turn_));
   const RunKey key = KeyOf(header);
   if (ahead < 0 || (ahead == 0 && cancelled_)) {
@@ -381,6 +383,7 @@ bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {
 
 void EventDriver::OnSent(SendToken token) {
   if (PointToPoint::Owns(token)) return options_.point_to_point->OnSent(token);
+  runs_moved_ = true;
   const auto step = static_cast<int32_t>(token & 0xffffffffu);
   Run& run = *slots_[token >> kSlotShift];
   --outstanding_sends_;

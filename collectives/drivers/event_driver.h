@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -92,6 +93,9 @@ class EventDriver : public Sink {
   // Moves everything once: transport, sends, at most one quantum of computing. True if anything
   // moved. Never blocks.
   bool Poll();
+  // Whether a run moved since the last call: what else may have moved are messages between two
+  // ranks.
+  bool TakeRunsMoved() { return std::exchange(runs_moved_, false); }
 
   // Runs that ended since the last call, in order of ending.
   std::optional<FinishedRun> TakeFinished();
@@ -214,6 +218,7 @@ class EventDriver : public Sink {
   uint32_t completed_below_ = 0;
   std::optional<uint32_t> submitted_;  // of this turn, once that is final
   bool cancelled_ = false;             // this turn
+  bool runs_moved_ = false;
   uint16_t turn_ = 0;
 };
 

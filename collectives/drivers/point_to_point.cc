@@ -182,17 +182,19 @@ int64_t PointToPoint::StillNs(int peer) const {
 }
 
 void PointToPoint::CheckTimes() {
+  if (options_.timeout_ns <= 0) return;
+  const int64_t now_ns = clock_->NowNs();
   for (int peer = 0; peer < options_.world_size; ++peer) {
-    CheckLane(peer, Transfer::Kind::kSend);
-    CheckLane(peer, Transfer::Kind::kRecv);
+    CheckLane(peer, Transfer::Kind::kSend, now_ns);
+    CheckLane(peer, Transfer::Kind::kRecv, now_ns);
   }
 }
 
-void PointToPoint::CheckLane(int peer, Transfer::Kind kind) {
+void PointToPoint::CheckLane(int peer, Transfer::Kind kind, int64_t now_ns) {
   const Lane& lane = LaneOf(peers_[peer], kind);
   if (lane.calls.empty()) return;
-  const int64_t still_ns = clock_->NowNs() - lane.moved_ns;
-  if (options_.timeout_ns <= 0 || still_ns <= options_.timeout_ns) return;
+  const int64_t still_ns = now_ns - lane.moved_ns;
+  if (still_ns <= options_.timeout_ns) return;
   GiveUpLane(
       peer, kind,
       Status(gwTimeout, {.message = fmt::format("rank {} has not moved its {} for {} ms", peer,

@@ -76,7 +76,8 @@ class PointToPoint {
 
   // Offers what can be sent. True if anything moved. Never blocks.
   bool Poll();
-  // Fails calls whose time is up. Needed only now and then, and only while not idle.
+  // Fails calls whose time is up. Needed only now and then, and only while not idle. Reads the
+  // clock once.
   void CheckTimes();
 
   // Fails all calls with one rank, or with all.
@@ -180,7 +181,7 @@ class PointToPoint {
   bool PumpFrames(int peer);
   bool PumpData(int peer);
   SendOutcome Offer(int peer, FrameHeader header, Flight flight);
-  void CheckLane(int peer, Transfer::Kind kind);
+  void CheckLane(int peer, Transfer::Kind kind, int64_t now_ns);
   void GiveUpLane(int peer, Transfer::Kind kind, const Status& why);
   void EndLane(int peer, Transfer::Kind kind, const Status& why);
   void Moved(int peer, Transfer::Kind kind);
