@@ -278,7 +278,8 @@ GW_API gwResult_t gwAllReduceTensors(int count, const gwTensor_t* tensors, const
  * the rank-th of as many equal ones as there are ranks (gwInvalidArgument where they do not divide
  * the elements). `recv` may be that shard of `send`, and must not overlap it otherwise. Half of an
  * all-reduce's bytes: each element is encoded at most once, and an owner's own part never. What
- * encoding loses is kept back at the rank that encoded it. Specs: `none` and those that are reduced
+ * encoding loses is kept back, by specs with feedback, at the rank that encoded it. Sums are of
+ * float32 whatever the gradients' type, also with `none`. Specs: `none` and those that are reduced
  * as two_shot (bf16, fp16, qsgd, efsign, topk(agreement=owners)); gwInvalidUsage for others and
  * `auto`. Otherwise as gwAllReduceTensor. */
 GW_API gwResult_t gwReduceScatterTensor(gwTensor_t tensor, const void* send, void* recv,

@@ -8,11 +8,8 @@ const PayloadCodec* ExactPayload(DType wire) {
   constexpr CodecTraits kTraits = {.unbiased = true, .contractive = true, .lossless = true};
   static const CastCodec floats(DType::kFloat32, kTraits), halves(DType::kFloat16, kTraits),
       bfloats(DType::kBfloat16, kTraits);
-  switch (wire) {
-    case DType::kFloat16: return &halves;
-    case DType::kBfloat16: return &bfloats;
-    default: return &floats;
-  }
+  if (wire == DType::kFloat16) return &halves;
+  return wire == DType::kBfloat16 ? &bfloats : &floats;
 }
 
 }  // namespace gradwire

@@ -122,7 +122,8 @@ Flow TrainScattered(gwComm_t comm, int rank, int n, const char* spec, int64_t sh
 
 TEST(ReduceScatterTensor, LosesNothingOverManySteps) {
   SCOPED_TRACE(TestSeedText());
-  for (const char* spec : {"qsgd(bits=4,feedback=on)", "efsign", "bf16(feedback=on)"}) {
+  for (const char* spec :
+       {"qsgd(bits=4,feedback=on)", "efsign", "bf16(feedback=on)", "topk(0.1,agreement=owners)"}) {
     for (int n : {2, 3}) {
       SCOPED_TRACE(std::string(spec) + ", " + std::to_string(n) + " ranks");
       RunRanks(n, kSmallSlices, [&](int rank, gwComm_t comm) {
@@ -132,6 +133,45 @@ TEST(ReduceScatterTensor, LosesNothingOverManySteps) {
       });
     }
   }
+}
+
+// The owner's shard of what it sends is overwritten, its residual is read before.
+TEST(ReduceScatterTensor, InPlaceGivesTheSameBits) {
+  constexpr int kRanks = 3;
+  constexpr int64_t kShard = 1041;
+  SCOPED_TRACE(TestSeedText());
+  // Their draws, if any, do not depend on the name.
+  for (const char* spec : {"none", "bf16", "qsgd(bits=4,feedback=on)", "efsign"}) {
+    SCOPED_TRACE(spec);
+    RunRanks(kRanks, kSmallSlices, [&](int rank, gwComm_t comm) {
+      gwTensor_t apart = Register(comm, "apart", kRanks * kShard, gwFloat32, spec);
+      gwTensor_t inside = Register(comm, "inside", kRanks * kShard, gwFloat32, spec);
+      for (uint64_t step = 0; step < 4; ++step) {
+        std::vector<float> grad = Gradient(kRanks * kShard, rank, step), out(kShard);
+        float* const shard = grad.data() + rank * kShard;
+        gwStepOutcome_t outcome = gwStepAborted;
+        ASSERT_EQ(gwStepBegin(comm, step), gwSuccess);
+        ASSERT_EQ(Scatter(apart, grad.data(), out.data(), gwAvg), gwSuccess);
+        ASSERT_EQ(Scatter(inside, grad.data(), shard, gwAvg), gwSuccess);
+        ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
+        EXPECT_EQ(outcome, gwStepCommitted);
+        for (int64_t i = 0; i < kShard; ++i) ASSERT_EQ(shard[i], out[i]) << step << " " << i;
+      }
+    });
+  }
+}
+
+TEST(ReduceScatterTensor, OfNoElementsIsComplete) {
+  RunRanks(3, kSmallSlices, [](int, gwComm_t comm) {
+    for (const char* spec : {"none", "bf16", "efsign"}) {
+      gwTensor_t tensor = Register(comm, spec, 0, gwFloat32, spec);
+      gwStepOutcome_t outcome = gwStepAborted;
+      ASSERT_EQ(gwStepBegin(comm, 1), gwSuccess);
+      EXPECT_EQ(Scatter(tensor, nullptr, nullptr), gwSuccess) << gwGetLastError(comm);
+      ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
+      EXPECT_EQ(outcome, gwStepCommitted) << spec;
+    }
+  });
 }
 
 TEST(ReduceScatterTensor, SendsHalfOfAnAllReduce) {
