@@ -39,10 +39,13 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   }
   if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
     return Verdict::kOpen;
-  excess_us_ += b1 + b2 - a1 - a2;
+  const double excess_us = b1 + b2 - a1 - a2;
   if (FarApart(a1, a2) || FarApart(b1, b2)) {
     ++disturbed_blocks_;
+    // What was spent is spent; but a late A pays for no B.
+    excess_us_ += std::max(0.0, excess_us);
   } else {
+    excess_us_ += excess_us;
     ratios_.push_back((std::log(b1) + std::log(b2) - std::log(a1) - std::log(a2)) / 2);
   }
   return Judge();

@@ -31,7 +31,8 @@ class Trial {
   explicit Trial(const Options& options) : options_(options) {}
 
   // The step at `index` of the pattern, counted from its first. A block with a step missing does
-  // not count, nor one in which two steps of a plan are far apart.
+  // not count, nor one in which two steps of a plan are far apart: only what its B took longer
+  // does, in the budget.
   Verdict Add(uint16_t index, double step_us);
   // Mean of the logarithm of B's time over A's; negative: B is faster.
   double mean() const;

@@ -91,6 +91,16 @@ TEST(Trial, ABlockWithALateStepDoesNotCount) {
   EXPECT_EQ(trial.Add(15, 1000), Verdict::kKeep);
 }
 
+// Late by more than B takes longer in the next block.
+TEST(Trial, ALateStepOfAIsNoBudgetForB) {
+  Trial trial({.min_blocks = 3, .budget_us = 500});
+  for (uint16_t i = 0; i < 4; ++i)
+    EXPECT_EQ(trial.Add(i, i == 0 ? 2000 : 1000), Verdict::kOpen) << i;
+  for (uint16_t i = 4; i < 7; ++i)
+    EXPECT_EQ(trial.Add(i, i == 4 ? 1000 : 1300), Verdict::kOpen) << i;
+  EXPECT_EQ(trial.Add(7, 1000), Verdict::kReject);
+}
+
 TEST(Trial, EndsWhereEveryBlockHasALateStep) {
   Trial trial({.budget_us = kPlenty});
   uint16_t i = 0;
