@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
-#include <ostream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -354,38 +355,77 @@ TEST(Laws, AnAbortedStepLeavesNothingInWhichRanksDiffer) {
   }
 }
 
-// A codec with feedback and a bound of what it keeps back, in units of the energy of one step's
-// gradients: a small multiple of what it was seen to keep.
-struct Bounded {
-  const char* spec;
-  double bound;
-};
-void PrintTo(const Bounded& b, std::ostream* out) { *out << b.spec; }
+// All specs of the registry that keep something back.
+std::vector<std::string> SpecsWithFeedback() {
+  std::vector<std::string> specs;
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      if (MakeCodec(spec)->feedback == Feedback::kOn) specs.push_back(spec);
+    }
+  }
+  return specs;
+}
 
-class LawsOfFeedback : public testing::TestWithParam<Bounded> {};
+// What is kept back at the most, in units of the energy of one step's gradients: a small multiple
+// of what was seen. Of a codec that is not listed it is known only that it must not grow.
+double BoundOf(const std::string& spec) {
+  struct Bounded {
+    const char* spec;
+    double bound;
+  };
+  constexpr Bounded kKnown[] = {{"bf16(feedback=on)", 2e-5},
+                                {"qsgd(bits=2,feedback=on)", 20},
+                                {"qsgd(bits=4,feedback=on)", 0.1},
+                                {"qsgd(bits=8,feedback=on)", 3e-4},
+                                {"qsgd(bits=5,block=512,feedback=on)", 0.04},
+                                {"qsgd(bits=4,sum=carrier,feedback=on)", 0.1},
+                                {"efsign", 4},
+                                {"topk(density=0.1)", 8},
+                                {"topk(density=0.5)", 1},
+                                {"topk(density=0.1,agreement=owners)", 6},
+                                {"topk(density=0.02,agreement=gather)", 25},
+                                {"topk(density=0.02,agreement=gather,momentum=0.9,warmup=2)", 1000},
+                                {"randk(density=0.1)", 30},
+                                {"powersgd", 15},
+                                {"powersgd(rank=1)", 60},
+                                {"powersgd(start_step=1)", 15},
+                                {"acp", 15},
+                                {"acp(rank=1)", 60},
+                                {"acp(start_step=1)", 15}};
+  for (const Bounded& known : kKnown) {
+    if (spec == known.spec) return known.bound;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+class LawsOfFeedback : public testing::TestWithParam<std::string> {};
 
 // Error feedback does not pile up: what is kept back after many steps is what few steps leave.
 TEST_P(LawsOfFeedback, ResidualsStayBounded) {
   SCOPED_TRACE(TestSeedText());
   constexpr int64_t kElems = 3 * 256;  // a block for each rank to own
   constexpr int kSteps = kSanitized ? 2'500 : 10'000, kEarly = 1'000;
+  constexpr int kFilled = 500;  // from here on no residual is still on its way up from zero
   Steps steps({.world_size = 3}, {kElems}, TestSeed());
-  steps.SetSpec(0, GetParam().spec);
-  double early = 0, late = 0;
+  steps.SetSpec(0, GetParam());
+  double most = 0, early = 0, late = 0;  // the latter two means
   for (int number = 0; number < kSteps; ++number) {
     steps.Draw();
     ASSERT_NO_FATAL_FAILURE(steps.Run({{0}}));
-    double& most = number < kEarly ? early : late;
-    most = std::max(most, steps.ResidualEnergy(0));
+    const double energy = steps.ResidualEnergy(0) / (3 * kElems);
+    most = std::max(most, energy);
+    if (number < kFilled) continue;
+    (number < kEarly ? early : late) +=
+        energy / (number < kEarly ? kEarly - kFilled : kSteps - kEarly);
   }
-  EXPECT_LT(late / (3 * kElems), GetParam().bound);
-  EXPECT_LT(late, 1.3 * early) << "it still grows";
+  std::printf("%s keeps at most %.3g of the energy of a step's gradients; late / early: %.3f\n",
+              GetParam().c_str(), most, late / early);
+  EXPECT_GT(early, 0) << "nothing is kept back";
+  EXPECT_LT(most, BoundOf(GetParam()));
+  EXPECT_LT(late, 1.1 * early) << "it still grows";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LawsOfFeedback,
-                         testing::Values(Bounded{"qsgd(bits=4,feedback=on)", 0.1},
-                                         Bounded{"qsgd(bits=2,feedback=on)", 10},
-                                         Bounded{"efsign", 4}, Bounded{"bf16(feedback=on)", 2e-5}));
+INSTANTIATE_TEST_SUITE_P(All, LawsOfFeedback, testing::ValuesIn(SpecsWithFeedback()));
 
 // |out - sum|^2 / |sum|^2 of one step.
 double RelativeError2(int n, const std::string& spec) {
@@ -406,6 +446,8 @@ TEST(Laws, ErrorDoesNotGrowWithTheNumberOfRanks) {
   SCOPED_TRACE(TestSeedText());
   const double two = RelativeError2(2, "qsgd(bits=4)");
   const double sixteen = RelativeError2(16, "qsgd(bits=4)");
+  std::printf("relative squared error of qsgd(bits=4): %.5f at 2 ranks, %.5f at 16, %.2f times\n",
+              two, sixteen, sixteen / two);
   EXPECT_GT(two, 0);
   EXPECT_LE(sixteen, 1.7 * two) << "at 2 ranks " << two << ", at 16 " << sixteen;
 }
