@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/lib/sanitized.h"
+
 namespace gradwire {
 
 enum class Phase : uint8_t { kInit, kCollectives, kSteps, kFinalize };
@@ -43,8 +45,10 @@ struct TrialResult {
   int64_t worst_return_ns = 0;  // of gwCommAbort and gwCommDestroy
 };
 
+// What sanitizers make everything slower by, where all ranks share two cores.
+inline constexpr int64_t kSlowness = kSanitized ? 3 : 1;
 // Everything a survivor's error must be within.
-inline constexpr int64_t kErrorBoundNs = 3'000'000'000;
+inline constexpr int64_t kErrorBoundNs = kSlowness * 3'000'000'000;
 inline constexpr int64_t kReturnBoundNs = 5'000'000'000;
 
 TrialResult RunTrial(const Trial& trial);
