@@ -93,7 +93,7 @@ class Launcher:
             port = other.getsockname()[1]
             self._expect_refused(
                 "port %d of 127.0.0.1:%d is taken by another process.*GRADWIRE_PORT" % (port, port),
-                GRADWIRE_PORT=str(port), GRADWIRE_INIT_TIMEOUT_MS="5000")
+                GRADWIRE_PORT=str(port), GRADWIRE_INIT_TIMEOUT_MS="2000")
 
     def test_a_misspelt_setting(self):
         self._expect_refused("did you mean shm", GRADWIRE_TRANSPORT="shn")
