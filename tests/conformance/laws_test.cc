@@ -404,8 +404,8 @@ class LawsOfFeedback : public testing::TestWithParam<std::string> {};
 TEST_P(LawsOfFeedback, ResidualsStayBounded) {
   SCOPED_TRACE(TestSeedText());
   constexpr int64_t kElems = 3 * 256;  // a block for each rank to own
-  constexpr int kSteps = kSanitized ? 2'500 : 10'000, kEarly = 1'000;
-  constexpr int kFilled = 500;  // from here on no residual is still on its way up from zero
+  constexpr int kSteps = kSanitized ? 800 : 10'000, kEarly = kSanitized ? 500 : 1'000;
+  constexpr int kFilled = kEarly / 2;  // no residual is still on its way up from zero
   Steps steps({.world_size = 3}, {kElems}, TestSeed());
   steps.SetSpec(0, GetParam());
   double most = 0, early = 0, late = 0;  // the latter two means
@@ -422,7 +422,7 @@ TEST_P(LawsOfFeedback, ResidualsStayBounded) {
               GetParam().c_str(), most, late / early);
   EXPECT_GT(early, 0) << "nothing is kept back";
   EXPECT_LT(most, BoundOf(GetParam()));
-  EXPECT_LT(late, 1.1 * early) << "it still grows";
+  EXPECT_LT(late, 1.15 * early) << "it still grows";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LawsOfFeedback, testing::ValuesIn(SpecsWithFeedback()));
