@@ -56,7 +56,8 @@ bool EngineCore::HandleDriverErrors() {
   if (std::optional<ProtocolError> error = driver_.TakeProtocolError()) {
     // After this rank's vote others may be in the next turn, and a damaged frame one of theirs.
     if (voted_ && error->next_turn) damaged_ = error->status;
-    RevokeTurn(std::move(error->status), error->key.op_seq, true);
+    const uint32_t op_seq = error->key ? error->key->op_seq : kNoOpSeq;
+    RevokeTurn(std::move(error->status), op_seq, true);
     moved = true;
   }
   for (auto& [peer, cause] : driver_.TakeLostPeers()) {

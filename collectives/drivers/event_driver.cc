@@ -167,13 +167,21 @@ void EventDriver::Consume(Run& run, int32_t step_index, int64_t offset, ConstByt
   }
 }
 
-void EventDriver::Fail(int peer, const RunKey& key, Status status, bool next_turn) {
+void EventDriver::Fail(int peer, std::optional<RunKey> key, Status status, bool next_turn) {
   if (error_) {
     error_->next_turn |= next_turn;
     return;
   }
   error_ =
       ProtocolError{std::move(status).WithRank(options_.rank).WithPeer(peer), peer, key, next_turn};
+}
+
+// Whose it was nobody knows where the header's own checksum failed. Its number could be any, and of
+// two such the ranks would not agree which operation is the first in doubt.
+void EventDriver::OnDamage(int peer, const FrameHeader& header, Status why) {
+  if (options_.point_to_point != nullptr) options_.point_to_point->OnDamage(peer, why);
+  const bool is_known = why.detail().peer >= 0 && (header.flags & kFramePointToPoint) == 0;
+  Fail(peer, is_known ? std::optional(KeyOf(header)) : std::nullopt, std::move(why), true);
 }
 
 void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) {
@@ -183,10 +191,7 @@ void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fra
   switch (CheckFrame(header, fragment, expected, &why)) {
     case FrameVerdict::kValid: break;
     case FrameVerdict::kStale: ++counters_.stale_frames; return;
-    case FrameVerdict::kCorrupt:
-      // Nobody knows whose it was.
-      if (options_.point_to_point != nullptr) options_.point_to_point->OnDamage(peer, why);
-      return Fail(peer, KeyOf(header), std::move(why), true);
+    case FrameVerdict::kCorrupt: return OnDamage(peer, header, std::move(why));
   }
   if (header.src != peer) {
     return Fail(

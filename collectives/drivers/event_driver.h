@@ -68,8 +68,8 @@ struct DriverCounters {
 struct ProtocolError {
   Status status;
   int peer = -1;
-  RunKey key;
-  bool next_turn = false;  // what was lost may belong to the next turn as well
+  std::optional<RunKey> key;  // of what it is about, where that is known
+  bool next_turn = false;     // what was lost may belong to the next turn as well
 };
 
 class EventDriver : public Sink {
@@ -197,7 +197,8 @@ class EventDriver : public Sink {
   bool ComputeOnce();
   void Collect(int slot);
   void Withdraw(int slot);
-  void Fail(int peer, const RunKey& key, Status status, bool next_turn = false);
+  void OnDamage(int peer, const FrameHeader& header, Status why);
+  void Fail(int peer, std::optional<RunKey> key, Status status, bool next_turn = false);
   FrameHeader HeaderFor(const Run& run, int32_t message) const;
 
   Transport* const transport_;

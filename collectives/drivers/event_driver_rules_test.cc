@@ -89,6 +89,33 @@ TEST_F(HandMadeFrames, AnotherSignatureThatCameEarlyIsAMismatch) {
   ExpectError(gwMismatch);
 }
 
+// The number of the operation may be what was damaged.
+TEST_F(HandMadeFrames, ADamagedHeaderNamesNoOperation) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  const ConstBytes fragment = {payload_.data(), header.fragment_bytes};
+  SealFrame(&header, fragment);
+  header.op_seq ^= 0x80000000u;
+  driver().OnFragment(0, header, fragment);
+  const std::optional<ProtocolError> error = driver().TakeProtocolError();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->status.code(), gwDataCorrupt);
+  EXPECT_FALSE(error->key.has_value());
+}
+
+TEST_F(HandMadeFrames, ADamagedFragmentNamesItsOperation) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  const ConstBytes fragment = {payload_.data(), header.fragment_bytes};
+  SealFrame(&header, fragment);
+  payload_[7] ^= std::byte{1};
+  driver().OnFragment(0, header, fragment);
+  const std::optional<ProtocolError> error = driver().TakeProtocolError();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->status.code(), gwDataCorrupt);
+  EXPECT_EQ(error->key, RunKey{});
+}
+
 TEST_F(HandMadeFrames, AnUnknownMessageIsCorrupt) {
   ends_.Start(1);
   FrameHeader header = Header();
