@@ -16,12 +16,30 @@ from gradwire._bindings import gwResult_t  # pylint: disable=wrong-import-order
 from gradwire.errors import error_of  # pylint: disable=wrong-import-order
 
 
+_LONG_S = 20  # what has not come by then never will
+
+
 def _comm(**settings):
     return gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1, settings or None)
 
 
 def _floats(*values):
     return array.array("f", values)
+
+
+class _WatchedLock:
+    """Tells when a thread wants it, which may then have to wait."""
+
+    def __init__(self, lock):
+        self._lock = lock
+        self.wanted = threading.Event()
+
+    def __enter__(self):
+        self.wanted.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
 
 
 class ErrorsTest(unittest.TestCase):
@@ -230,10 +248,13 @@ class LifeTest(unittest.TestCase):
         comm, library = _comm(debug="error"), gradwire.comm.lib
         abort, destroy = library.gwCommAbort, library.gwCommDestroy
         aborting, destroyed, overtaken = threading.Event(), threading.Event(), []
+        comm._ending = ending = _WatchedLock(comm._ending)
 
         def slow_abort(handle):
+            ending.wanted.clear()
             aborting.set()
-            overtaken.append(destroyed.wait(0.2))
+            self.assertTrue(ending.wanted.wait(_LONG_S))
+            overtaken.append(destroyed.is_set())
             return abort(handle)
 
         def watched_destroy(handle):
@@ -244,7 +265,7 @@ class LifeTest(unittest.TestCase):
                 mock.patch.object(library, "gwCommDestroy", watched_destroy):
             other = threading.Thread(target=comm.abort)
             other.start()
-            aborting.wait()
+            self.assertTrue(aborting.wait(_LONG_S))
             comm.close()
             other.join()
         self.assertEqual(overtaken, [False])
