@@ -135,14 +135,25 @@ _OF_GLOO = ("broadcast", "allreduce_sparse", "reduce", "allgather", "all_gather_
             "reduce_scatter", "reduce_scatter_single_coalesced", "all_to_all_single", "alltoall",
             "send", "recv", "recv_anysource", "barrier", "monitored_barrier",
             "_get_sequence_number_for_group", "_set_sequence_number_for_group")
+# What torch before 2.15 looks for in a Python process group, and where it finds nothing does itself,
+# with Python's lock. A thread of Gloo that frees a tensor waits for that lock and has one that the
+# call waits for.
+_OF_PROCESS_GROUP = ("allgather", "allgather_into_tensor_coalesced", "alltoall_base", "barrier",
+                     "broadcast", "reduce_scatter", "reduce_scatter_tensor_coalesced", "send",
+                     "recv")
 
 
-def _passed_on(name):
-    def method(self, *args):
-        return getattr(self._gloo, name)(*args)
+def _pass_on(kind, names, get_target):
+    """Defines methods that call those of the object that get_target(self) gives."""
+    def passing_on(name):
+        def method(self, *args, **kwargs):
+            return getattr(get_target(self), name)(*args, **kwargs)
 
-    method.__name__ = name
-    return method
+        method.__name__ = name
+        return method
+
+    for name in names:
+        setattr(kind, name, passing_on(name))
 
 
 class _Backend(_Collectives, c10d.Backend):
@@ -168,18 +179,29 @@ class _Backend(_Collectives, c10d.Backend):
     reduce_scatter_single = _Collectives._reduce_scatter_base
 
 
-for _method in _OF_GLOO:
-    setattr(_Backend, _method, _passed_on(_method))
+_pass_on(_Backend, _OF_GLOO, lambda backend: backend._gloo)
+
+
+def _serve_by(gloo, group):
+    """Makes Gloo the backend of a process group."""
+    group._register_backend(_CPU, dist.ProcessGroup.BackendType.GLOO, gloo)
+    group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
 
 
 class _ProcessGroup(_Collectives, dist.ProcessGroup):
     """A whole process group; what it does not define goes to the backend registered in it."""
 
     def __init__(self, options, gloo, *state):
-        dist.ProcessGroup.__init__(self, options.group_rank, options.group_size)
-        self._register_backend(_CPU, dist.ProcessGroup.BackendType.GLOO, gloo)
-        self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
+        rank, size = options.group_rank, options.group_size
+        dist.ProcessGroup.__init__(self, rank, size)
+        # One of C++, which calls Gloo without Python's lock.
+        self._plain = dist.ProcessGroup(rank, size)
+        for group in (self, self._plain):
+            _serve_by(gloo, group)
         self._start(gloo, *state)
+
+
+_pass_on(_ProcessGroup, _OF_PROCESS_GROUP, lambda group: group._plain)
 
 
 def _has_python_backends():

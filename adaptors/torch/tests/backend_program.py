@@ -192,6 +192,18 @@ def gloo_answers_the_rest():
         expect_equal(sparse.to_dense(), dist.get_world_size() * torch.eye(4))
 
 
+def dropped_tensors():
+    """Gloo's threads hold them last, and need Python's lock to free them."""
+    for _ in range(1000):
+        tensor = torch.ones(5)
+        work = dist.broadcast(tensor, 0, async_op=True)
+        del tensor, work
+    dist.barrier()
+    ranks = torch.full((3,), float(dist.get_rank()))
+    dist.broadcast(ranks, 1)
+    expect_equal(ranks, torch.ones(3))
+
+
 def empty_tensors():
     empty, one = torch.empty(0), torch.ones(1)
     for operation in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
