@@ -167,6 +167,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   bool CheckLeft(int64_t still_ns);
   bool CheckOperationTime(int64_t still_ns);
   bool CheckVoteTime(int64_t now_ns);
+  bool CheckVoteAgainst(int64_t still_ns);
 
   const Options options_;
   Transport* const transport_;

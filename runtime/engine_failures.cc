@@ -275,10 +275,10 @@ bool EngineCore::CheckOperationTime(int64_t still_ns) {
 
 // Rank 0 hears all votes, so it alone can tell who keeps the others waiting, itself included.
 bool EngineCore::CheckVoteTime(int64_t now_ns) {
+  if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 || result_) return false;
   const int64_t still_ns = now_ns - std::max(ballot_.last_vote_ns(), last_move_ns_);
-  if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 ||
-      still_ns <= options_.op_timeout_ns || revoked_ || result_)
-    return false;
+  if (revoked_) return CheckVoteAgainst(still_ns);
+  if (still_ns <= options_.op_timeout_ns) return false;
   const std::vector<int> silent = ballot_.Missing();
   RevokeTurn(Status(gwTimeout,
                     {.message = fmt::format("rank {} has not ended the step, others have {} ms ago",
@@ -286,6 +286,19 @@ bool EngineCore::CheckVoteTime(int64_t now_ns) {
                      .hint = "Look at what that rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
                      .peer = silent.front()}),
              kNoOpSeq, true);
+  return true;
+}
+
+// Engines vote on a revoked step at once, whatever their callers do: one that does not is stuck,
+// and there is nothing left to abort.
+bool EngineCore::CheckVoteAgainst(int64_t still_ns) {
+  if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns) return false;
+  const std::vector<int> silent = ballot_.Missing();
+  FatalForAll(Status(gwTimeout, {.message = fmt::format(
+                                     "the vote of rank {} on an aborted step is missing for {} ms",
+                                     fmt::join(silent, ", "), still_ns / kNsPerMs),
+                                 .hint = "Look at what that rank does, then restart the job",
+                                 .peer = silent.front()}));
   return true;
 }
 

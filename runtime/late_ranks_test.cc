@@ -164,5 +164,28 @@ TEST_F(LateVoters, WhoKeepsTheOthersFromEndingAStepIsNamed) {
   }
 }
 
+class StuckVoters : public LateRanks {
+ protected:
+  // So short that the time for an abort is over before a silent rank counts as lost.
+  StuckVoters() : LateRanks(10 * kNsPerMs) {}
+};
+
+// It counts as alive, but its engine does nothing: the step cannot even be aborted.
+TEST_F(StuckVoters, WhoseVoteOnAnAbortedStepIsMissingIsNamed) {
+  constexpr int64_t kStuckNs = 10 * kNsPerSecond;
+  job_.clock(1).Work(kStuckNs);
+  for (int rank : {0, 2}) Submit(rank, Collective::kAllReduce);
+  // Time passes though what has come for rank 1 is not taken.
+  const SimJob::Callers clock = {.next_ns = [this] { return job_.now_ns() + kNsPerMs; }};
+  for (int rank : {0, 2}) {
+    ASSERT_TRUE(job_.RunUntil([&, rank] { return !job_[rank].fatal().ok(); }, kBoundNs, clock));
+    const Status& fatal = job_[rank].fatal();
+    EXPECT_EQ(fatal.code(), gwTimeout) << fatal.ToString();
+    EXPECT_EQ(fatal.detail().peer, 1) << rank;
+    EXPECT_THAT(fatal.ToString(), HasSubstr("vote of rank 1 on an aborted step")) << rank;
+  }
+  EXPECT_LT(job_.now_ns(), kStuckNs);
+}
+
 }  // namespace
 }  // namespace gradwire
