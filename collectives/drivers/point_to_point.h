@@ -41,7 +41,7 @@ struct Transfer {
   int64_t bytes() const { return count * SizeOf(dtype); }
 };
 
-// Told by the thread that polls. Must not call back.
+// Told by whoever posts or polls. Must not call back.
 class TransferListener {
  public:
   virtual ~TransferListener() = default;
