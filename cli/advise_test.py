@@ -57,7 +57,7 @@ class AdviseTest(unittest.TestCase):
         for plan in advice["plans"]:
             self.assertIn("\n  " + plan["plan"], text)
         names = [plan["plan"].split("(")[0] for plan in advice["plans"]]
-        self.assertEqual(names, ["none", "bf16", "qsgd", "qsgd", "qsgd", "topk", "powersgd",
+        self.assertEqual(names, ["none", "bf16", *3 * ["qsgd"], "topk", *4 * ["powersgd"],
                                  "advised"])
 
     def test_codecs_beyond_their_bounds_are_not_chosen(self):

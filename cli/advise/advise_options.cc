@@ -37,7 +37,8 @@ void AddOptions(CommandLine* line, Texts* texts, AdviseOptions* options) {
   line->Add("--lag", &texts->lag,
             "bound of what is kept back over the gradient, of codecs with feedback; "
             "default 1");
-  line->Add("--allow", &texts->allow, "further codecs, as 'topk(0.01),powersgd'");
+  line->Add("--allow", &texts->allow,
+            "further codecs, as 'topk(0.01),powersgd', which stands for four ranks");
   AddLibraryOptions(line, &texts->library);
   line->AddJson("-J,--json", &options->json_path);
 }

@@ -33,9 +33,10 @@ TEST(AdviseOptions, BoundsAndFurtherCodecs) {
             std::nullopt);
   EXPECT_EQ(options.automatic.ladder[kBf16Rung].bound, 0.02);
   EXPECT_EQ(options.automatic.ladder.back().bound, 12);
-  ASSERT_EQ(options.automatic.ladder.size(), 7u);
+  ASSERT_EQ(options.automatic.ladder.size(), 10u);
   EXPECT_TRUE(options.automatic.ladder[5].codec.spec.starts_with("topk("));
-  EXPECT_TRUE(options.automatic.ladder[6].codec.spec.starts_with("powersgd("));
+  for (int strength = 6; strength < 10; ++strength)
+    EXPECT_TRUE(options.automatic.ladder[strength].codec.spec.starts_with("powersgd("));
   EXPECT_EQ(options.compute_ms, 80);
   EXPECT_EQ(options.model.tensors[0].lengths, (std::vector<int64_t>{128, 784}));
 }

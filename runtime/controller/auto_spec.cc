@@ -29,6 +29,20 @@ constexpr std::array<std::string_view, 5> kLadder = {"none", "bf16", "qsgd(bits=
                                                      "qsgd(bits=6,feedback=off)",
                                                      "qsgd(bits=4,feedback=on)"};
 
+// What a codec named without its strength stands for, lightest first. Every rung has to be probed
+// before it may be chosen, and again while it is not: four span the useful range in steps of two or
+// three, finer ones differ by less than their probes tell.
+struct Strengths {
+  std::string_view name;
+  std::array<std::string_view, 4> specs;
+};
+constexpr std::array<Strengths, 4> kStrengths = {{
+    {"topk", {"topk(0.1)", "topk(0.03)", "topk(0.01)", "topk(0.003)"}},
+    {"randk", {"randk(0.3)", "randk(0.2)", "randk(0.1)", "randk(0.05)"}},
+    {"powersgd", {"powersgd(rank=8)", "powersgd(rank=4)", "powersgd(rank=2)", "powersgd(rank=1)"}},
+    {"acp", {"acp(rank=8)", "acp(rank=4)", "acp(rank=2)", "acp(rank=1)"}},
+}};
+
 Status CheckKeys(const SpecText& text) {
   for (const auto& [key, value] : text.args) {
     if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
@@ -52,6 +66,16 @@ std::vector<std::string> SplitSpecs(std::string_view list) {
     open = !separates;
   }
   return specs;
+}
+
+std::vector<std::string> WithStrengths(const std::string& spec) {
+  const StatusOr<SpecText> text = ParseSpecText(spec);
+  const auto named =
+      std::find_if(kStrengths.begin(), kStrengths.end(), [&](const Strengths& codec) {
+        return text.ok() && text->args.empty() && codec.name == text->name;
+      });
+  if (named == kStrengths.end()) return {spec};
+  return {named->specs.begin(), named->specs.end()};
 }
 
 // Whether some tensor may be automatic at all.
@@ -123,7 +147,9 @@ StatusOr<AutoSpec> MakeAutoSpec(std::string_view spec) {
 
   AutoSpec made = {.spec = args.canonical()};
   std::vector<std::string> specs(kLadder.begin(), kLadder.end());
-  for (std::string& allowed : SplitSpecs(allow)) specs.push_back(std::move(allowed));
+  for (const std::string& allowed : SplitSpecs(allow)) {
+    for (std::string& strength : WithStrengths(allowed)) specs.push_back(std::move(strength));
+  }
   for (const std::string& rung_spec : specs) {
     StatusOr<Rung> rung = MakeRung(rung_spec, limits);
     if (!rung.ok()) return rung.status();

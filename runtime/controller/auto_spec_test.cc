@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace gradwire {
 namespace {
 
@@ -34,6 +36,18 @@ TEST(AutoSpec, AllowAddsCodecsInTheirOrderAndNoneTwice) {
   EXPECT_THAT(LadderOf("auto(allow=\"topk(density=0.01,min_numel=2048),bf16,powersgd(rank=2)\")"),
               ::testing::ElementsAre("none", "bf16(feedback=off)", "qsgd(bits=8", "qsgd(bits=6",
                                      "qsgd(bits=4", "topk(density=0.01", "powersgd(rank=2)"));
+}
+
+TEST(AutoSpec, ACodecWithoutItsStrengthIsALadderOfItsOwn) {
+  EXPECT_THAT(LadderOf("auto(allow=\"topk(0.02), powersgd , bf16\")"),
+              ::testing::ElementsAre("none", "bf16(feedback=off)", "qsgd(bits=8", "qsgd(bits=6",
+                                     "qsgd(bits=4", "topk(density=0.02", "powersgd(rank=8)",
+                                     "powersgd(rank=4)", "powersgd(rank=2)", "powersgd(rank=1)"));
+  for (const std::string name : {"topk", "randk", "powersgd", "acp"}) {
+    const std::vector<std::string> ladder = LadderOf("auto(allow=\"" + name + "\")");
+    EXPECT_EQ(ladder.size(), LadderOf("auto").size() + 4) << name;
+    EXPECT_EQ(std::set<std::string>(ladder.begin(), ladder.end()).size(), ladder.size()) << name;
+  }
 }
 
 TEST(AutoSpec, BoundsGoWithFeedback) {
