@@ -1,24 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "collectives/executor.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-// Counts, so that "no allocation" can be tested.
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* p = std::malloc(size)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+#include "tests/lib/allocation_count.h"
 
 namespace gradwire {
 namespace {
@@ -29,7 +14,7 @@ TEST(ExecutorTest, AllocatesNothingAfterConstruction) {
   Executor executor(&prepared);
   std::vector<Command> commands;
   commands.reserve(prepared.schedule.steps.size());
-  const int64_t before = allocations;
+  const int64_t before = AllocationCount();
   for (int run = 0; run < 3; ++run) {
     executor.Reset();
     while (!executor.done()) {
@@ -38,7 +23,7 @@ TEST(ExecutorTest, AllocatesNothingAfterConstruction) {
       for (const Command& command : commands) executor.Complete(command.step, Status::Ok());
     }
   }
-  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(AllocationCount() - before, 0);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
     StatusOr<AutoSpec> made = MakeAutoSpec(spec);
     if (!made.ok()) return Status(made.status()).WithTensor(tensor->name);
     engine_->WithCore([&](EngineCore&) {
-      tensor->automatic = std::make_shared<const AutoSpec>(std::move(*made));
+      tensor->TakeLadder(std::make_shared<const AutoSpec>(std::move(*made)), parts_.world_size);
       tensor->automatic_since = controller_.TurnNumber(user_turn_);
       tensor->replicated.Release();
       tensor->SetCodec(none_);

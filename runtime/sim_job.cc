@@ -83,7 +83,7 @@ void JobRank::SetSpec(TensorState* tensor, const std::string& spec) {
 }
 
 void JobRank::SetAutomatic(TensorState* tensor, std::shared_ptr<const AutoSpec> spec) {
-  tensor->automatic = std::move(spec);
+  tensor->TakeLadder(std::move(spec), options_.world_size);
   tensor->SetCodec(tensor->automatic->ladder[kNoneRung].codec);
   controller_.Enable();
 }

@@ -64,6 +64,17 @@ void TensorState::SetCodec(Codec now) {
   codec = std::move(now);
 }
 
+void TensorState::TakeLadder(std::shared_ptr<const AutoSpec> ladder, int world_size) {
+  automatic = std::move(ladder);
+  usable_.clear();
+  for (const Rung& rung : automatic->ladder) {
+    const CarrierMethod* method = rung.codec.carrier.get();
+    usable_.push_back(usable_.empty() ||
+                      (ExemptionFrom(rung.codec, *this).empty() &&
+                       (method == nullptr || method->Check(MetaOf(*this), world_size).ok())));
+  }
+}
+
 void TensorState::TakeRung(const Codec& now, int world_size) {
   codec = now;
   if (gradwire::ReplicatedBytes(*this, world_size) == 0 || now.spec == kept_spec) return;

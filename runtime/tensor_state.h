@@ -94,12 +94,12 @@ struct TensorState {
   Codec codec;  // in effect: what the spec says, or `none` for a tensor too small or excluded
   std::string exemption;  // why the latter, with the spec; else empty
   std::shared_ptr<const AutoSpec>
-      automatic;                       // whose ladder the controller chooses from; may be null
-  int64_t automatic_since = 0;         // the turn in which it got its ladder
-  std::string kept_spec;               // of the codec that keeps `replicated` and `local`
-  FloatSlots residual;                 // what compression has kept back, in units of the sum
-  StateSlots replicated;               // of the carrier method; always two slots
-  FloatSlots local;                    // of the carrier method, this rank's alone
+      automatic;                // by TakeLadder: what the controller chooses from; may be null
+  int64_t automatic_since = 0;  // the turn in which it got its ladder
+  std::string kept_spec;        // of the codec that keeps `replicated` and `local`
+  FloatSlots residual;          // what compression has kept back, in units of the sum
+  StateSlots replicated;        // of the carrier method; always two slots
+  FloatSlots local;             // of the carrier method, this rank's alone
   std::atomic<bool> in_flight{false};  // an operation is under way
   bool submitted = false;              // in the open step
   bool staged = false;                 // complete in the open step, awaiting the vote
@@ -115,6 +115,10 @@ struct TensorState {
 
   // The method's own state goes with the codec: another one would not understand it.
   void SetCodec(Codec now);
+  // The controller chooses its codec from now on.
+  void TakeLadder(std::shared_ptr<const AutoSpec> ladder, int world_size);
+  // Whether the rung is one whose codec can encode it: the plain sum always can.
+  bool CanUse(int rung) const { return rung < std::ssize(usable_) && usable_[rung]; }
   // A rung of its ladder. Codecs that keep nothing leave what another has kept: a trial goes back
   // to it, and an abort may leave one rank on this rung and another on the one before.
   void TakeRung(const Codec& now, int world_size);
@@ -127,6 +131,7 @@ struct TensorState {
 
  private:
   std::shared_ptr<const TensorLabel> label_;  // as asked for last; may be null
+  std::vector<bool> usable_;                  // the rungs of `automatic`
 };
 
 TensorMeta MetaOf(const TensorState& tensor);

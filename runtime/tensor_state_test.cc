@@ -142,7 +142,7 @@ TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
   tensor->SetCodec(*MakeCodec("efsign"));
   EXPECT_EQ(table.Load(bytes, 0, 2, true).code(), gwMismatch);
   // Where a controller chooses the codec it begins anew.
-  tensor->automatic = std::make_shared<const AutoSpec>(*MakeAutoSpec("auto"));
+  tensor->TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), 2);
   EXPECT_TRUE(table.Load(bytes, 0, 2, true).ok());
   EXPECT_FALSE(tensor->replicated.allocated());
 }
@@ -351,6 +351,28 @@ TEST_F(TableTest, LyingLengthsAreAnErrorWithoutEffect) {
   }
   ASSERT_TRUE(Load(saved).ok());
   EXPECT_EQ(table_.Save(1, 3), saved);
+}
+
+TEST(TensorState, CanUseRungsWhoseCodecCanEncodeIt) {
+  const auto ladder = std::make_shared<const AutoSpec>(
+      *MakeAutoSpec("auto(min_numel=100,exclude=\"*.bias\",allow=\"powersgd(rank=2)\")"));
+  const auto usable = [&](const char* name, std::vector<int64_t> shape, int64_t elems) {
+    TensorState tensor;
+    tensor.name = name;
+    tensor.shape = std::move(shape);
+    tensor.elems = elems;
+    tensor.TakeLadder(ladder, 2);
+    std::vector<bool> can;
+    for (int rung = 0; rung < std::ssize(ladder->ladder); ++rung)
+      can.push_back(tensor.CanUse(rung));
+    EXPECT_FALSE(tensor.CanUse(static_cast<int>(std::ssize(ladder->ladder)))) << "no such rung";
+    return can;
+  };
+  const std::vector<bool> only_none = {true, false, false, false, false, false};
+  EXPECT_EQ(usable("w", {64, 64}, 4096), std::vector<bool>(6, true));
+  EXPECT_EQ(usable("w", {4096}, 4096), (std::vector<bool>{true, true, true, true, true, false}));
+  EXPECT_EQ(usable("w", {9, 11}, 99), only_none);
+  EXPECT_EQ(usable("w.bias", {64, 64}, 4096), only_none);
 }
 
 TEST(MatchesAny, TakesGlobsWithCommas) {

@@ -136,7 +136,7 @@ JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automat
     tensor.id = job.tensors.size();
     tensor.shape = shape.lengths;
     tensor.elems = shape.elems();
-    tensor.automatic = automatic;
+    tensor.TakeLadder(automatic, world_size);
     job.tensors.push_back(JobTensorOf(tensor, world_size, &job.candidates));
   }
   return job;

@@ -32,11 +32,6 @@ double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
   return 2.0 * (world_size - 1) / world_size * bytes;
 }
 
-bool CanUse(const TensorState& tensor, const Codec& codec, int world_size) {
-  if (!ExemptionFrom(codec, tensor).empty()) return false;
-  return codec.carrier == nullptr || codec.carrier->Check(MetaOf(tensor), world_size).ok();
-}
-
 int CandidateIndex(const Rung& rung, std::vector<Candidate>* candidates) {
   const Candidate candidate = {rung.codec.spec, rung.codec.feedback == Feedback::kOn, rung.bound};
   const auto it = std::find(candidates->begin(), candidates->end(), candidate);
@@ -87,12 +82,11 @@ JobTensor JobTensorOf(const TensorState& tensor, int world_size,
                       std::vector<Candidate>* candidates) {
   JobTensor job = {.id = tensor.id, .name = tensor.name, .elems = tensor.elems};
   const std::vector<Rung>& ladder = tensor.automatic->ladder;
-  for (size_t rung = 0; rung < ladder.size(); ++rung) {
-    const Codec& codec = ladder[rung].codec;
-    const bool usable = rung == kNoneRung || CanUse(tensor, codec, world_size);
-    job.ladder.push_back(usable ? JobRung{CandidateIndex(ladder[rung], candidates),
-                                          WireBytesOf(codec, MetaOf(tensor), world_size)}
-                                : JobRung{});
+  for (int rung = 0; rung < std::ssize(ladder); ++rung) {
+    job.ladder.push_back(tensor.CanUse(rung)
+                             ? JobRung{CandidateIndex(ladder[rung], candidates),
+                                       WireBytesOf(ladder[rung].codec, MetaOf(tensor), world_size)}
+                             : JobRung{});
   }
   return job;
 }
@@ -145,7 +139,6 @@ int64_t Controller::Number(uint16_t turn) const {
 }
 
 int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const {
-  const std::vector<Rung>& ladder = tensor.automatic->ladder;
   int rung = kNoneRung;
   if (!in_step) {
     // Nothing can be measured: what hardly ever does harm.
@@ -159,9 +152,7 @@ int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) 
         rung = RungAt(order.plan, tensor.id, turn);
     }
   }
-  const bool usable = rung < static_cast<int>(ladder.size()) &&
-                      CanUse(tensor, ladder[rung].codec, options_.world_size);
-  return usable ? rung : kNoneRung;
+  return tensor.CanUse(rung) ? rung : kNoneRung;
 }
 
 bool Controller::MayProbe(int64_t now_ns) const {
@@ -173,11 +164,10 @@ bool Controller::MayProbe(int64_t now_ns) const {
 
 // Every rung that the tensor can use in turn; none needs no probe.
 std::optional<int> Controller::RungToProbe(const TensorState& tensor) const {
-  const std::vector<Rung>& ladder = tensor.automatic->ladder;
-  const auto rungs = static_cast<int64_t>(ladder.size()) - 1;
+  const int64_t rungs = std::ssize(tensor.automatic->ladder) - 1;
   for (int64_t i = 0; i < rungs; ++i) {
     const auto rung = static_cast<int>(1 + (probe_count_ + i) % rungs);
-    if (CanUse(tensor, ladder[rung].codec, options_.world_size)) return rung;
+    if (tensor.CanUse(rung)) return rung;
   }
   return std::nullopt;
 }

@@ -36,7 +36,7 @@ class Training {
       // A row too long to be probed.
       tensor->shape = {1, kElems};
       tensor->elems = kElems;
-      tensor->automatic = spec;
+      tensor->TakeLadder(spec, kRanks);
       tensors_.push_back(tensor.get());
       owned_.push_back(std::move(tensor));
     }

@@ -26,7 +26,7 @@ class Job {
     tensor_.id = 7;
     tensor_.shape = {kElems};
     tensor_.elems = kElems;
-    tensor_.automatic = std::make_shared<const AutoSpec>(*MakeAutoSpec("auto"));
+    tensor_.TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), 2);
     controller.Enable();
   }
 

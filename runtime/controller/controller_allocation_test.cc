@@ -1,0 +1,55 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "runtime/controller/auto_spec.h"
+#include "runtime/controller/controller.h"
+#include "tests/lib/allocation_count.h"
+
+namespace gradwire {
+namespace {
+
+// As the caller and the engine do while a step is under way. What a step takes beyond that is at
+// its end: the text of the vote, and at rank 0 what it decides from.
+void RunStep(Controller* controller, uint16_t turn, std::span<TensorState* const> tensors) {
+  controller->BeginStep(turn, turn);
+  for (TensorState* tensor : tensors) {
+    controller->RungFor(*tensor, turn, true);
+    controller->NoteSubmit(tensor, nullptr);
+    controller->NoteOperation(turn, 1, 2);
+  }
+  const Controller::Blocked blocked(controller);
+}
+
+TEST(Controller, AllocatesNothingWhileAStepIsUnderWay) {
+  const auto spec = std::make_shared<const AutoSpec>(
+      *MakeAutoSpec("auto(allow=\"topk,powersgd\",exclude=\"*.a_long_name_of_a_layer.bias\")"));
+  // Small, excluded, of one dimension; none of them can be probed: the last row is too long.
+  TensorState small, excluded, row;
+  small.shape = {10}, small.elems = 10;
+  excluded.name = "network.a_long_name_of_a_layer.bias";
+  excluded.shape = {1, 1 << 20}, excluded.elems = 1 << 20;
+  row.shape = {1, 1 << 20}, row.elems = 1 << 20;
+  std::vector<TensorState*> tensors = {&small, &excluded, &row};
+  for (TensorState* tensor : tensors) tensor->TakeLadder(spec, 2);
+  for (const int rank : {0, 1}) {
+    ManualClock clock;
+    Controller controller({.rank = rank, .world_size = 2, .slice_elems = 1024, .clock = &clock});
+    controller.Enable();
+    for (uint16_t turn = 0; turn < 10; ++turn) {
+      const int64_t before = AllocationCount();
+      RunStep(&controller, turn, tensors);
+      EXPECT_EQ(AllocationCount() - before, 0) << "rank " << rank << ", turn " << turn;
+      const std::string observation = controller.TakeObservation();
+      const std::vector<std::string> ranks(2, observation);
+      controller.EndTurn(turn, true, rank == 0 ? controller.Advise(turn, ranks, tensors) : "",
+                         tensors);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,14 @@
+// How often the process has allocated: a test that links this has an operator new that counts. The
+// sanitizers replace it themselves, so such a test has the tag no-asan.
+#ifndef GRADWIRE_TESTS_LIB_ALLOCATION_COUNT_H_
+#define GRADWIRE_TESTS_LIB_ALLOCATION_COUNT_H_
+
+#include <cstdint>
+
+namespace gradwire {
+
+int64_t AllocationCount();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TESTS_LIB_ALLOCATION_COUNT_H_
