@@ -148,7 +148,7 @@ class Communicator final : private EngineListener {
   Status CatchUp();
   std::shared_ptr<Operation> MakeRawOperation(RawOp op, std::string_view name);
   const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
-  Status CheckSubmit(std::span<const SubmittedTensor> tensors) const;
+  Status CheckSubmit(std::span<const SubmittedTensor> tensors);
   Status FollowPlan(std::span<const SubmittedTensor> tensors);
   bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
   int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
@@ -173,6 +173,7 @@ class Communicator final : private EngineListener {
   uint16_t user_turn_ = 0;
   bool step_open_ = false;
   bool step_has_submits_ = false;
+  uint64_t submit_count_ = 0;  // calls that submitted tensors, refused ones too
   uint64_t step_ = 0;
   float loss_scale_ = 1.0f;
   int64_t step_begin_ns_ = 0;

@@ -128,13 +128,14 @@ Status Communicator::FollowPlan(std::span<const SubmittedTensor> tensors) {
   return Status();
 }
 
-Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) const {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const TensorState& tensor = *tensors[i].tensor;
-    bool twice =
+Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) {
+  ++submit_count_;
+  for (const SubmittedTensor& submitted : tensors) {
+    TensorState& tensor = *submitted.tensor;
+    const bool in_use =
         tensor.in_flight.load(std::memory_order_acquire) || (step_open_ && tensor.submitted);
-    for (size_t j = 0; j < i; ++j) twice |= tensors[j].tensor == tensors[i].tensor;
-    if (twice) {
+    const bool twice = std::exchange(tensor.last_submit, submit_count_) == submit_count_;
+    if (in_use || twice) {
       return Status(
           gwInvalidUsage,
           {.message = "the tensor takes part in one operation a step, and has been submitted",

@@ -101,6 +101,7 @@ struct TensorState {
   StateSlots replicated;        // of the carrier method; always two slots
   FloatSlots local;             // of the carrier method, this rank's alone
   std::atomic<bool> in_flight{false};  // an operation is under way
+  uint64_t last_submit = 0;            // the call that named it last, to find it named twice
   bool submitted = false;              // in the open step
   bool staged = false;                 // complete in the open step, awaiting the vote
   bool replicated_staged = false;      // likewise, also without transactions
