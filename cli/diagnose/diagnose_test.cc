@@ -95,6 +95,18 @@ TEST(DiagnosisText, SaysWhoWhatAndWhere) {
   EXPECT_TRUE(LastEntries(job, 0).empty());
 }
 
+TEST(Diagnosis, CountsOfVotesGoOnPast2To31) {
+  const std::string dir = TestFolder();
+  OpenOrDie(RankOptions(dir, 0, 1))
+      ->Record(
+          {.kind = RecordKind::kVote, .time_ns = 10, .value = static_cast<int32_t>(3'000'000'000)});
+  const JobRecord job = ReadJob(dir);
+  ExpectIn("yes   3000000000  -", DiagnosisText(job, Diagnose(job), 0));
+  const auto json = nlohmann::json::parse(DiagnosisJson(job, Diagnose(job), 1));
+  EXPECT_EQ(json["votes"][0]["operations"], 3'000'000'000);
+  EXPECT_EQ(json["events"][0]["value"], 3'000'000'000);
+}
+
 TEST(DiagnosisJson, IsJsonWhateverTheNames) {
   const std::string dir = TestFolder();
   WriteStuckJob(dir);

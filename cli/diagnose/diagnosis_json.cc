@@ -36,7 +36,7 @@ Json EntryJson(const RecorderLog& log, const RecorderEntry& e) {
                {"step", e.step},
                {"bytes", e.bytes},
                {"signature", fmt::format("{:016x}", e.signature)},
-               {"value", e.value},
+               {"value", ValueOf(e)},
                {"status", e.status},
                {"status_text", ResultText(static_cast<gwResult_t>(e.status))},
                {"progress", {p.sends_done, p.sends, p.recvs_done, p.recvs}},
@@ -92,7 +92,7 @@ Json VotesJson(const JobRecord& job) {
   for (const auto& [rank, e] : job.votes.rbegin()->second) {
     json.push_back({{"rank", rank},
                     {"yes", e.status == gwSuccess},
-                    {"operations", e.value},
+                    {"operations", OperationCount(e)},
                     {"status", e.status},
                     {"text", EntryText(e)}});
   }

@@ -83,7 +83,8 @@ std::string VoteTable(const JobRecord& job) {
     const std::string why =
         yes ? "-"
             : fmt::format("{}: {}", ResultText(static_cast<gwResult_t>(e.status)), EntryText(e));
-    rows.push_back({fmt::format("{}", rank), yes ? "yes" : "no", fmt::format("{}", e.value), why});
+    rows.push_back(
+        {fmt::format("{}", rank), yes ? "yes" : "no", fmt::format("{}", OperationCount(e)), why});
   }
   return "\n# the last vote\n" + FormatColumns(rows);
 }

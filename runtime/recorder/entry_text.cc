@@ -31,7 +31,8 @@ std::string WaitingText(const RecorderEntry& entry) {
 // The peer of a vote that was heard is its voter, so it is not the culprit.
 std::string VoteText(RecorderEntry entry) {
   if (entry.kind == RecordKind::kVoteHeard) entry.peer = -1;
-  if (entry.status == gwSuccess) return fmt::format("voted yes after {} operations", entry.value);
+  if (entry.status == gwSuccess)
+    return fmt::format("voted yes after {} operations", OperationCount(entry));
   return "voted no: " + StatusText(entry);
 }
 
@@ -69,6 +70,15 @@ std::string EntryText(const RecorderEntry& entry) {
   return text;
 }
 
+uint32_t OperationCount(const RecorderEntry& entry) { return static_cast<uint32_t>(entry.value); }
+
+int64_t ValueOf(const RecorderEntry& entry) {
+  const RecordKind kind = entry.kind;
+  const bool counts =
+      kind == RecordKind::kStepEnd || kind == RecordKind::kVote || kind == RecordKind::kVoteHeard;
+  return counts ? int64_t{OperationCount(entry)} : int64_t{entry.value};
+}
+
 std::string OperationText(uint32_t op_seq, std::string_view text) {
   return text.empty() ? fmt::format("operation #{}", op_seq)
                       : fmt::format("operation #{} ({})", op_seq, text);
@@ -80,7 +90,7 @@ std::string DescribeEntry(const RecorderEntry& entry) {
     case RecordKind::kStepBegin: return fmt::format("step {} begun", entry.step);
     case RecordKind::kStepEnd:
       return fmt::format("step {} ended by the caller after {} operations", entry.step,
-                         entry.value);
+                         OperationCount(entry));
     case RecordKind::kSubmit: return OperationText(entry.op_seq, EntryText(entry)) + " submitted";
     case RecordKind::kAdmit: return SliceText(entry) + " admitted";
     case RecordKind::kSliceDone: return SliceText(entry) + " done";

@@ -14,6 +14,11 @@ namespace gradwire {
 // The entry's text, fit for a terminal: control characters become '?'.
 std::string EntryText(const RecorderEntry& entry);
 
+// Operations submitted, of a kind whose `value` tells them; they count on past 2^31.
+uint32_t OperationCount(const RecorderEntry& entry);
+// `value` as it is meant: such a count, or a number that may be negative.
+int64_t ValueOf(const RecorderEntry& entry);
+
 // "slice 3 of operation #12 (all-reduce w1) done"; one line.
 std::string DescribeEntry(const RecorderEntry& entry);
 

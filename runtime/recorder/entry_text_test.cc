@@ -62,6 +62,19 @@ TEST(EntryText, EachKindInWords) {
   EXPECT_EQ(words(RecordKind::kResult, ""), "step 77 skipped");
 }
 
+TEST(EntryText, CountsOfOperationsGoOnPast2To31) {
+  const auto with = [](RecordKind kind, uint32_t value) {
+    return RecorderEntry{.kind = kind, .peer = 1, .value = static_cast<int32_t>(value)};
+  };
+  for (const RecordKind kind : {RecordKind::kStepEnd, RecordKind::kVote, RecordKind::kVoteHeard}) {
+    const RecorderEntry e = with(kind, 3'000'000'000);
+    EXPECT_EQ(ValueOf(e), 3'000'000'000);
+    EXPECT_NE(DescribeEntry(e).find("after 3000000000 operations"), std::string::npos)
+        << DescribeEntry(e);
+  }
+  EXPECT_EQ(ValueOf(with(RecordKind::kRevoke, static_cast<uint32_t>(-1))), -1);
+}
+
 TEST(EntryText, KindsHaveNamesOfTheirOwn) {
   std::set<std::string_view> names;
   for (int i = 0; i < kRecordKinds; ++i) {

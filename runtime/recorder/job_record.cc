@@ -149,7 +149,7 @@ class Merger {
   }
   // Of operations submitted, where an entry tells it: the number of the next one.
   int64_t Count(const RecorderEntry& e, int64_t turn) const {
-    return numbers_.Unwrap(turn, static_cast<uint32_t>(e.value));
+    return numbers_.Unwrap(turn, OperationCount(e));
   }
   OpOnRank& Op(const RecorderEntry& e, int64_t turn) {
     const OpPosition at = At(e, turn);
