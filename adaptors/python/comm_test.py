@@ -151,8 +151,17 @@ class TensorsTest(unittest.TestCase):
         numbers, shard = _floats(1, 2, 3), _floats(0, 0, 0)
         tensor.reduce_scatter(numbers, shard).wait()
         self.assertEqual(shard, numbers)
-        with self.assertRaisesRegex(ValueError, "1 shards of 2 elements"):
-            tensor.reduce_scatter(numbers, _floats(0, 0))
+
+    def test_buffers_that_do_not_fit_the_tensor_are_refused(self):
+        tensor = self.comm.tensor("w", [3])
+        good, short, doubles = _floats(1, 2, 3), _floats(0, 0), array.array("d", [1, 2, 3])
+        for bad, words in ((short, "2 of gwFloat32"), (doubles, "3 of gwFloat64")):
+            for submit in (tensor.all_reduce, tensor.reduce_scatter):
+                for buffers in ((bad, good), (good, bad)):
+                    with self.assertRaisesRegex(ValueError, f"'w' has 3 elements .*, not {words}"):
+                        submit(*buffers)
+            with self.assertRaisesRegex(ValueError, words):
+                tensor.all_reduce(bad)
 
     def test_the_ledger_tells_what_may_keep_a_residual(self):
         specs = {"none": False, "bf16": False, "topk(0.1,min_numel=0)": True, "auto": True,

@@ -3,6 +3,7 @@
 import ctypes
 import enum
 import json
+import math
 import threading
 import time
 import weakref
@@ -296,13 +297,13 @@ class Comm:
     def tensor(self, name, shape, dtype="float32", spec=None):
         """Registers a gradient: the name is its identity, spec as "qsgd(bits=4)" or "auto"."""
         lengths = (ctypes.c_int64 * len(shape))(*shape)
+        kind = data_type(dtype)
         config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
                                     c.GW_VERSION_CODE, None if spec is None else spec.encode())
         handle = c.gwTensor_t()
         self._check(lib.gwTensorRegister(self._handle, name.encode(), lengths, len(shape),
-                                         data_type(dtype), ctypes.byref(config),
-                                         ctypes.byref(handle)))
-        return Tensor(self, handle, name)
+                                         kind, ctypes.byref(config), ctypes.byref(handle)))
+        return Tensor(self, handle, name, math.prod(shape), kind)
 
     def submit(self, group, op="sum", keep=None):
         """All-reduces the tensors of a Group together.
@@ -315,9 +316,8 @@ class Comm:
     def scatter(self, tensor, send, recv, op="sum", keep=None):
         """Reduce-scatters a Tensor; see there. keep: as for submit()."""
         source, target = as_buffer(send), as_buffer(recv, writable=True)
-        if source.count != target.count * self.world_size:
-            raise ValueError(f"{self.world_size} shards of {target.count} elements are not "
-                             f"{source.count}")
+        tensor.check(source)
+        tensor.check(target, self.world_size)
         return self._submit(_Submission((source, target), keep), lib.gwReduceScatterTensor,
                             tensor.handle, source.address, target.address, _operation(op))
 
@@ -403,10 +403,19 @@ def _pair(first, second, elems, writable=True):
 class Tensor:
     """A registered gradient."""
 
-    def __init__(self, comm, handle, name):
+    def __init__(self, comm, handle, name, elems, dtype):
         self._comm = comm
         self.handle = handle
         self.name = name
+        self.elems = elems
+        self.dtype = dtype
+
+    def check(self, buffer, shards=1):
+        """Raises unless a Buffer has all of its elements, or one of so many shards of them."""
+        if (buffer.count * shards, buffer.dtype) != (self.elems, self.dtype):
+            times = "" if shards == 1 else f"{shards} times "
+            raise ValueError(f"'{self.name}' has {self.elems} elements of {self.dtype.name}, not "
+                             f"{times}{buffer.count} of {buffer.dtype.name}")
 
     def set_spec(self, spec):
         """Another codec from the next operation on."""
@@ -440,6 +449,9 @@ class Group:
         targets = sources if recv is None else [as_buffer(r, writable=True) for r in recv]
         if not len(tensors) == len(sources) == len(targets):
             raise ValueError("a group needs one buffer for each tensor")
+        for tensor, source, target in zip(tensors, sources, targets):
+            tensor.check(source)
+            tensor.check(target)
         self.count = len(tensors)
         self.tensors = (c.gwTensor_t * self.count)(*[t.handle for t in tensors])
         self.send = (ctypes.c_void_p * self.count)(*[s.address for s in sources])
