@@ -280,9 +280,9 @@ class _Scatter(ReduceScatter):
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-        self._unit.check(output_tensor)
         if self._router.is_free:
             return dist.reduce_scatter_tensor(output_tensor, input_tensor, op, group, async_op)
+        self._unit.check(output_tensor)
         if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
             raise gradwire.InvalidUsage(
                 gwResult_t.gwInvalidUsage,
@@ -295,7 +295,8 @@ class _Scatter(ReduceScatter):
 
 class _Router(Router):
     def route(self, unit, output):
-        unit.check(output)
+        if not self.is_free:
+            unit.check(output)
         if unit.is_held_back(output):
             return
         if self.is_free:
@@ -494,7 +495,7 @@ class ShardedModel(Fsdp2Model):
     """Sharded over all of its ranks."""
 
     make_unit = ScatteredUnit
-    specs = "bf16, fp16, qsgd or efsign"
+    specs = "bf16, fp16, qsgd, efsign or topk(agreement=owners)"
     speaks = True
 
     @property

@@ -76,7 +76,7 @@ def scattered_and_divided():
 
 
 def scattered_compressed_trains():
-    for spec in ("bf16", "qsgd(bits=8)", FEEDBACK, "efsign"):
+    for spec in ("bf16", "qsgd(bits=8)", FEEDBACK, "efsign", "topk(0.1,agreement=owners)"):
         model, handle = _attached(spec)
         losses = models.train(model, range(40))
         first, last = sum(losses[:5]), sum(losses[-5:])
@@ -155,10 +155,27 @@ def scattered_resume():
     assert not torch.equal(once, resumed(None, weights))
 
 
+def frozen_when_all_is_over():
+    """What gradwire was told at attach binds nobody after close(), nor with replicas."""
+    for native, ours, attached in ((_network(), _network(), _attached),
+                                   (fsdp2_models.hsdp(), fsdp2_models.network(),
+                                    fsdp2_models.attached)):
+        ours, handle = attached("none", ours)
+        for model in (native, ours):
+            models.train(model, [0])
+        handle.close()
+        for model in (native, ours):
+            model[0].bias.requires_grad_(False)
+            models.train(model, [1])
+        difference = (fsdp2_models.weights(native) - fsdp2_models.weights(ours)).abs().max()
+        assert difference < 1e-6, difference
+
+
 def scattered_refusals():
     model = _network()
-    for spec in ("auto", "topk(0.1)", "signsgd", "topk(0.1,agreement=gather)"):
-        expect_raises(ValueError, "take bf16, fp16, qsgd or efsign",
+    for spec in ("auto", "topk(0.1)", "signsgd", "topk(0.1,agreement=gather)",
+                 "qsgd(bits=4,sum=carrier)"):
+        expect_raises(ValueError, "take bf16, fp16, qsgd, efsign or topk(agreement=owners)",
                       lambda s=spec: _attached(s, model))
     expect_raises(ValueError, "for matrices", lambda: _attached("powersgd(rank=2)", model))
     expect_raises(ValueError, "mesh['replicate']", lambda: _attached("none", fsdp2_models.hsdp()))
