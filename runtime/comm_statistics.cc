@@ -81,6 +81,24 @@ int64_t ResidualBytes(const TensorState& tensor, const LedgerFacts& facts) {
              : 0;
 }
 
+// Of what a codec keeps besides (averages, bases), as soon as it has them.
+int64_t MethodBytesOf(const Codec& codec, const TensorState& tensor, const LedgerFacts& facts) {
+  const CarrierMethod* method = codec.carrier.get();
+  if (method == nullptr || tensor.elems == 0 || facts.world_size == 1) return 0;
+  const int64_t local =
+      method->KeepsLocal() ? FloatSlots::BytesFor(tensor.elems, facts.transaction) : 0;
+  return local + kReplicatedSlots * method->ReplicatedBytes(MetaOf(tensor), facts.world_size);
+}
+
+// An automatic tensor has one codec at a time: the most that any of them takes.
+int64_t MethodBytes(const TensorState& tensor, const LedgerFacts& facts) {
+  if (tensor.automatic == nullptr) return MethodBytesOf(tensor.codec, tensor, facts);
+  int64_t most = 0;
+  for (const Rung& rung : tensor.automatic->ladder)
+    most = std::max(most, MethodBytesOf(rung.codec, tensor, facts));
+  return most;
+}
+
 int64_t HeldBytes(const TensorState& tensor) {
   return tensor.residual.held_bytes() + tensor.local.held_bytes() + tensor.replicated.held_bytes();
 }
@@ -99,18 +117,18 @@ std::string LedgerJson(const LedgerFacts& facts, const std::vector<TensorState*>
   for (const TensorState* tensor : tensors) {
     rows += fmt::format(
         "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"auto\": {}, "
-        "\"feedback\": {}, \"keeps_state\": {}, \"residual_bytes\": {}, \"held_bytes\": {}, "
-        "\"scheme\": {}, \"note\": {}, "
+        "\"feedback\": {}, \"keeps_state\": {}, \"residual_bytes\": {}, \"method_bytes\": {}, "
+        "\"held_bytes\": {}, \"scheme\": {}, \"note\": {}, "
         "\"ops\": {}, "
         "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
         "\"committed_step\": {}}}",
         rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
         JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
         JsonText(tensor->automatic ? tensor->automatic->spec : ""), MayKeepResidual(*tensor),
-        KeepsState(*tensor, facts.world_size), ResidualBytes(*tensor, facts), HeldBytes(*tensor),
-        JsonText(Name(SchemeOf(*tensor))), JsonText(NoteOf(*tensor)), tensor->ops,
-        tensor->payload_bytes, tensor->encode_ns, tensor->decode_ns, tensor->last_relerr,
-        tensor->committed_step);
+        KeepsState(*tensor, facts.world_size), ResidualBytes(*tensor, facts),
+        MethodBytes(*tensor, facts), HeldBytes(*tensor), JsonText(Name(SchemeOf(*tensor))),
+        JsonText(NoteOf(*tensor)), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
+        tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
   }
   return fmt::format("{{\"rank\": {}, \"tensors\": [{}],\n \"controller\": {}}}", facts.rank, rows,
                      controller);

@@ -52,8 +52,9 @@ struct LedgerFacts {
 
 // `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its spec
 // asks for; `keeps_state`, whether an operation depends on those before it; `residual_bytes`, the
-// memory of its residual from the first step on that needs one; `held_bytes`, that of everything
-// its codec keeps now.
+// memory of its residual from the first step on that needs one; `method_bytes`, that of what its
+// codec keeps besides (averages, bases) from then on; `held_bytes`, that of everything it keeps
+// now.
 std::string LedgerJson(const LedgerFacts& facts, const std::vector<TensorState*>& tensors,
                        const std::string& controller);
 

@@ -13,7 +13,7 @@ from gradwire.torch.ddp import DdpModel
 
 # Tensors of fewer elements travel exactly: compressed they would save nothing.
 _MIN_NUMEL = 4096
-# Beside the residuals, at the most: test_memory checks it.
+# Beside what codecs keep, at the most: test_memory checks it.
 _BUFFERS_MIB = 64
 
 # By model: its hooks ask the router. Handles come and go.
@@ -77,10 +77,11 @@ def _describe(name, ledger, count, numel):
     specs = ", ".join(sorted({row["auto"] or row["spec"] for row in rows})) or "none"
     elems = sum(row["elems"] for row in rows)
     takes = "may take" if any(row["auto"] for row in rows) else "take"
-    megabytes = sum(row["residual_bytes"] for row in rows) / 1e6
+    residuals, besides = (sum(row[field] for row in rows) / 1e6
+                          for field in ("residual_bytes", "method_bytes"))
     return (f"gradwire: {name}: {len(rows)} of {count} tensors, {elems:,} of {numel:,} "
-            f"elements as {specs}, the others exact; residuals {takes} {megabytes:.1f} MB, "
-            f"buffers at most {_BUFFERS_MIB} MiB")
+            f"elements as {specs}, the others exact; residuals {takes} {residuals:.1f} MB, "
+            f"codecs keep {besides:.1f} MB besides, buffers take at most {_BUFFERS_MIB} MiB")
 
 
 def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN_NUMEL,
