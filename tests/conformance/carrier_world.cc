@@ -183,6 +183,16 @@ std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
   return results;
 }
 
+void TakeStep(const std::vector<CarrierRank>& results, std::vector<EncodeCase>* cases) {
+  for (size_t r = 0; r < results.size(); ++r) {
+    EncodeCase& c = (*cases)[r];
+    if (c.mode != ResidualMode::kNone) c.e_in = results[r].e_out;
+    c.replicated = results[r].replicated;
+    c.local = results[r].local;
+    ++c.dither.step;
+  }
+}
+
 CarrierRank RunCarrier(const CarrierMethod& method, const EncodeCase& c, int rank, int world_size,
                        const AddCarriers& add) {
   Rank self(method, c, rank, world_size, 1.0f);

@@ -36,8 +36,12 @@ using Damage = std::function<void(int round, std::vector<std::byte>*)>;
 std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
                                      const std::vector<EncodeCase>& cases, const SumOrder& order,
                                      float out_scale = 1.0f, const Damage& damage = nullptr);
+// The next step of cases[r], after this one was committed with results[r]: what rank r keeps goes
+// on. Gradients stay.
+void TakeStep(const std::vector<CarrierRank>& results, std::vector<EncodeCase>* cases);
 
-// The same for one rank alone; `add` is the all-reduce, or where the method gathers the all-gather.
+// RunCarriers for one rank alone; `add` is the all-reduce, or where the method gathers the
+// all-gather.
 using AddCarriers =
     std::function<std::vector<std::byte>(const RoundSpec&, const std::vector<std::byte>& mine)>;
 CarrierRank RunCarrier(const CarrierMethod& method, const EncodeCase& c, int rank, int world_size,

@@ -123,11 +123,7 @@ std::vector<std::vector<CarrierRank>> TwoSteps(const CarrierMethod& method,
   std::vector<std::vector<CarrierRank>> steps;
   for (int step = 0; step < 2; ++step) {
     steps.push_back(RunCarriers(method, cases, InOrder(static_cast<int>(cases.size())), 0.375f));
-    for (size_t r = 0; r < cases.size(); ++r) {
-      cases[r].replicated = steps.back()[r].replicated;
-      ++cases[r].dither.step;
-      if (cases[r].mode != ResidualMode::kNone) cases[r].e_in = steps.back()[r].e_out;
-    }
+    TakeStep(steps.back(), &cases);
   }
   return steps;
 }

@@ -117,10 +117,8 @@ Floats LowRankRanks::Step(const std::vector<Floats>& grads, float out_scale, con
     EXPECT_TRUE(results_[r].absorbed.ok()) << results_[r].absorbed.ToString();
     EXPECT_TRUE(results_[r].out == results_[0].out) << "rank " << r;
     EXPECT_TRUE(results_[r].replicated == results_[0].replicated) << "rank " << r;
-    ++cases_[r].dither.step;
-    cases_[r].replicated = results_[r].replicated;
-    if (cases_[r].mode != ResidualMode::kNone) cases_[r].e_in = results_[r].e_out;
   }
+  TakeStep(results_, &cases_);
   return FloatsOf(results_[0].out);
 }
 

@@ -101,17 +101,6 @@ std::string CheckStep(const CarrierMethod& method, const std::vector<EncodeCase>
   return Difference(plain, mpi, integer);
 }
 
-// The plain sum's state, which every rank knows: what MPI rounds otherwise changes no later step.
-void TakeStep(const std::vector<CarrierRank>& plain, std::vector<EncodeCase>* cases) {
-  for (size_t r = 0; r < plain.size(); ++r) {
-    EncodeCase& c = (*cases)[r];
-    if (c.mode != ResidualMode::kNone) c.e_in = plain[r].e_out;
-    c.replicated = plain[r].replicated;
-    c.local = plain[r].local;
-    ++c.dither.step;
-  }
-}
-
 // All ranks run all steps, also after a difference: the others wait for them.
 std::string Check(const std::string& spec, const std::vector<int64_t>& shape, int rank, int ranks) {
   const Codec codec = *MakeCodec(spec);
@@ -121,6 +110,8 @@ std::string Check(const std::string& spec, const std::vector<int64_t>& shape, in
     const std::vector<CarrierRank> plain = RunCarriers(*codec.carrier, cases, InOrder(ranks));
     const std::string difference = CheckStep(*codec.carrier, cases, plain[rank], rank);
     if (!difference.empty()) differences += fmt::format(" step {}: {}", step, difference);
+    // The plain sum's state, which every rank knows: what MPI rounds otherwise changes no later
+    // step.
     TakeStep(plain, &cases);
   }
   return differences;
