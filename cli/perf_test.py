@@ -130,6 +130,12 @@ class PerfTest(unittest.TestCase):
 
 
 class RecordTest(unittest.TestCase):
+    def test_a_record_that_cannot_be_written_is_told(self):
+        done = _gradwire("perf", "--ranks", "2", "-b", "1K", "--record", "/no/such/record", *_FEW)
+        for rank in (0, 1):
+            self.assertIn(f"cannot write the record of messages '/no/such/record.{rank}'",
+                          done.stderr)
+
     def _recorded(self, ranks, *options, processes=False):
         """Per operation: {(src, dst, slice, message): bytes} of all ranks."""
         job = (["run", "-n", str(ranks), "--timeout", "60", "--", "gradwire", "perf"] if processes

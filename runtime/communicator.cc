@@ -424,13 +424,16 @@ void Communicator::WriteTimeline() {
 
 void Communicator::WriteRecord() {
   if (parts_.record_path.empty()) return;
-  std::ofstream file(fmt::format("{}.{}", parts_.record_path, parts_.rank));
+  const std::string path = fmt::format("{}.{}", parts_.record_path, parts_.rank);
+  std::ofstream file(path);
   for (const SentMessage& m : record_) {
     file << fmt::format(
         "{{\"src\": {}, \"dst\": {}, \"op_seq\": {}, \"slice\": {}, \"message\": {}, \"bytes\": "
         "{}}}\n",
         parts_.rank, m.dst, m.key.op_seq, m.key.slice, m.message, m.bytes);
   }
+  file.close();
+  if (!file) GW_LOG(kWarn, kColl, "cannot write the record of messages '{}'", path);
 }
 
 }  // namespace gradwire
