@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -28,6 +29,11 @@ def _gradwire(*args):
     return subprocess.run(
         [_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False
     )
+
+
+def _processes(ranks, *program):
+    """Arguments that run `perf` on ranks which are processes."""
+    return ["run", "-n", str(ranks), "--timeout", "60", "--", *program, "perf"]
 
 
 def _json(*args):
@@ -91,6 +97,22 @@ class PerfTest(unittest.TestCase):
         self.assertNotIn("[1]", done.stdout)
         self.assertEqual(done.stdout.count("\n       65536 "), 2, done.stdout)
 
+    def test_wrong_results_are_counted_and_fail(self):
+        """One number of what ranks send is damaged where no checksum tells, each time another."""
+        failures = 0
+        for damaged in range(12):
+            done = _gradwire("perf", "--ranks", "2", "-b", "64K", "-n", "1", "-w", "0",
+                             "--transport", f"faulty(loopback,corrupt_sealed_at={damaged})")
+            wrong = re.search(r"# Out of bounds values : (\d+) (\w+)", done.stdout)
+            if wrong is None:  # the command's own sums were hit
+                self.assertNotEqual(done.returncode, 0, done.stdout)
+                continue
+            is_wrong = int(wrong.group(1)) > 0
+            self.assertEqual(done.returncode, 1 if is_wrong else 0, done.stdout)
+            self.assertEqual(wrong.group(2), "FAILED" if is_wrong else "OK")
+            failures += is_wrong
+        self.assertGreater(failures, 0)
+
     def test_rows_are_there_before_the_end(self):
         # The second size takes longer than anybody waits: the first row must not wait for it.
         command = [_GRADWIRE, "perf", "--ranks", "2", "-b", "64", "-e", "64M", "-f", "1048576",
@@ -136,14 +158,13 @@ class RecordTest(unittest.TestCase):
             self.assertIn(f"cannot write the record of messages '/no/such/record.{rank}'",
                           done.stderr)
 
-    def _recorded(self, ranks, *options, processes=False):
-        """Per operation: {(src, dst, slice, message): bytes} of all ranks."""
-        job = (["run", "-n", str(ranks), "--timeout", "60", "--", "gradwire", "perf"] if processes
-               else ["perf", "--ranks", str(ranks)])
+    def _recorded(self, ranks, *options, job=None):
+        """Per operation: {(src, dst, slice, message): bytes} of all ranks, which are threads, or
+        started by `job`."""
+        job = job or ["perf", "--ranks", str(ranks)]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "record")
-            done = _gradwire(*job, "-n", "1", "-w", "0", "-c", "0", "--slice", "8192", "--record",
-                             path, *options)
+            done = _gradwire(*job, "-n", "1", "-w", "0", "-c", "0", "--record", path, *options)
             self.assertEqual(done.returncode, 0, done.stderr)
             operations = collections.defaultdict(dict)
             for rank in range(ranks):
@@ -153,21 +174,36 @@ class RecordTest(unittest.TestCase):
                         operations[message["op_seq"]][key] = message["bytes"]
         return list(operations.values())
 
+    def _scheduled(self, algorithm, ranks, elems, *options):
+        """The same, of one operation, as `gradwire schedule` lists it."""
+        scheduled = _json("schedule", algorithm, "--ranks", str(ranks), "--elems", str(elems),
+                          *options)
+        return {(m["src"], m["dst"], m["slice"], m["message"]): m["bytes"]
+                for m in scheduled["messages"]}
+
     def _expect_scheduled(self, algorithm, ranks, elems, *codec, transport=None):
-        """What was sent is what `gradwire schedule` lists, once out of place and once in place.
+        """What was sent is what is scheduled, once out of place and once in place.
 
         Ranks are threads, or processes over `transport`."""
-        scheduled = _json("schedule", algorithm, "-n", str(ranks), "--elems", str(elems),
-                          "--slice", "8192", *codec)
-        wanted = {
-            (m["src"], m["dst"], m["slice"], m["message"]): m["bytes"]
-            for m in scheduled["messages"]
-        }
+        slices = ("--slice", "8192")
+        wanted = self._scheduled(algorithm, ranks, elems, *slices, *codec)
         chosen = () if codec else ("--algorithm", algorithm)
         over = ("--transport", transport) if transport else ()
-        operations = self._recorded(ranks, "-b", str(4 * elems), *chosen, *codec, *over,
-                                    processes=transport is not None)
+        operations = self._recorded(ranks, "-b", str(4 * elems), *slices, *chosen, *codec, *over,
+                                    job=_processes(ranks, "gradwire") if transport else None)
         self.assertEqual(operations.count(wanted), 2, (algorithm, ranks, elems, codec, over))
+
+    def test_slices_that_nobody_chose_are_those_of_the_schedule(self):
+        elems = 600_001
+        apart = 'GRADWIRE_HOST_ID=$RANK exec gradwire "$@"'
+        for algorithm, codec in (("ring", ()), ("two_shot", ("-x", "bf16"))):
+            options = ("-b", str(4 * elems), *(codec or ("--algorithm", algorithm)))
+            within = self._scheduled(algorithm, 3, elems, "--one-host", *codec)
+            between = self._scheduled(algorithm, 3, elems, *codec)
+            self.assertGreater(len(between), len(within))
+            self.assertEqual(self._recorded(3, *options).count(within), 2, algorithm)
+            hosts = _processes(3, "/bin/bash", "-c", apart, "gradwire")
+            self.assertEqual(self._recorded(3, *options, job=hosts).count(between), 2, algorithm)
 
     def test_exact_algorithms_send_their_schedules(self):
         for algorithm in ("direct", "ring", "tree", "recursive_doubling", "halving_doubling",
