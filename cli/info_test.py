@@ -1,0 +1,74 @@
+"""`gradwire info`: what the build has, the settings and where their values come from."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from tools import unittest_main
+
+_GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
+_LIMIT_S = 30
+
+
+def _gradwire(*args, **variables):
+    """The finished command, with no settings in its environment but these."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("GRADWIRE_")}
+    return subprocess.run([_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S,
+                          check=False, env={**kept, **variables})
+
+
+def _facts(**variables):
+    done = _gradwire("info", "--json", **variables)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class InfoTest(unittest.TestCase):
+    def test_says_whether_there_is_cuda(self):
+        text = _gradwire("info").stdout
+        built_with = _facts()["cuda"]["built_with"]
+        line = r"built with \d+\.\d+, .*" if built_with else "not in this build"
+        self.assertRegex(text, rf"(?m)^cuda: {line}$")
+
+    def test_lists_what_the_registries_have(self):
+        text, facts = _gradwire("info").stdout, _facts()
+        self.assertTrue(text.startswith(f"gradwire {facts['version']}\n"), text)
+        for kind, some in (("transports", {"shm", "ucx", "tcp", "loopback"}),
+                           ("codecs", {"none", "bf16", "fp16", "qsgd", "efsign"}),
+                           ("algorithms", {"ring", "tree", "recursive_doubling", "two_shot"})):
+            names = {row["name"] for row in facts[kind]}
+            self.assertLessEqual(some, names, kind)
+            for name in names:
+                self.assertRegex(text, rf"(?m)^ .*\b{name} ", kind)
+
+    def test_shows_every_setting_with_its_source(self):
+        lines = _gradwire("info", "-c", GRADWIRE_WINDOW="7").stdout.splitlines()
+        rows = {line.split()[0]: line for line in lines[1:]}
+        settings = {row["name"]: row for row in _facts(GRADWIRE_WINDOW="7")["settings"]}
+        self.assertEqual(rows.keys(), settings.keys())
+        for name, row in settings.items():
+            self.assertTrue(rows[name].endswith(row["doc"]), rows[name])
+        self.assertRegex(rows["window"], r"^window +7 +GRADWIRE_WINDOW ")
+        self.assertEqual(settings["window"]["source"], "environment")
+        self.assertRegex(rows["transport"], r"^transport +auto +default ")
+        self.assertEqual(settings["transport"]["source"], "default")
+
+    def test_says_what_is_wrong(self):
+        done = _gradwire("info", "-c", GRADWIRE_WINDOW="wide")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"'window' = 'wide' \(from GRADWIRE_WINDOW\): accepted: ")
+        done = _gradwire("info", "-c", GRADWIRE_TRANSPROT="shm")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("did you mean GRADWIRE_TRANSPORT?", done.stderr)
+        self.assertEqual(_gradwire("info", "--settigns").returncode, 2)
+
+    def test_a_misspelt_subcommand_gets_the_nearest(self):
+        done = _gradwire("ifno")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("did you mean 'info'?", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest_main.main()
