@@ -182,6 +182,32 @@ class PageTest(unittest.TestCase):
         self.assertEqual(svg_plot.Axis("", 3, 130, True).ticks(), [5, 10, 20, 50, 100])
 
 
+class ProgressTest(unittest.TestCase):
+    def shown(self, is_terminal):
+        """What a setting prints that shows three states at once and is done."""
+        text = io.StringIO()
+        text.isatty = lambda: is_terminal
+        with contextlib.redirect_stdout(text):
+            progress = demo.Progress("none")
+            for step in range(3):
+                progress.show(f"step {step}, epoch 0.00, accuracy 50.00 %, 1 images/s, 1 s left")
+            progress.done("3 steps")
+        return text.getvalue()
+
+    def test_a_terminal_has_one_line_that_is_written_over(self):
+        text = self.shown(is_terminal=True)
+        self.assertEqual(text.count("\n"), 1)
+        *earlier, last = text.split("\r\x1b[K")
+        self.assertEqual(last, "none: 3 steps\n")
+        self.assertEqual([line[:12] for line in earlier],
+                         ["", "none: step 0", "none: step 1", "none: step 2"])
+
+    def test_elsewhere_there_are_few_plain_lines(self):
+        lines = self.shown(is_terminal=False).splitlines()
+        self.assertEqual(lines, ["none: step 0, epoch 0.00, accuracy 50.00 %, 1 images/s, 1 s left",
+                                 "none: 3 steps"])
+
+
 _FAKE_GRADWIRE = """#!/usr/bin/env python3
 import json, sys
 if "sh" in sys.argv:
