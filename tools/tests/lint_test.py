@@ -4,6 +4,7 @@ import unittest
 from unittest import mock
 
 import check_assertions
+import check_docs
 import check_env
 import check_layering
 import check_titles
@@ -117,6 +118,31 @@ class TitlesTest(unittest.TestCase):
         for title in ("base: Add a thing", "compress/codecs: Fix x", "ci: Use y 2.0"):
             self.assertEqual(check_titles.find_problems(title), [])
         self.assertEqual(check_titles.find_problems("base: Add " + "x" * 50), [])
+
+
+class DocsTest(unittest.TestCase):
+    _TITLES = {"0123abc" + "0" * 33: "docs: Add a page"}
+
+    def problems(self, text):
+        """Of the page docs/a.md, beside which there is only docs/b.md."""
+        exists = {"docs/b.md", "docs/../README.md"}.__contains__
+        return check_docs.find_problems("docs/a.md", text, exists, self._TITLES)
+
+    def test_dead_links_are_flagged(self):
+        for link in ("c.md", "c.md#part", "docs/b.md"):
+            (problem,) = self.problems(f"Words.\n[more]({link})\n")
+            self.assertIn("2: ", problem)
+
+    def test_lost_commits_are_flagged(self):
+        for text in ("`1123abc`", "`git show 1123abc`", "`git show 1123abc -- docs`",
+                     '`0123abc`, "docs: Add pages"'):
+            self.assertEqual(len(self.problems(text)), 1, text)
+
+    def test_what_is_there_passes(self):
+        for text in ("[b](b.md) [c](b.md#part) [d](../README.md)", "[e](https://e.org) [f](#part)",
+                     "```c\na[i](x);\n```\n", "`0123abc` `git show 0123abc -- docs`",
+                     '`0123abc`, "docs: Add\na page"', "`--elems 1000000` `1000000`"):
+            self.assertEqual(self.problems(text), [], text)
 
 
 class SourceTreeTest(unittest.TestCase):
