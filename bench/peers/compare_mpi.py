@@ -2,10 +2,10 @@
 """All-reduce of floats over shared memory: gradwire and the MPI whose mpicc and mpirun are in PATH, in turns.
 
     apt-get install -y openmpi-bin libopenmpi-dev
-    bench/peers/compare_mpi.py --ranks 2 --bytes 64M --iterations 20
+    bench/peers/compare_mpi.py --ranks 2 --bytes 64M --iterations 20 --transports shm ucx
 
-Each round runs both once; the table gives the median over the rounds of each one's median time, and of the rounds' ratios with the lowest
-and highest of them.
+Each round runs all once; a line for each transport gives the median over the rounds of each one's median time, and of the rounds' ratios with
+the lowest and highest of them.
 """
 
 import argparse
@@ -30,9 +30,9 @@ def output_of(command):
     return done.stdout
 
 
-def gradwire_us(args):
+def gradwire_us(args, transport):
     output = output_of(["./run", "gradwire", "run", "-n", args.ranks, "--", "gradwire", "perf", "--json", "-", "-b", str(args.bytes),
-                        "-e", str(args.bytes), "-n", args.iterations, "-w", args.warm_ups, "-c", "0"])
+                        "-e", str(args.bytes), "-n", args.iterations, "-w", args.warm_ups, "-c", "0", "--transport", transport])
     return json.loads(output)["results"][0]["out_of_place"]["time_us"]
 
 
@@ -50,18 +50,22 @@ def main():
     parser.add_argument("--iterations", default="20")
     parser.add_argument("--warm-ups", default="5")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--transports", nargs="+", default=["auto"], help="of gradwire; default: the one that it chooses")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/mpi_allreduce"
         output_of(["mpicc", "-O2", "-o", program, pathlib.Path(__file__).with_name("mpi_allreduce.c")])
-        ours, theirs = [], []
+        ours, theirs = {transport: [] for transport in args.transports}, []
         for _ in range(args.rounds):
-            ours.append(gradwire_us(args))
+            for transport, times in ours.items():
+                times.append(gradwire_us(args, transport))
             theirs.append(mpi_us(args, program))
-            print(f"gradwire {ours[-1]:12.2f} us   MPI {theirs[-1]:12.2f} us", flush=True)
-    ratios = [mine / other for mine, other in zip(ours, theirs)]
-    print(f"{args.ranks} ranks, {args.bytes} bytes: gradwire {statistics.median(ours):.2f} us, MPI {statistics.median(theirs):.2f} us, "
-          f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+            texts = [f"{transport} {times[-1]:12.2f} us" for transport, times in [*ours.items(), ("MPI", theirs)]]
+            print("   ".join(texts), flush=True)
+    for transport, times in ours.items():
+        ratios = [mine / other for mine, other in zip(times, theirs)]
+        print(f"{args.ranks} ranks, {args.bytes} bytes: {transport} {statistics.median(times):.2f} us, MPI {statistics.median(theirs):.2f} us, "
+              f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 if __name__ == "__main__":
