@@ -88,12 +88,21 @@ class PerfTest(unittest.TestCase):
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         self.assertEqual([(row["size"], row["in_place"]) for row in rows],
                          [("1024", "0"), ("1024", "1"), ("2048", "0"), ("2048", "1")])
+        numbers = ("time_us algbw busbw wrong wire_bytes ratio encodes_per_elem enc_us net_us dec_us "
+                   "relerr eff_busbw").split()
+        for row in rows:
+            self.assertTrue(all(float(row[name]) >= 0 for name in numbers), row)
+            self.assertEqual((row["type"], row["redop"], row["wrong"]), ("float", "sum", "0"))
 
     def test_under_a_launcher_each_process_is_a_rank_and_rank_0_prints(self):
         done = _gradwire("run", "-n", "3", "--timeout", "60", "--", "gradwire", "perf", "-b",
                          "64K", "-x", "none", "-x", "bf16", *_FEW)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(", 3 ranks", done.stdout)
+        # Figures of memory that ranks share compare within one state of the machine only.
+        for when in ("before", "after "):
+            self.assertRegex(done.stdout,
+                             rf"# machine state {when} : (\d+\.\d+ us \((fast|slow)\)|one core only)")
         self.assertNotIn("[1]", done.stdout)
         self.assertEqual(done.stdout.count("\n       65536 "), 2, done.stdout)
 
