@@ -187,21 +187,24 @@ class NeighboursTest(unittest.TestCase):
         ours, theirs = os.pipe()
         starter = os.fork()
         if starter == 0:
-            with jobs.Neighbours() as neighbours:
-                os.write(theirs, " ".join(map(str, neighbours.pids)).encode())
-                signal.pause()
+            try:
+                with jobs.Neighbours() as neighbours:
+                    os.write(theirs, " ".join(map(str, neighbours.pids)).encode())
+                    signal.pause()
+            finally:
+                os._exit(1)  # what it raised is no result of this test's process
+        os.close(theirs)
         pids = [int(pid) for pid in os.read(ours, 1000).split()]
-        self.assertEqual(len(pids), len(os.sched_getaffinity(0)))
         # From when setpriv has become what it starts they are tied to the starter.
         while not all(b"while True" in _command(p) and b"setpriv" not in _command(p) for p in pids):
             os.sched_yield()
         os.kill(starter, signal.SIGKILL)
         os.waitpid(starter, 0)
+        self.assertEqual(len(pids), len(os.sched_getaffinity(0)))
         # The test's time limit bounds this.
         while any(_command(pid) for pid in pids):
             os.sched_yield()
         os.close(ours)
-        os.close(theirs)
 
 
 class AccuracyTest(unittest.TestCase):
