@@ -60,8 +60,10 @@ class CodecsTest(unittest.TestCase):
 
     def test_a_codec_that_cannot_take_so_many_ranks_says_so(self):
         self.assertEqual(_facts("--ranks", "127")["intsgd"]["refused"], "")
-        refused = _facts("--ranks", "128")["intsgd"]["refused"]
+        intsgd = _facts("--ranks", "128")["intsgd"]
+        refused = intsgd["refused"]
         self.assertIn("127", refused)
+        self.assertIsNone(intsgd["bits_per_elem"])
         text = _gradwire("codecs", "--ranks", "128").stdout
         self.assertIn("refused: " + refused, text)
 

@@ -37,18 +37,19 @@ std::string Text(const std::vector<CodecFacts>& all, int ranks) {
 std::string Json(const std::vector<CodecFacts>& all, int ranks) {
   JsonValue json = {{"schema_version", 1}, {"ranks", ranks}};
   for (const CodecFacts& c : all) {
-    json["codecs"].push_back({{"spec", c.spec},
-                              {"scheme", c.scheme},
-                              {"reduce_class", c.reduce_class},
-                              {"reduced_as", c.reduces_as},
-                              {"refused", c.refused},
-                              {"bits_per_elem", c.bits_per_elem},
-                              {"unbiased", c.unbiased},
-                              {"feedback", c.feedback},
-                              {"momentum", c.advice.momentum},
-                              {"adam", c.advice.adam},
-                              {"amp", c.advice.amp},
-                              {"note", c.advice.note}});
+    json["codecs"].push_back(
+        {{"spec", c.spec},
+         {"scheme", c.scheme},
+         {"reduce_class", c.reduce_class},
+         {"reduced_as", c.reduces_as},
+         {"refused", c.refused},
+         {"bits_per_elem", c.refused.empty() ? JsonValue(c.bits_per_elem) : JsonValue()},
+         {"unbiased", c.unbiased},
+         {"feedback", c.feedback},
+         {"momentum", c.advice.momentum},
+         {"adam", c.advice.adam},
+         {"amp", c.advice.amp},
+         {"note", c.advice.note}});
   }
   return json.dump(1) + "\n";
 }
