@@ -220,6 +220,29 @@ class LifeTest(unittest.TestCase):
             with self.assertRaisesRegex(gradwire.InvalidUsage, "closed before"):
                 call()
 
+    def test_tensors_go_with_their_communicator(self):
+        """The library has freed them."""
+        comm, numbers = _comm(), _floats(1)
+        tensor = comm.tensor("w", [1])
+        group = gradwire.Group([tensor], [numbers])
+        comm.close()
+        for call in (lambda: tensor.all_reduce(numbers), lambda: comm.submit(group),
+                     lambda: tensor.reduce_scatter(numbers, numbers), tensor.deregister,
+                     lambda: tensor.set_spec("bf16"), tensor.discard_step):
+            with self.assertRaisesRegex(gradwire.InvalidUsage, "the communicator is closed"):
+                call()
+
+    def test_tensors_of_another_communicator_are_refused(self):
+        numbers = [_floats(1), _floats(2)]
+        with _comm() as one, _comm() as other:
+            tensors = [comm.tensor("w", [1]) for comm in (one, other)]
+            with self.assertRaisesRegex(ValueError, "of one communicator"):
+                gradwire.Group(tensors, numbers)
+            with self.assertRaisesRegex(ValueError, "belong to another"):
+                one.submit(gradwire.Group(tensors[1:], numbers[1:]))
+            with self.assertRaisesRegex(ValueError, "belong to another"):
+                one.scatter(tensors[1], *numbers)
+
     def test_a_dropped_communicator_frees_what_is_pending(self):
         class Owner:
             pass

@@ -188,6 +188,11 @@ class Comm:
     def closed(self):
         return not self._finalizer.alive
 
+    def check_open(self):
+        """Raises where it is closed: the library has nothing of it any more."""
+        if self.closed:
+            raise InvalidUsage(c.gwResult_t.gwInvalidUsage, "the communicator is closed")
+
     # ---- the end ----
 
     def close(self):
@@ -310,16 +315,24 @@ class Comm:
 
         keep: what else must stay until it is complete, as the owner of a Pointer's memory.
         """
+        self._check_owns(group.comm)
         return self._submit(_Submission(group.buffers, keep), lib.gwAllReduceTensors, group.count,
                             group.tensors, group.send, group.recv, _operation(op))
 
     def scatter(self, tensor, send, recv, op="sum", keep=None):
         """Reduce-scatters a Tensor; see there. keep: as for submit()."""
         source, target = as_buffer(send), as_buffer(recv, writable=True)
+        self._check_owns(tensor.comm)
         tensor.check(source)
         tensor.check(target, self.world_size)
         return self._submit(_Submission((source, target), keep), lib.gwReduceScatterTensor,
                             tensor.handle, source.address, target.address, _operation(op))
+
+    def _check_owns(self, comm):
+        """comm: of tensors that are to be submitted here."""
+        self.check_open()
+        if comm is not self:
+            raise ValueError("the tensors belong to another communicator: submit them there")
 
     def _submit(self, submission, function, *args):
         # Before the call: an exception may come from a signal handler right behind it.
@@ -404,11 +417,17 @@ class Tensor:
     """A registered gradient."""
 
     def __init__(self, comm, handle, name, elems, dtype):
-        self._comm = comm
-        self.handle = handle
+        self.comm = comm
+        self._handle = handle
         self.name = name
         self.elems = elems
         self.dtype = dtype
+
+    @property
+    def handle(self):
+        """The library's; it goes with the communicator."""
+        self.comm.check_open()
+        return self._handle
 
     def check(self, buffer, shards=1):
         """Raises unless a Buffer has all of its elements, or one of so many shards of them."""
@@ -417,28 +436,31 @@ class Tensor:
             raise ValueError(f"'{self.name}' has {self.elems} elements of {self.dtype.name}, not "
                              f"{times}{buffer.count} of {buffer.dtype.name}")
 
+    def _call(self, function, *args):
+        check(function(self.handle, *args), self.comm._handle)
+
     def set_spec(self, spec):
         """Another codec from the next operation on."""
-        check(lib.gwTensorSetSpec(self.handle, spec.encode()), self._comm._handle)
+        self._call(lib.gwTensorSetSpec, spec.encode())
 
     def discard_step(self):
         """Its result in the open step is of no use: what it keeps stays as before. All ranks."""
-        check(lib.gwTensorDiscardStep(self.handle), self._comm._handle)
+        self._call(lib.gwTensorDiscardStep)
 
     def deregister(self):
         """The residual is lost, the name is free."""
-        check(lib.gwTensorDeregister(self.handle), self._comm._handle)
+        self._call(lib.gwTensorDeregister)
 
     def all_reduce(self, send, recv=None, op="sum"):
         """Submits it alone; send and recv are the caller's until the request is complete."""
-        return self._comm.submit(Group([self], [send], None if recv is None else [recv]), op)
+        return self.comm.submit(Group([self], [send], None if recv is None else [recv]), op)
 
     def reduce_scatter(self, send, recv, op="sum"):
         """send: the whole gradient; recv gets this rank's shard, the rank-th of world_size equal ones.
 
         recv may lie there in send. Specs: none, or what is reduced as two_shot.
         """
-        return self._comm.scatter(self, send, recv, op)
+        return self.comm.scatter(self, send, recv, op)
 
 
 class Group:
@@ -449,6 +471,10 @@ class Group:
         targets = sources if recv is None else [as_buffer(r, writable=True) for r in recv]
         if not len(tensors) == len(sources) == len(targets):
             raise ValueError("a group needs one buffer for each tensor")
+        owners = {tensor.comm for tensor in tensors}
+        if len(owners) != 1:
+            raise ValueError("a group takes tensors of one communicator")
+        self.comm, = owners
         for tensor, source, target in zip(tensors, sources, targets):
             tensor.check(source)
             tensor.check(target)
