@@ -9,7 +9,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 import gradwire
 from gradwire.torch.handle import Handle, Router
-from gradwire.torch.parameters import DATA_TYPES, plain_name
+from gradwire.torch.parameters import DATA_TYPES, plain_name, pointer_to
 from gradwire.torch.tensors import Description, Tensors
 
 
@@ -137,8 +137,7 @@ class DdpHandle(Handle):
         key = (buffer.data_ptr(), *map(id, parameters))
         cached = self._groups.get(bucket.index())
         if cached is None or cached[0] != key:
-            places = [gradwire.Pointer(view.data_ptr(), view.numel(), DATA_TYPES[view.dtype])
-                      for view in bucket.gradients()]
+            places = [pointer_to(view) for view in bucket.gradients()]
             cached = key, gradwire.Group([self._tensors.of(p) for p in parameters], places)
             self._groups[bucket.index()] = cached
         return cached[1]

@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor
 import gradwire
 from gradwire._bindings import gwResult_t
 from gradwire.torch.handle import Handle, Router
-from gradwire.torch.parameters import DATA_TYPES, plain_name
+from gradwire.torch.parameters import DATA_TYPES, plain_name, pointer_to
 from gradwire.torch.tensors import Description, Tensors
 
 _RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and pass "
@@ -123,10 +123,6 @@ class ScatteredUnit(Unit):
         self.sent_numel = self.numel * group.mesh_info.shard_mesh_size
 
 
-def _pointer(tensor):
-    return gradwire.Pointer(tensor.data_ptr(), tensor.numel(), DATA_TYPES[tensor.dtype])
-
-
 class _Firing:
     """A unit's gradients on their way."""
 
@@ -202,7 +198,7 @@ class ShardedHandle(Fsdp2Handle):
     def on_scatter(self, unit, output, gradients, op):
         """Reduces `gradients` of all ranks, of which `output` gets this rank's shard."""
         self._send(unit, output, lambda: self._comm.scatter(
-            self._tensors.of(unit), _pointer(gradients), _pointer(output), op,
+            self._tensors.of(unit), pointer_to(gradients), pointer_to(output), op,
             keep=(gradients, output)))
 
 
@@ -217,7 +213,7 @@ class ReplicatedHandle(Fsdp2Handle):
     def on_gradients(self, unit, output):
         """Averages over the replicas in place."""
         self._send(unit, output, lambda: self._submit_average(
-            gradwire.Group([self._tensors.of(unit)], [_pointer(output)]), output))
+            gradwire.Group([self._tensors.of(unit)], [pointer_to(output)]), output))
 
     def _outcome(self, sent):
         """What the shards of this replica agree on: the replicas of each have voted by themselves.

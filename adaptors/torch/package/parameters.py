@@ -1,8 +1,10 @@
-"""Names of parameters, and which of them are compressed."""
+"""Names of parameters, which of them are compressed, and where their gradients lie."""
 
 import fnmatch
 
 import torch
+
+import gradwire
 
 # The gradients that the library takes.
 DATA_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
@@ -29,6 +31,11 @@ class Selection:
     def is_exact_parameter(self, name, parameter):
         """One dimension counts as no element: biases and scales are few and matter."""
         return self.is_exact(name, parameter.numel() if parameter.dim() > 1 else 0)
+
+
+def pointer_to(tensor):
+    """The elements of one without gaps, which the caller keeps."""
+    return gradwire.Pointer(tensor.data_ptr(), tensor.numel(), DATA_TYPES[tensor.dtype])
 
 
 def check(trained):

@@ -7,7 +7,7 @@ import re
 import torch
 
 import gradwire
-from gradwire.torch.parameters import DATA_TYPES
+from gradwire.torch.parameters import DATA_TYPES, pointer_to
 
 _MIN_BYTES_VARIABLE = "GRADWIRE_MIN_BYTES"
 _MIN_BYTES = "1M"
@@ -65,10 +65,6 @@ class _Lengths:
         return self._tensors[key]
 
 
-def _place(array):
-    return gradwire.Pointer(array.data_ptr(), array.numel(), DATA_TYPES[array.dtype])
-
-
 class Sums:
     """Calls of one thread; every one returns when it is complete."""
 
@@ -97,14 +93,14 @@ class Sums:
 
     def _reduce(self, array, operation):
         if self.spec == "none" or array.nbytes < self._least_bytes:
-            self._comm.all_reduce(_place(array), op=operation)
+            self._comm.all_reduce(pointer_to(array), op=operation)
             return
-        group = gradwire.Group([self._lengths.tensor_of(array)], [_place(array)])
+        group = gradwire.Group([self._lengths.tensor_of(array)], [pointer_to(array)])
         self._comm.submit(group, operation, keep=array).wait()
 
     def reduce_scatter(self, output, source, operation):
         """output: this rank's part of the sum of `source`, of as many elements for each rank."""
         source, target = source.contiguous(), output.contiguous()
-        self._comm.reduce_scatter(_place(source), _place(target), op=operation)
+        self._comm.reduce_scatter(pointer_to(source), pointer_to(target), op=operation)
         if target is not output:
             output.copy_(target)
