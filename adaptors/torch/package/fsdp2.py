@@ -201,6 +201,12 @@ class ShardedHandle(Fsdp2Handle):
             self._tensors.of(unit), pointer_to(gradients), pointer_to(output), op,
             keep=(gradients, output)))
 
+    def detach(self):
+        super().detach()
+        if self._comm.world_size == 1:
+            # FSDP reduces nothing over one rank, so no step will come that ends it.
+            self.close()
+
 
 class ReplicatedHandle(Fsdp2Handle):
     """Of a model of several replicas."""

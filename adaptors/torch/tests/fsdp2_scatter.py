@@ -120,6 +120,17 @@ def scattered_rest_is_sent():
     _expect_close_gradients(model, plain, 1e-6)
 
 
+def scattered_over_one_rank():
+    """FSDP then reduces nothing: there are no steps, and detach() waits for none."""
+    alone = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("all", "one"))["one"]
+    model = fsdp2_models.network(over=alone)
+    for _ in range(2):
+        _, handle = _attached("bf16", model)
+        models.train(model, range(2))
+        handle.detach()
+        assert not handle.attached
+
+
 def scattered_overflow_skips():
     """On all ranks, whosever it was and whichever shard has it."""
     model, handle = _attached(FEEDBACK, scaler=torch.amp.GradScaler("cpu"))
