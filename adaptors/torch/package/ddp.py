@@ -100,6 +100,9 @@ class DdpHandle(Handle):
                 self._end()
             else:
                 Variable._execution_engine.queue_callback(self._end)
+        elif bucket.is_last() and self._flushing:
+            # All was passed on, so there is nothing to be sent before the end.
+            self.close()
         return future
 
     def _submit(self, bucket, buffer):

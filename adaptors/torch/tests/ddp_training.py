@@ -307,6 +307,19 @@ def others_go_through_torch():
     handle.close()
 
 
+def nothing_is_ours():
+    """Torch's group takes all gradients: the next backward ends what is detached, here too."""
+    model = models.wrap(nn.Linear(3, 3).double())
+    for _ in range(2):
+        handle = gradwire.torch.attach(model, "none")
+        model(torch.ones(2, 3).double()).sum().backward()
+        handle.detach()
+        assert handle.attached
+        model(torch.ones(2, 3).double()).sum().backward()
+        assert not handle.attached
+    expect_equal_on_ranks(model.module.weight.grad)
+
+
 def two_models():
     """Trained in turns, and by one backward."""
     pairs = [attached(FEEDBACK, name=name) for name in ("one", "two")]
