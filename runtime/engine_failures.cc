@@ -18,6 +18,9 @@ constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
 // So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
 constexpr int64_t kNoteWaitingNs = kNsPerSecond;
 
+constexpr char kLostHint[] =
+    "Destroy this communicator, then restart the job or make a new one of the ranks that are left";
+
 // `waiting` is empty where no run is under way.
 Status WithWaiting(const Status& status, const std::string& waiting) {
   if (waiting.empty()) return status;
@@ -115,10 +118,9 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
   // A rank may leave as soon as it has told the result: that came first.
   (void)MaybeEndTurn();
   if (!fatal_.ok()) return;
-  Fatal(Status(gwPeerLost, {.message = cause.detail().message,
-                            .hint = "Restart the job, or continue without that rank",
-                            .rank = options_.rank,
-                            .peer = rank}));
+  Fatal(Status(
+      gwPeerLost,
+      {.message = cause.detail().message, .hint = kLostHint, .rank = options_.rank, .peer = rank}));
 }
 
 void EngineCore::Fatal(const Status& status) {
@@ -225,7 +227,7 @@ bool EngineCore::CheckLostPeers() {
   if (clock_->NowNs() - loss.ns <= kVerdictNs) return false;
   Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", loss.peer,
                                                  loss.cause.detail().message),
-                          .hint = "Restart the job, or continue without that rank",
+                          .hint = kLostHint,
                           .rank = options_.rank,
                           .peer = loss.peer});
   (void)control_->Broadcast({.turn = turn_,
