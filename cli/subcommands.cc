@@ -7,6 +7,7 @@
 #include "cli/info/info_command.h"
 #include "cli/perf/perf_command.h"
 #include "cli/plan/plan_command.h"
+#include "cli/report/report_command.h"
 #include "cli/run.h"
 #include "cli/schedule/schedule_command.h"
 #include "cli/subcommand.h"
@@ -25,6 +26,7 @@ constexpr std::array kSubcommands = {
     Subcommand{"schedule", "print what an algorithm sends, as data", ScheduleCommand},
     Subcommand{"codecs", "every codec: bits, how it is summed, what it is safe with",
                CodecsCommand},
+    Subcommand{"report", "results of perf and train as a page with plots", ReportCommand},
     Subcommand{"trace", "a run of train as a Chrome trace", TraceCommand},
     Subcommand{"plan", "the controller's decisions, made again from its log", PlanCommand},
     Subcommand{"info", "versions, transports, codecs, algorithms, settings", InfoCommand},

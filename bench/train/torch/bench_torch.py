@@ -13,10 +13,10 @@ import os
 import pathlib
 import shlex
 import signal
+import subprocess
 import sys
 
-_TRAIN = pathlib.Path(__file__).resolve().parents[1]
-sys.path += [str(_TRAIN), str(_TRAIN.parents[1] / "docs/examples/train_fashion_mnist")]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
 # pylint: disable=wrong-import-position
 import accuracy_table
@@ -90,11 +90,14 @@ def _markdown(table, results, command):
     return "\n".join(lines) + "\n"
 
 
-def _write(folder, table, results, command):
+def _write(gradwire, folder, table, results, command):
     tables.write_whole(folder / "table.json", json.dumps(results, indent=1) + "\n")
     tables.write_whole(folder / "table.md", _markdown(table, results, command))
     if table.NAME == accuracy_table.AccuracyTable.NAME:
-        tables.write_whole(folder / "plots.html", page.make_page(table, results))
+        plots = folder / "plots.json"
+        tables.write_whole(plots, json.dumps(page.make_page(table, results)) + "\n")
+        subprocess.run([gradwire, "report", plots, "-o", plots.with_suffix(".html")],
+                       stdout=subprocess.DEVNULL, timeout=60, check=True)
 
 
 def main(argv):
@@ -115,7 +118,7 @@ def main(argv):
     try:
         for cell in chosen:
             results.append(table.result(cell, measurement.parts(cell, again=args.fresh)))
-            _write(folder, table, results, command)
+            _write(gradwire, folder, table, results, command)
     except jobs.JobFailed as error:
         print(f"bench-torch: {error}", file=sys.stderr)
         return 1

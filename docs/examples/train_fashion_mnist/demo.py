@@ -173,19 +173,17 @@ def check(run):
             sys.exit(f"demo: {run['spec']}: {text}")
 
 
-def write_results(folder, runs, rows, by_link):
-    """demo.json and demo.html."""
-    os.makedirs(folder, exist_ok=True)
-    notes = demo_table.footnotes(runs)
-    results = {
-        "title": demo_table.title(runs[0]), "rows": rows, "notes": notes, "links": by_link,
-        "runs": runs,
-    }  # fmt: skip
-    with open(os.path.join(folder, "demo.json"), "w", encoding="utf-8") as file:
+def write_results(args, runs, rows, by_link):
+    """demo.json, and demo.html of the page that is in it."""
+    os.makedirs(args.out, exist_ok=True)
+    page = demo_page.make_page(runs, rows, by_link)
+    results = {**page, "rows": rows, "links": by_link, "runs": runs}
+    data, shown = (os.path.join(args.out, name) for name in ("demo.json", "demo.html"))
+    with open(data, "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
         file.write("\n")
-    with open(os.path.join(folder, "demo.html"), "w", encoding="utf-8") as file:
-        file.write(demo_page.make_page(runs, rows, by_link))
+    command = [args.gradwire, "report", data, "-o", shown]
+    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=True)
 
 
 def main(argv):
@@ -203,7 +201,7 @@ def main(argv):
         runs.append(run)
     rows = demo_table.make_rows(runs)
     by_link = run_links(args, runs[0]["compute_ms"], is_shaped=not problem)
-    write_results(args.out, runs, rows, by_link)
+    write_results(args, runs, rows, by_link)
     print("\n# " + demo_table.title(runs[0]))
     print("\n".join(demo_table.format_table(rows)))
     for note in demo_table.footnotes(runs):

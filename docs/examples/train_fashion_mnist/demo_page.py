@@ -1,11 +1,7 @@
-"""The demo's page: two plots and two tables, in one file that needs nothing else."""
-
-import html
+"""What the demo's page shows, as `gradwire report` reads it: two plots and two tables."""
 
 import demo_links
 import demo_table
-import page_style
-import svg_plot
 
 
 def _plot_range(runs, target):
@@ -15,97 +11,67 @@ def _plot_range(runs, target):
     return max(0.0, min(target, top) - 12.0), min(100.0, top + 0.5)
 
 
-def _plots(runs):
+def _plot(heading, runs, x_axis, x_of):
     target = runs[0]["target"]
     low, high = _plot_range(runs, target)
-    accuracy = svg_plot.Axis("test accuracy, %", low, high)
-
-    def series(x_of):
-        return [
-            svg_plot.Series(
-                run["spec"], slot, [(x_of(p), p["accuracy"]) for p in run["points"] if p["step"]]
-            )
-            for slot, run in enumerate(runs)
-        ]
-
-    def card(heading, lines, x_axis):
-        svg = svg_plot.Plot(x_axis, accuracy, target).svg(lines, heading)
-        return f'<section class="card"><h2>{html.escape(heading)}</h2>\n{svg}</section>'
-
-    by_time = series(lambda p: p["seconds"])
-    by_bytes = series(lambda p: p["sent_bytes"] / 1e6)
-    seconds = [x for one in by_time for x, _ in one.points]
-    megabytes = [x for one in by_bytes for x, _ in one.points if x > 0]
-    time_axis = svg_plot.Axis("seconds of training", 0.0, max(seconds, default=1.0))
-    yield card("Test accuracy against time", by_time, time_axis)
-    if megabytes:
-        bytes_axis = svg_plot.Axis(
-            "megabytes sent by a rank (logarithmic)",
-            min(megabytes),
-            max(max(megabytes), 2 * min(megabytes)),
-            True,
-        )
-        yield card("Test accuracy against traffic", by_bytes, bytes_axis)
+    return {
+        "heading": heading,
+        "x": x_axis,
+        "y": {"label": "test accuracy, %", "low": low, "high": high},
+        "target": {"value": target, "text": f"target {target:g} %"},
+        "series": [
+            {
+                "name": run["spec"],
+                "points": [[x_of(p), p["accuracy"]] for p in run["points"] if p["step"]],
+            }
+            for run in runs
+        ],
+    }
 
 
-def _legend(runs):
-    items = (
-        f'<li><span class="key" style="--c:var(--line-{slot})"></span>'
-        f"{html.escape(run['spec'])}</li>"
-        for slot, run in enumerate(runs)
-    )
-    return '<ul class="legend">' + "".join(items) + "</ul>"
+def _plots(runs):
+    seconds = {"label": "seconds of training"}
+    yield _plot("Test accuracy against time", runs, seconds, lambda p: p["seconds"])
+    if any(p["sent_bytes"] for run in runs for p in run["points"]):
+        sent = {"label": "bytes sent by a rank (logarithmic)", "logarithmic": True}
+        yield _plot("Test accuracy against traffic", runs, sent, lambda p: p["sent_bytes"])
 
 
 def _table(rows):
-    head = "".join(f"<th>{html.escape(c)}</th>" for c in demo_table.COLUMNS)
-    body = []
-    for slot, row in enumerate(rows):
-        texts = [html.escape(demo_table.cell(c, row[c])) for c in demo_table.COLUMNS]
-        key = f'<span class="key" style="--c:var(--line-{slot})"></span>'
-        body.append(f"<tr><td>{key}{texts[0]}</td>" + "".join(f"<td>{t}</td>" for t in texts[1:]))
-    return f'<table class="runs"><tr>{head}</tr>\n' + "\n".join(body) + "</table>"
+    columns = demo_table.COLUMNS
+    return {
+        "columns": columns,
+        "rows": [[demo_table.cell(c, row[c]) for c in columns] for row in rows],
+    }
 
 
 def _links_table(table):
     links = table["links"]
-    head = "<th>step_ms</th>" + "".join(f"<th>{demo_links.link_text(link)}</th>" for link in links)
-    body = []
-    for setting in table["rows"]:
-        texts = [demo_links.cell(table, setting, link).strip() for link in links]
-        cells = (f"<td><b>{t}</b>" if t.endswith("*") else f"<td>{t}" for t in texts)
-        body.append(f"<tr><td>{html.escape(setting)}</td>" + "</td>".join(cells) + "</td>")
-    return f"<table><tr>{head}</tr>\n" + "\n".join(body) + "</table>"
+    return {
+        "columns": ["step_ms", *map(demo_links.link_text, links)],
+        "rows": [
+            [setting, *(demo_links.cell(table, setting, link).strip() for link in links)]
+            for setting in table["rows"]
+        ],
+    }
 
 
 def make_page(runs, rows, by_link):
-    """The page's text. runs: JSON of each setting; rows: demo_table.make_rows; by_link:
+    """The page as data. runs: JSON of each setting; rows: demo_table.make_rows; by_link:
     demo_links.make_table."""
-    subtitle = html.escape(demo_table.title(runs[0]))
-    return f"""<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1">
-<title>gradwire demo</title>
-<style>{page_style.STYLE}</style>
-<main>
-<h1>gradwire: training over a slow network</h1>
-<p>{subtitle}</p>
-{_legend(runs)}
-<div class="plots">
-{"".join(_plots(runs))}
-</div>
-<section class="card scroll">
-{_table(rows)}
-</section>
-<div class="notes">
-{"".join(f"<p>{html.escape(n)}</p>" for n in demo_table.footnotes(runs))}
-</div>
-<h2 class="second">Other links</h2>
-<section class="card scroll">
-{_links_table(by_link)}
-</section>
-<div class="notes"><p>{html.escape(demo_links.title(by_link))}</p></div>
-</main>
-</html>
-"""
+    settings = {
+        "plots": list(_plots(runs)),
+        "tables": [_table(rows)],
+        "notes": demo_table.footnotes(runs),
+    }
+    links = {
+        "heading": "Other links",
+        "tables": [_links_table(by_link)],
+        "notes": [demo_links.title(by_link)],
+    }
+    return {
+        "page": 1,
+        "title": "gradwire: training over a slow network",
+        "subtitle": demo_table.title(runs[0]),
+        "sections": [settings, links],
+    }

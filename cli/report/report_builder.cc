@@ -1,0 +1,99 @@
+#include "cli/report/report_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/report/page_reader.h"
+#include "cli/report/perf_sections.h"
+#include "cli/report/result_file.h"
+#include "cli/report/train_sections.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kDefaultTitle[] = "gradwire: measured";
+
+bool IsPage(const Json& json) { return json.contains("page"); }
+
+std::vector<ReportSection> PageSections(std::span<const ResultFile> files) {
+  std::vector<ReportSection> sections;
+  for (const ResultFile& file : files)
+    std::ranges::move(ReadReportPage(*file.json).sections, std::back_inserter(sections));
+  return sections;
+}
+
+struct ResultKind {
+  bool (*is)(const Json& json);
+  std::vector<ReportSection> (*sections)(std::span<const ResultFile> files);
+};
+
+constexpr std::array kKinds = {
+    ResultKind{IsPage, PageSections},
+    ResultKind{IsPerfResult, PerfSections},
+    ResultKind{IsTrainResult, TrainSections},
+};
+
+StatusOr<ResultFile> ReadResultFile(const std::string& path) {
+  std::ifstream stream(path);
+  if (!stream) return Status(gwSystemError, fmt::format("cannot read '{}'", path));
+  Json json = Json::parse(stream, nullptr, false);
+  if (json.is_discarded()) return Status(gwInvalidArgument, fmt::format("'{}' is no JSON", path));
+  if (!json.is_object() ||
+      std::ranges::none_of(kKinds, [&](const ResultKind& kind) { return kind.is(json); })) {
+    return Status(gwInvalidArgument, fmt::format("'{}' has no results that a report knows", path),
+                  "Give it what gradwire perf --json or gradwire train --json wrote");
+  }
+  return ResultFile{std::filesystem::path(path).filename().string(),
+                    std::make_shared<const Json>(std::move(json))};
+}
+
+// Title and subtitle are those of a page that is alone.
+ReportPage EmptyReport(const std::vector<ResultFile>& files) {
+  if (files.size() != 1 || !IsPage(*files[0].json)) return {.title = kDefaultTitle};
+  ReportPage page = ReadReportPage(*files[0].json);
+  page.sections.clear();
+  return page;
+}
+
+// The first error that `read` throws, as a Status that names the file.
+Status ReadAlone(const ResultKind& kind, const ResultFile& file) {
+  try {
+    (void)kind.sections({&file, 1});
+    return Status::Ok();
+  } catch (const std::exception& error) {
+    return Status(gwInvalidArgument, fmt::format("'{}': {}", file.name, error.what()));
+  }
+}
+
+}  // namespace
+
+StatusOr<ReportPage> BuildReport(std::span<const std::string> paths) {
+  std::vector<std::vector<ResultFile>> files(kKinds.size());
+  std::vector<ResultFile> all;
+  for (const std::string& path : paths) {
+    StatusOr<ResultFile> file = ReadResultFile(path);
+    if (!file.ok()) return file.status();
+    const auto kind = std::ranges::find_if(
+        kKinds, [&](const ResultKind& candidate) { return candidate.is(*file->json); });
+    GW_RETURN_IF_ERROR(ReadAlone(*kind, *file));
+    files[kind - kKinds.begin()].push_back(*file);
+    all.push_back(std::move(*file));
+  }
+  ReportPage page = EmptyReport(all);
+  for (size_t kind = 0; kind < kKinds.size(); ++kind) {
+    std::ranges::move(kKinds[kind].sections(files[kind]), std::back_inserter(page.sections));
+  }
+  return page;
+}
+
+}  // namespace gradwire

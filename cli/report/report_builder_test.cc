@@ -1,0 +1,141 @@
+#include "cli/report/report_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <vector>
+
+namespace gradwire {
+namespace {
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::string PerfRow(const std::string& spec, int size, double busbw) {
+  return R"({"collective": "all_reduce", "spec": ")" + spec +
+         R"(", "algorithm": "ring", "transport": "ucx", "ranks": 4, "size": )" +
+         std::to_string(size) +
+         R"(, "type": "float", "out_of_place": null, "in_place": {"time_us": 7.5, "time_p99_us": 9, )"
+         R"("busbw": )" +
+         std::to_string(busbw) +
+         R"(, "wrong": 0}, "ratio": 2, "enc_us": 1, "dec_us": 1, "relerr": null})";
+}
+
+std::string PerfFile(const std::string& name, const std::string& rows, const std::string& netlab) {
+  return WriteFile(
+      name, R"({"args": "gradwire perf", "netlab": )" + netlab + R"(, "results": [)" + rows + "]}");
+}
+
+std::vector<std::string> NamesOf(const LinePlot& plot) {
+  std::vector<std::string> names;
+  for (const PlotSeries& series : plot.series) names.push_back(series.name);
+  return names;
+}
+
+TEST(BuildReport, DrawsPerfsOfAllFilesTogether) {
+  const std::vector<std::string> paths = {
+      PerfFile("a.json", PerfRow("none", 1024, 1.5) + "," + PerfRow("none", 4096, 2.5),
+               "\"1gbit\""),
+      PerfFile("b.json", PerfRow("bf16", 1024, 3), "\"1gbit\"")};
+  const StatusOr<ReportPage> page = BuildReport(paths);
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  ASSERT_EQ(page->sections.size(), 1u);
+  const ReportSection& section = page->sections[0];
+  EXPECT_EQ(section.heading, "all_reduce, float");
+  ASSERT_EQ(section.plots.size(), 2u);
+  EXPECT_EQ(NamesOf(section.plots[0]), (std::vector<std::string>{"none", "bf16"}));
+  ASSERT_EQ(section.plots[0].series[0].points.size(), 2u);
+  EXPECT_EQ(section.plots[0].series[0].points[1].x, 4096);
+  EXPECT_EQ(section.plots[0].series[0].points[1].y, 2.5);
+  ASSERT_EQ(section.tables.size(), 1u);
+  EXPECT_EQ(section.tables[0].rows.size(), 3u);
+  EXPECT_EQ(section.tables[0].rows[0],
+            (std::vector<std::string>{"none", "1024", "7.5", "9", "1.5", "2", "1", "1", "-", "0"}));
+}
+
+TEST(BuildReport, NamesLinesByWhatDiffers) {
+  const std::string row = PerfRow("none", 1024, 1.5);
+  const std::string a = PerfFile("a.json", row, "\"1gbit\""), b = PerfFile("b.json", row, "null");
+  const std::string c = PerfFile("c.json", row, "null");
+  EXPECT_EQ(NamesOf(BuildReport(std::vector{a})->sections[0].plots[0]),
+            (std::vector<std::string>{"none"}));
+  EXPECT_EQ(NamesOf(BuildReport(std::vector{a, b})->sections[0].plots[0]),
+            (std::vector<std::string>{"1gbit", "one host"}));
+  EXPECT_EQ(NamesOf(BuildReport(std::vector{b, c})->sections[0].plots[0]),
+            (std::vector<std::string>{"b.json", "c.json"}));
+}
+
+TEST(BuildReport, DrawsTheStepsOfARunInTheirOrder) {
+  const std::string path =
+      WriteFile("train.json",
+                R"({"args": "gradwire train", "netlab": null, "ranks": 2, "nominal_compute_ms": 5,
+          "model": {"name": "mlp"}, "results": [{"spec": "auto", "step_ms": 12.345,
+          "step_p10_ms": 11, "step_p90_ms": 13, "compute_ms": 5, "exposed_ms": 7,
+          "wire_bytes": 2500000, "relerr": 0.1, "ratio": 1, "ratio_low": null, "ratio_high": null,
+          "blocks": [{"begin_s": [101, 102.5], "step_ms": [12, 13]}],
+          "plan_changes": [{"step": 4, "change": "w none -> bf16", "why": "predicted",
+                            "predicted_ms": 10, "was_ms": 12}]}]})");
+  const StatusOr<ReportPage> page = BuildReport(std::vector{path});
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  const ReportSection& section = page->sections.at(0);
+  EXPECT_EQ(section.heading, "mlp, 2 ranks, one host");
+  const std::vector<PlotPoint>& points = section.plots.at(0).series.at(0).points;
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].x, 0);
+  EXPECT_EQ(points[1].x, 1.5);
+  EXPECT_EQ(points[1].y, 13);
+  ASSERT_EQ(section.tables.size(), 2u);
+  EXPECT_EQ(section.tables[0].rows.at(0).at(6), "2.500");
+  EXPECT_EQ(section.tables[1].rows.at(0).at(2), "w none -> bf16");
+}
+
+TEST(BuildReport, TakesPagesOfOthers) {
+  const std::string text =
+      R"({"page": 1, "title": "t", "subtitle": "s", "sections": [{"heading": "h", "plots": [
+          {"heading": "p", "x": {"label": "x", "logarithmic": true}, "y": {"label": "y", "low": 1},
+           "target": {"value": 2, "text": "two"},
+           "series": [{"name": "n", "points": [[1, 2]], "colour": 3, "dashed": true}]}],
+          "tables": [{"columns": ["c"], "rows": [["r"]]}], "notes": ["note"]}]})";
+  const std::string page_path = WriteFile("page.json", text);
+  const StatusOr<ReportPage> page = BuildReport(std::vector{page_path});
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  EXPECT_EQ(page->title, "t");
+  EXPECT_EQ(page->subtitle, "s");
+  const ReportSection& section = page->sections.at(0);
+  const LinePlot& plot = section.plots.at(0);
+  EXPECT_TRUE(plot.x.logarithmic);
+  EXPECT_EQ(plot.y.low, 1.0);
+  EXPECT_EQ(plot.target->text, "two");
+  EXPECT_EQ(plot.series.at(0).colour, 3);
+  EXPECT_TRUE(plot.series.at(0).dashed);
+  EXPECT_EQ(section.tables.at(0).rows.at(0).at(0), "r");
+  EXPECT_EQ(section.notes.at(0), "note");
+  // With others it is a part of the report.
+  const std::string perf = PerfFile("a.json", PerfRow("none", 1024, 1.5), "null");
+  const StatusOr<ReportPage> both = BuildReport(std::vector{perf, page_path});
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->title, "gradwire: measured");
+  EXPECT_EQ(both->sections.size(), 2u);
+}
+
+TEST(BuildReport, SaysWhatIsWrong) {
+  const auto status_of = [](const std::string& text) {
+    return BuildReport(std::vector{WriteFile("bad.json", text)}).status();
+  };
+  EXPECT_EQ(BuildReport(std::vector<std::string>{"/nowhere/at/all"}).status().code(),
+            gwSystemError);
+  for (const char* bad :
+       {"nonsense", "[]", "{}", R"({"results": []})", R"({"page": 1})",
+        R"({"page": 1, "title": "t", "sections": [{"tables": [{"columns": 3}]}]})",
+        R"({"results": [{"collective": "all_reduce"}]})", R"({"nominal_compute_ms": 1})"}) {
+    const Status status = status_of(bad);
+    EXPECT_EQ(status.code(), gwInvalidArgument) << bad;
+    EXPECT_NE(status.ToString().find("bad.json"), std::string::npos) << status.ToString();
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

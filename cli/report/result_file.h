@@ -1,0 +1,18 @@
+// A file of results: what a reader of its kind makes sections of.
+#ifndef GRADWIRE_CLI_REPORT_RESULT_FILE_H_
+#define GRADWIRE_CLI_REPORT_RESULT_FILE_H_
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace gradwire {
+
+struct ResultFile {
+  std::string name;  // the file's, without folders
+  std::shared_ptr<const nlohmann::json> json;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_REPORT_RESULT_FILE_H_

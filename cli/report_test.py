@@ -1,0 +1,77 @@
+"""`gradwire report` on what `gradwire perf` and `gradwire train` really write, and its page."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from xml.etree import ElementTree
+
+from cli import command_page
+from tools import unittest_main
+
+_GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
+_LIMIT_S = 100
+
+
+def _gradwire(*args, cwd=None):
+    return subprocess.run([_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S,
+                          check=False, cwd=cwd)
+
+
+def _page(path):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    return text, ElementTree.fromstring(text)
+
+
+class ReportTest(unittest.TestCase):
+    def test_the_examples_of_its_page_make_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for example in command_page.examples("gradwire report"):
+                done = _gradwire(*example, cwd=folder)
+                self.assertEqual(done.returncode, 0, " ".join(example) + done.stdout + done.stderr)
+            self.assertEqual(done.stdout, "report.html: plots: 3, tables: 2\n")
+            text, page = _page(os.path.join(folder, "report.html"))
+        self.assertNotRegex(text, r"(?i)https?:|//|url\(|<script|<link|@import|src=|nan\b|inf\b")
+        bandwidth, time, steps = page.findall(".//div[@class='plots']/div/svg")
+        for plot in (bandwidth, time):
+            lines = plot.findall(".//g[@class='series']")
+            # 4 KiB to 1 MiB by factors of 4.
+            self.assertEqual([len(line.findall("circle")) for line in lines], [5, 5])
+        self.assertEqual(len(steps.findall(".//g[@class='series']")), 2)
+        headings = [heading.text for heading in page.findall(".//h2")]
+        self.assertEqual(headings, ["all-reduce, float", "fashion-mlp, 2 ranks, one host"])
+        names = [item.find("span").tail.split("(")[0] for item in page.findall(".//li")]
+        self.assertEqual(names, ["none", "qsgd", "none", "bf16"])
+
+    def test_the_page_as_data_on_its_page_is_one(self):
+        with open("docs/commands.md", encoding="utf-8") as file:
+            (section,) = re.findall(r"```json\n(.*?)```", file.read(), re.DOTALL)
+        with tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "data.json")
+            with open(data, "w", encoding="utf-8") as file:
+                json.dump({"page": 1, "title": "a", "sections": [json.loads(section)]}, file)
+            done = _gradwire("report", data, "-o", "-", "--title", "mine & <yours>")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        page = ElementTree.fromstring(done.stdout)
+        self.assertEqual(page.find(".//h1").text, "mine & <yours>")
+        self.assertEqual(len(page.findall(".//g[@class='series dashed']")), 1)
+        self.assertEqual(page.find(".//p").text, "means of three seeds")
+
+    def test_what_is_wrong_is_said_and_no_page_is_made(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "report.html")
+            other = os.path.join(folder, "other.json")
+            with open(other, "w", encoding="utf-8") as file:
+                file.write("{}")
+            for path, code, words in ((other, 2, "perf --json"), (page + "x", 1, "cannot read")):
+                done = _gradwire("report", path, "-o", page)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(words, done.stderr)
+                self.assertFalse(os.path.exists(page))
+
+
+if __name__ == "__main__":
+    unittest_main.main()
