@@ -1,8 +1,6 @@
 // What holds for every function of the public header: it has a row in the table, and it keeps to
-// the rules of threads, forks and finalized communicators.
+// the rules of threads and finalized communicators.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -94,37 +92,6 @@ TEST(CapiUsage, OneThreadAtATime) {
     EXPECT_TRUE(works) << gwGetLastError(scene.comm);
     second.join();
     EXPECT_TRUE(is_inside);
-  });
-}
-
-// In the child: 0 if every function refuses, else the number of the row that did not.
-int CallAllInChild(Scene& scene) {
-  int row = 0;
-  for (const ApiFunction& function : ApiFunctions()) {
-    ++row;
-    if (function.rule == CallRule::kNoComm) continue;
-    const bool refused = function.call(scene) == gwInvalidUsage;
-    const std::string text = gwGetLastError(scene.comm);
-    if (!refused || text.find("fork") == std::string::npos) return row;
-  }
-  return gwRequestFree(scene.request) == gwInvalidUsage ? 0 : row + 1;
-}
-
-TEST(CapiUsage, AForkedChildIsRefused) {
-  RunScene("", [](Scene& scene) {
-    if (scene.rank == 0) {
-      const pid_t child = fork();
-      ASSERT_GE(child, 0);
-      if (child == 0) _exit(CallAllInChild(scene));
-      int status = 0;
-      ASSERT_EQ(waitpid(child, &status, 0), child);
-      ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-      const int row = WEXITSTATUS(status);
-      EXPECT_EQ(row, 0) << (row > 0 && row <= static_cast<int>(ApiFunctions().size())
-                                ? ApiFunctions()[row - 1].symbol
-                                : "gwRequestFree");
-    }
-    EXPECT_TRUE(AllReduceWorks(scene.rank, kSceneRanks, scene.comm));
   });
 }
 
