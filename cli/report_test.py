@@ -42,7 +42,7 @@ class ReportTest(unittest.TestCase):
             self.assertEqual([len(line.findall("circle")) for line in lines], [5, 5])
         self.assertEqual(len(steps.findall(".//g[@class='series']")), 2)
         headings = [heading.text for heading in page.findall(".//h2")]
-        self.assertEqual(headings, ["all-reduce, float", "fashion-mlp, 2 ranks, one host"])
+        self.assertEqual(headings, ["all-reduce, float, 2 ranks, one host, shm", "fashion-mlp, 2 ranks, one host"])
         names = [item.find("span").tail.split("(")[0] for item in page.findall(".//li")]
         self.assertEqual(names, ["none", "qsgd", "none", "bf16"])
 
@@ -71,6 +71,9 @@ class ReportTest(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(words, done.stderr)
                 self.assertFalse(os.path.exists(page))
+            done = _gradwire("report", other, "-o", other)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("replace its own input", done.stderr)
 
 
 if __name__ == "__main__":

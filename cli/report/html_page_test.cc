@@ -49,16 +49,16 @@ TEST(LinePlotSvg, HasNoDotsOnLongLines) {
 TEST(LooksOf, GivesEachNameItsColour) {
   ReportSection section;
   LinePlot plot;
-  for (int i = 0; i < kPaletteSize + 1; ++i)
+  for (unsigned i = 0; i < kPaletteSize + 1; ++i)
     plot.series.push_back({.name = std::to_string(i), .points = {}});
   plot.series.push_back({.name = "theirs", .points = {}, .colour = 2, .dashed = true});
   section.plots = {plot, plot};
   const SeriesLooks looks = LooksOf(section);
-  EXPECT_EQ(looks.at("3").colour, 3);
+  EXPECT_EQ(looks.at("3").colour, 3u);
   EXPECT_FALSE(looks.at("3").dashed);
-  EXPECT_EQ(looks.at("8").colour, 0);
+  EXPECT_EQ(looks.at("8").colour, 0u);
   EXPECT_TRUE(looks.at("8").dashed);
-  EXPECT_EQ(looks.at("theirs").colour, 2);
+  EXPECT_EQ(looks.at("theirs").colour, 2u);
   EXPECT_TRUE(looks.at("theirs").dashed);
 }
 
@@ -73,6 +73,11 @@ TEST(HtmlPage, ShowsAllOfIt) {
   EXPECT_NE(html.find("<p>a note</p>"), std::string::npos);
   // The key of a line stands in the legend and before its row.
   EXPECT_EQ(CountOf(html, R"html(<span class="key" style="--c:var(--line-0)"></span>up)html"), 2u);
+}
+
+TEST(HtmlPage, LeavesOutWhatXmlDoesNotHave) {
+  const std::string html = HtmlPage({"a\x01 b\tc", "", {}});
+  EXPECT_NE(html.find("<h1>a\uFFFD b\tc</h1>"), std::string::npos) << html;
 }
 
 TEST(HtmlPage, NeedsNothingElse) {

@@ -48,8 +48,8 @@ class Drawing {
                                   "\n",
                                   kWidth, kHeight, EscapeMarkup(plot_.heading));
     svg += Grid();
-    const double left = kLeft, top = kTop - kOverlap;
-    const double width = kRight - kLeft + kOverlap, height = kBottom - kTop + 2 * kOverlap;
+    const double left = kLeft - kOverlap, top = kTop - kOverlap;
+    const double width = kRight - kLeft + 2 * kOverlap, height = kBottom - kTop + 2 * kOverlap;
     svg += fmt::format(R"(<svg x="{0}" y="{1}" width="{2}" height="{3}" viewBox="{0} {1} {2} {3}">)"
                        "\n",
                        left, top, width, height);
@@ -113,11 +113,11 @@ class Drawing {
 
 SeriesLooks LooksOf(const ReportSection& section) {
   SeriesLooks looks;
-  int next = 0;
+  unsigned next = 0;
   for (const LinePlot& plot : section.plots) {
     for (const PlotSeries& series : plot.series) {
       if (looks.contains(series.name)) continue;
-      const int own = series.colour ? *series.colour : next++;
+      const unsigned own = series.colour ? *series.colour : next++;
       looks[series.name] = {.colour = own % kPaletteSize,
                             .dashed = series.dashed || own / kPaletteSize % 2 == 1};
     }

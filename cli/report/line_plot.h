@@ -11,14 +11,14 @@
 namespace gradwire {
 
 struct SeriesLook {
-  int colour = 0;  // of the palette
+  unsigned colour = 0;  // of the palette
   bool dashed = false;
 };
 
 using SeriesLooks = std::map<std::string, SeriesLook>;  // by name
 
 // The style sheet has so many colours.
-inline constexpr int kPaletteSize = 8;
+inline constexpr unsigned kPaletteSize = 8;
 
 // Of all series in a section, which share them between its plots: in the order of the names' first
 // appearance, dashed once the colours are used up.

@@ -10,7 +10,15 @@ std::string EscapeMarkup(std::string_view text) {
       case '<': escaped += "&lt;"; break;
       case '>': escaped += "&gt;"; break;
       case '"': escaped += "&quot;"; break;
-      default: escaped += c;
+      case '\t':
+      case '\n': escaped += c; break;
+      default:
+        // XML has no other control characters, not even escaped.
+        if (static_cast<unsigned char>(c) < ' ') {
+          escaped += "\uFFFD";
+        } else {
+          escaped += c;
+        }
     }
   }
   return escaped;

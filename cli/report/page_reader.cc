@@ -1,7 +1,12 @@
 #include "cli/report/page_reader.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -9,6 +14,8 @@ namespace gradwire {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
 
 template <typename T>
 std::optional<T> Optional(const Json& json, const char* key) {
@@ -20,8 +27,10 @@ std::optional<T> Optional(const Json& json, const char* key) {
 // `read` of each item of a list that may be missing.
 template <typename T>
 std::vector<T> ReadAll(const Json& json, const char* key, T (*read)(const Json&)) {
+  const Json list = json.value(key, Json::array());
+  if (!list.is_array()) throw std::invalid_argument(fmt::format("'{}' must be a list", key));
   std::vector<T> items;
-  for (const Json& item : json.value(key, Json::array())) items.push_back(read(item));
+  for (const Json& item : list) items.push_back(read(item));
   return items;
 }
 
@@ -32,13 +41,29 @@ PlotAxis ReadAxis(const Json& json) {
           .high = Optional<double>(json, "high")};
 }
 
-PlotPoint ReadPoint(const Json& json) { return {json.at(0), json.at(1)}; }
+// What is no number was written as null.
+double ReadNumber(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+PlotPoint ReadPoint(const Json& json) { return {ReadNumber(json.at(0)), ReadNumber(json.at(1))}; }
+
+std::optional<unsigned> ReadColour(const Json& json) {
+  const auto colour = Optional<Json>(json, "colour");
+  if (!colour) return std::nullopt;
+  if (!colour->is_number_unsigned())
+    throw std::invalid_argument("'colour' must be a whole number, 0 or more");
+  return colour->get<unsigned>();
+}
 
 PlotSeries ReadSeries(const Json& json) {
-  return {.name = json.at("name"),
-          .points = ReadAll(json, "points", ReadPoint),
-          .colour = Optional<int>(json, "colour"),
-          .dashed = json.value("dashed", false)};
+  PlotSeries series = {.name = json.at("name"),
+                       .points = ReadAll(json, "points", ReadPoint),
+                       .colour = ReadColour(json),
+                       .dashed = json.value("dashed", false)};
+  std::erase_if(series.points,
+                [](const PlotPoint& point) { return std::isnan(point.x) || std::isnan(point.y); });
+  return series;
 }
 
 LinePlot ReadPlot(const Json& json) {
@@ -51,11 +76,18 @@ LinePlot ReadPlot(const Json& json) {
   return plot;
 }
 
-ReportTable ReadTable(const Json& json) {
-  return {.columns = json.at("columns"), .rows = json.at("rows")};
+// Numbers stand as they are written.
+std::string ReadText(const Json& json) {
+  return json.is_string() ? json.get<std::string>() : json.dump();
 }
 
-std::string ReadText(const Json& json) { return json.get<std::string>(); }
+std::vector<std::string> ReadRow(const Json& json) {
+  return ReadAll(Json{{"row", json}}, "row", ReadText);
+}
+
+ReportTable ReadTable(const Json& json) {
+  return {.columns = ReadAll(json, "columns", ReadText), .rows = ReadAll(json, "rows", ReadRow)};
+}
 
 ReportSection ReadSection(const Json& json) {
   return {.heading = json.value("heading", ""),
@@ -67,6 +99,10 @@ ReportSection ReadSection(const Json& json) {
 }  // namespace
 
 ReportPage ReadReportPage(const Json& json) {
+  if (json.at("page") != kFormat) {
+    throw std::invalid_argument(fmt::format("its \"page\" is {}, this version knows format {}",
+                                            json.at("page").dump(), kFormat));
+  }
   return {.title = json.at("title"),
           .subtitle = json.value("subtitle", ""),
           .sections = ReadAll(json, "sections", ReadSection)};

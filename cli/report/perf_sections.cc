@@ -13,8 +13,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What may tell two lines apart, the most telling first.
-using Traits = std::array<std::string, 5>;
+// What may tell two lines apart, the most telling first; the file's name is the last.
+using Traits = std::array<std::string, 8>;
+// What of it a heading tells where all lines agree: number of ranks, link and transport.
+constexpr size_t kFirstOfHeading = 1, kLastOfHeading = 3;
 
 struct Measured {
   std::string section;
@@ -28,29 +30,33 @@ std::vector<Measured> RowsOf(const ResultFile& file) {
   const Json& netlab = run.at("netlab");
   for (const Json& row : run.at("results")) {
     const bool in_place = row.at("out_of_place").is_null();
-    rows.push_back({.section = fmt::format("{}, {}", row.at("collective").get<std::string>(),
-                                           row.at("type").get<std::string>()),
-                    .traits = {row.at("spec").get<std::string>(),
-                               fmt::format("{} ranks", row.at("ranks").get<int>()),
-                               netlab.is_null() ? "one host" : netlab.get<std::string>(),
-                               row.at("transport").get<std::string>(), file.name},
-                    .row = row,
-                    .timing = row.at(in_place ? "in_place" : "out_of_place")});
+    rows.push_back(
+        {.section = fmt::format("{}, {}", row.at("collective").get<std::string>(),
+                                row.at("type").get<std::string>()),
+         .traits = {row.at("spec").get<std::string>(),
+                    fmt::format("{} ranks", row.at("ranks").get<int>()),
+                    netlab.is_null() ? "one host" : netlab.get<std::string>(),
+                    row.at("transport").get<std::string>(), row.at("redop").get<std::string>(),
+                    fmt::format("root {}", row.at("root").get<int>()),
+                    in_place ? "in place" : "out of place", file.name},
+         .row = row,
+         .timing = row.at(in_place ? "in_place" : "out_of_place")});
   }
   return rows;
 }
 
+bool Differ(const std::vector<Measured>& rows, size_t trait) {
+  return std::ranges::any_of(
+      rows, [&](const Measured& row) { return row.traits[trait] != rows.front().traits[trait]; });
+}
+
 // Each row's name: of its traits those in which rows differ, the file's only where no other does.
 std::vector<std::string> NamesOf(const std::vector<Measured>& rows) {
-  const auto differ = [&](size_t trait) {
-    return std::ranges::any_of(
-        rows, [&](const Measured& row) { return row.traits[trait] != rows.front().traits[trait]; });
-  };
   const size_t file = std::tuple_size_v<Traits> - 1;
   std::vector<std::string> names(rows.size());
   bool told = false;
   for (size_t trait = 0; trait < file; ++trait) {
-    if (!differ(trait)) continue;
+    if (!Differ(rows, trait)) continue;
     told = true;
     for (size_t i = 0; i < rows.size(); ++i)
       names[i] += (names[i].empty() ? "" : ", ") + rows[i].traits[trait];
@@ -70,6 +76,13 @@ std::vector<std::string> NamesOf(const std::vector<Measured>& rows) {
   return names;
 }
 
+std::string HeadingOf(std::string heading, const std::vector<Measured>& rows) {
+  for (size_t trait = kFirstOfHeading; trait <= kLastOfHeading; ++trait) {
+    if (!Differ(rows, trait)) heading += ", " + rows.front().traits[trait];
+  }
+  return heading;
+}
+
 void AddPoint(LinePlot* plot, const std::string& name, PlotPoint point) {
   auto line = std::ranges::find(plot->series, name, &PlotSeries::name);
   if (line == plot->series.end()) line = plot->series.insert(line, {.name = name, .points = {}});
@@ -82,32 +95,37 @@ std::string NumberText(const Json& value) {
 }
 
 ReportSection SectionOf(const std::string& heading, const std::vector<Measured>& rows) {
-  LinePlot bandwidth = {.heading = "Bus bandwidth against size",
+  LinePlot bandwidth = {.heading = "Effective bus bandwidth against size",
                         .x = {.label = "bytes of a rank's data", .logarithmic = true},
-                        .y = {.label = "busbw, GB/s"},
+                        .y = {.label = "eff_busbw, GB/s"},
                         .series = {}};
   LinePlot time = {.heading = "Time against size",
                    .x = bandwidth.x,
                    .y = {.label = "microseconds, median", .logarithmic = true},
                    .series = {}};
-  ReportTable table = {.columns = {"setting", "bytes", "time_us", "p99_us", "busbw", "ratio",
-                                   "enc_us", "dec_us", "relerr", "wrong"},
+  ReportTable table = {.columns = {"setting", "bytes", "time_us", "p99_us", "eff_busbw", "busbw",
+                                   "ratio", "enc_us", "dec_us", "relerr", "wrong"},
                        .rows = {}};
   const std::vector<std::string> names = NamesOf(rows);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [section, traits, row, timing] = rows[i];
     const double bytes = row.at("size");
-    AddPoint(&bandwidth, names[i], {bytes, timing.at("busbw")});
-    AddPoint(&time, names[i], {bytes, timing.at("time_us")});
+    // A barrier has no size to be drawn against.
+    if (bytes > 0) {
+      AddPoint(&bandwidth, names[i], {bytes, timing.at("eff_busbw")});
+      AddPoint(&time, names[i], {bytes, timing.at("time_us")});
+    }
     std::vector<std::string> cells = {names[i], row.at("size").dump()};
-    for (const char* column : {"time_us", "time_p99_us", "busbw"})
+    for (const char* column : {"time_us", "time_p99_us", "eff_busbw", "busbw"})
       cells.push_back(NumberText(timing.at(column)));
     for (const char* column : {"ratio", "enc_us", "dec_us", "relerr"})
       cells.push_back(NumberText(row.at(column)));
     cells.push_back(NumberText(timing.at("wrong")));
     table.rows.push_back(std::move(cells));
   }
-  return {.heading = heading, .plots = {bandwidth, time}, .tables = {table}, .notes = {}};
+  ReportSection report = {.heading = HeadingOf(heading, rows), .plots = {}, .tables = {table}};
+  if (!time.series.empty()) report.plots = {std::move(bandwidth), std::move(time)};
+  return report;
 }
 
 }  // namespace

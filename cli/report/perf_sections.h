@@ -12,7 +12,8 @@ namespace gradwire {
 
 bool IsPerfResult(const nlohmann::json& json);
 
-// One for each collective and datatype, with all files in it: bus bandwidth and time against size.
+// One for each collective and datatype, with all files in it: time and effective bus bandwidth, of
+// the data before compression, against size.
 // Lines are named by what differs between them. Throws what nlohmann throws.
 std::vector<ReportSection> PerfSections(std::span<const ResultFile> files);
 

@@ -14,6 +14,10 @@ namespace {
 constexpr double kRounding = 1e-9;
 constexpr size_t kMostTicks = 12;
 constexpr int kAboutTicks = 6;
+// Larger values are not shown: differences of two would be infinite.
+constexpr double kLargest = 1e300;
+// A narrower range, relative to its ends, has no ticks that differ.
+constexpr double kNarrowest = 1e-6;
 
 // The next of 1, 2, 5, 10 ... (times a power of ten) that is not below `rough`.
 double RoundStep(double rough) {
@@ -30,15 +34,19 @@ PlotScale::PlotScale(const PlotAxis& axis, const std::vector<double>& values)
     : logarithmic_(axis.logarithmic) {
   std::vector<double> shown;
   std::ranges::copy_if(values, std::back_inserter(shown), [this](double value) {
-    return std::isfinite(value) && (value > 0 || !logarithmic_);
+    return std::abs(value) <= kLargest && (value > 0 || !logarithmic_);
   });
   if (shown.empty()) shown = {1.0};
   const auto [least, most] = std::ranges::minmax(shown);
-  low_ = axis.low.value_or(logarithmic_ ? least : std::min(least, 0.0));
-  high_ = axis.high.value_or(most);
+  const auto end_of = [](const std::optional<double>& given, double fitted) {
+    return given ? std::clamp(*given, -kLargest, kLargest) : fitted;
+  };
+  low_ = end_of(axis.low, logarithmic_ ? least : std::min(least, 0.0));
+  high_ = end_of(axis.high, most);
   if (logarithmic_ && low_ <= 0) low_ = least;
   // One value alone is a plot too.
-  if (high_ <= low_) high_ = logarithmic_ ? 2 * low_ : low_ + 1;
+  const double narrowest = kNarrowest * std::max(std::abs(low_), std::abs(high_));
+  if (high_ - low_ <= narrowest) high_ = logarithmic_ ? 2 * low_ : low_ + std::max(1.0, narrowest);
 }
 
 double PlotScale::Position(double value) const {
@@ -54,9 +62,10 @@ std::vector<double> PlotScale::Ticks() const {
 
 std::vector<double> PlotScale::LinearTicks() const {
   const double step = RoundStep((high_ - low_) / kAboutTicks);
+  const double first = std::ceil(low_ / step - kRounding);
   std::vector<double> ticks;
-  for (double i = std::ceil(low_ / step - kRounding); i <= high_ / step + kRounding; ++i)
-    ticks.push_back(i * step + 0.0);  // never -0
+  for (int i = 0; first + i <= high_ / step + kRounding; ++i)
+    ticks.push_back((first + i) * step + 0.0);  // never -0
   return ticks;
 }
 

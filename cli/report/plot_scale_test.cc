@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace gradwire {
 namespace {
@@ -34,6 +37,22 @@ TEST(PlotScale, IsNeverEmpty) {
       const PlotScale scale({.label = "", .logarithmic = logarithmic}, values);
       EXPECT_LT(scale.low(), scale.high());
       EXPECT_FALSE(scale.Ticks().empty());
+    }
+  }
+}
+
+TEST(PlotScale, HasFewTicksWhateverItsEnds) {
+  for (const bool logarithmic : {false, true}) {
+    for (const auto& [low, high] : {std::pair{-1e17, -1e17},
+                                    {1e16, 1e16 + 2},
+                                    {-1e308, 1e308},
+                                    {1e-310, 1e308},
+                                    {1.0, 1.7e308},
+                                    {5.0, 4.0}}) {
+      const PlotScale scale({.logarithmic = logarithmic, .low = low, .high = high}, {});
+      EXPECT_LT(scale.low(), scale.high()) << low << " " << high;
+      EXPECT_LE(scale.Ticks().size(), 13u) << low << " " << high;
+      for (const double tick : scale.Ticks()) EXPECT_TRUE(std::isfinite(tick));
     }
   }
 }

@@ -43,7 +43,33 @@ constexpr std::array kKinds = {
     ResultKind{IsTrainResult, TrainSections},
 };
 
-StatusOr<ResultFile> ReadResultFile(const std::string& path) {
+// The last parts of a path.
+std::string LastParts(std::filesystem::path path, int parts) {
+  std::filesystem::path name = path.filename();
+  while (--parts > 0 && path.has_relative_path()) {
+    path = path.parent_path();
+    name = path.filename() / name;
+  }
+  return name.string();
+}
+
+// Of each path as many parts as tell it from all others. The paths differ.
+std::vector<std::string> ShortNames(std::span<const std::string> paths) {
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    const auto is_shared = [&](int parts) {
+      return std::ranges::any_of(paths, [&](const std::string& other) {
+        return other != path && LastParts(other, parts) == LastParts(path, parts);
+      });
+    };
+    int parts = 1;
+    while (is_shared(parts) && LastParts(path, parts) != LastParts(path, parts + 1)) ++parts;
+    names.push_back(LastParts(path, parts));
+  }
+  return names;
+}
+
+StatusOr<ResultFile> ReadResultFile(const std::string& path, const std::string& name) {
   std::ifstream stream(path);
   if (!stream) return Status(gwSystemError, fmt::format("cannot read '{}'", path));
   Json json = Json::parse(stream, nullptr, false);
@@ -53,8 +79,7 @@ StatusOr<ResultFile> ReadResultFile(const std::string& path) {
     return Status(gwInvalidArgument, fmt::format("'{}' has no results that a report knows", path),
                   "Give it what gradwire perf --json or gradwire train --json wrote");
   }
-  return ResultFile{std::filesystem::path(path).filename().string(),
-                    std::make_shared<const Json>(std::move(json))};
+  return ResultFile{name, std::make_shared<const Json>(std::move(json))};
 }
 
 // Title and subtitle are those of a page that is alone.
@@ -65,8 +90,8 @@ ReportPage EmptyReport(const std::vector<ResultFile>& files) {
   return page;
 }
 
-// The first error that `read` throws, as a Status that names the file.
-Status ReadAlone(const ResultKind& kind, const ResultFile& file) {
+// What the file's reader throws, as a Status that names the file.
+Status CheckResult(const ResultKind& kind, const ResultFile& file) {
   try {
     (void)kind.sections({&file, 1});
     return Status::Ok();
@@ -80,12 +105,15 @@ Status ReadAlone(const ResultKind& kind, const ResultFile& file) {
 StatusOr<ReportPage> BuildReport(std::span<const std::string> paths) {
   std::vector<std::vector<ResultFile>> files(kKinds.size());
   std::vector<ResultFile> all;
-  for (const std::string& path : paths) {
-    StatusOr<ResultFile> file = ReadResultFile(path);
+  const std::vector<std::string> names = ShortNames(paths);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (std::ranges::count(paths, paths[i]) > 1)
+      return Status(gwInvalidArgument, fmt::format("'{}' is given twice", paths[i]));
+    StatusOr<ResultFile> file = ReadResultFile(paths[i], names[i]);
     if (!file.ok()) return file.status();
     const auto kind = std::ranges::find_if(
         kKinds, [&](const ResultKind& candidate) { return candidate.is(*file->json); });
-    GW_RETURN_IF_ERROR(ReadAlone(*kind, *file));
+    GW_RETURN_IF_ERROR(CheckResult(*kind, *file));
     files[kind - kKinds.begin()].push_back(*file);
     all.push_back(std::move(*file));
   }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
 #include <vector>
 
 namespace gradwire {
@@ -14,13 +16,15 @@ std::string WriteFile(const std::string& name, const std::string& text) {
   return path;
 }
 
-std::string PerfRow(const std::string& spec, int size, double busbw) {
-  return R"({"collective": "all_reduce", "spec": ")" + spec +
+// With `more` members, which come first.
+std::string PerfRow(const std::string& spec, int size, double eff_busbw,
+                    const std::string& more = R"("redop": "sum", "root": -1)") {
+  return "{" + more + R"(, "collective": "all-reduce", "spec": ")" + spec +
          R"(", "algorithm": "ring", "transport": "ucx", "ranks": 4, "size": )" +
          std::to_string(size) +
-         R"(, "type": "float", "out_of_place": null, "in_place": {"time_us": 7.5, "time_p99_us": 9, )"
-         R"("busbw": )" +
-         std::to_string(busbw) +
+         R"(, "type": "float", "out_of_place": null, "in_place": {"time_us": 7.5, )"
+         R"("time_p99_us": 9, "busbw": 0.5, "eff_busbw": )" +
+         std::to_string(eff_busbw) +
          R"(, "wrong": 0}, "ratio": 2, "enc_us": 1, "dec_us": 1, "relerr": null})";
 }
 
@@ -44,7 +48,7 @@ TEST(BuildReport, DrawsPerfsOfAllFilesTogether) {
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   ASSERT_EQ(page->sections.size(), 1u);
   const ReportSection& section = page->sections[0];
-  EXPECT_EQ(section.heading, "all_reduce, float");
+  EXPECT_EQ(section.heading, "all-reduce, float, 4 ranks, 1gbit, ucx");
   ASSERT_EQ(section.plots.size(), 2u);
   EXPECT_EQ(NamesOf(section.plots[0]), (std::vector<std::string>{"none", "bf16"}));
   ASSERT_EQ(section.plots[0].series[0].points.size(), 2u);
@@ -52,8 +56,8 @@ TEST(BuildReport, DrawsPerfsOfAllFilesTogether) {
   EXPECT_EQ(section.plots[0].series[0].points[1].y, 2.5);
   ASSERT_EQ(section.tables.size(), 1u);
   EXPECT_EQ(section.tables[0].rows.size(), 3u);
-  EXPECT_EQ(section.tables[0].rows[0],
-            (std::vector<std::string>{"none", "1024", "7.5", "9", "1.5", "2", "1", "1", "-", "0"}));
+  EXPECT_EQ(section.tables[0].rows[0], (std::vector<std::string>{"none", "1024", "7.5", "9", "1.5",
+                                                                 "0.5", "2", "1", "1", "-", "0"}));
 }
 
 TEST(BuildReport, NamesLinesByWhatDiffers) {
@@ -66,6 +70,37 @@ TEST(BuildReport, NamesLinesByWhatDiffers) {
             (std::vector<std::string>{"1gbit", "one host"}));
   EXPECT_EQ(NamesOf(BuildReport(std::vector{b, c})->sections[0].plots[0]),
             (std::vector<std::string>{"b.json", "c.json"}));
+}
+
+TEST(BuildReport, TellsOperationsAndRootsApart) {
+  const std::string rows = PerfRow("none", 1024, 1, R"("redop": "sum", "root": -1)") + "," +
+                           PerfRow("none", 1024, 2, R"("redop": "max", "root": -1)") + "," +
+                           PerfRow("none", 1024, 3, R"("redop": "max", "root": 1)");
+  const StatusOr<ReportPage> page = BuildReport(std::vector{PerfFile("a.json", rows, "null")});
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  EXPECT_EQ(NamesOf(page->sections[0].plots[0]),
+            (std::vector<std::string>{"sum, root -1", "max, root -1", "max, root 1"}));
+}
+
+TEST(BuildReport, NamesFilesByWhatTellsThemApart) {
+  const std::string row = PerfRow("none", 1024, 1.5);
+  for (const char* folder : {"/v1", "/v2"})
+    std::filesystem::create_directories(testing::TempDir() + folder);
+  const std::string a = PerfFile("v1/perf.json", row, "null");
+  const std::string b = PerfFile("v2/perf.json", row, "null");
+  EXPECT_EQ(NamesOf(BuildReport(std::vector{a, b})->sections[0].plots[0]),
+            (std::vector<std::string>{"v1/perf.json", "v2/perf.json"}));
+  const Status twice = BuildReport(std::vector{a, b, a}).status();
+  EXPECT_EQ(twice.code(), gwInvalidArgument);
+  EXPECT_NE(twice.ToString().find("given twice"), std::string::npos) << twice.ToString();
+}
+
+TEST(BuildReport, HasNoPlotsOfABarrier) {
+  const StatusOr<ReportPage> page =
+      BuildReport(std::vector{PerfFile("a.json", PerfRow("none", 0, 0), "null")});
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  EXPECT_TRUE(page->sections[0].plots.empty());
+  EXPECT_EQ(page->sections[0].tables[0].rows.size(), 1u);
 }
 
 TEST(BuildReport, DrawsTheStepsOfARunInTheirOrder) {
@@ -97,8 +132,8 @@ TEST(BuildReport, TakesPagesOfOthers) {
       R"({"page": 1, "title": "t", "subtitle": "s", "sections": [{"heading": "h", "plots": [
           {"heading": "p", "x": {"label": "x", "logarithmic": true}, "y": {"label": "y", "low": 1},
            "target": {"value": 2, "text": "two"},
-           "series": [{"name": "n", "points": [[1, 2]], "colour": 3, "dashed": true}]}],
-          "tables": [{"columns": ["c"], "rows": [["r"]]}], "notes": ["note"]}]})";
+           "series": [{"name": "n", "points": [[1, 2], [2, null]], "colour": 3, "dashed": true}]}],
+          "tables": [{"columns": ["c", "d"], "rows": [["r", 1.5]]}], "notes": ["note"]}]})";
   const std::string page_path = WriteFile("page.json", text);
   const StatusOr<ReportPage> page = BuildReport(std::vector{page_path});
   ASSERT_TRUE(page.ok()) << page.status().ToString();
@@ -109,9 +144,10 @@ TEST(BuildReport, TakesPagesOfOthers) {
   EXPECT_TRUE(plot.x.logarithmic);
   EXPECT_EQ(plot.y.low, 1.0);
   EXPECT_EQ(plot.target->text, "two");
-  EXPECT_EQ(plot.series.at(0).colour, 3);
+  EXPECT_EQ(plot.series.at(0).points.size(), 1u) << "null is no point";
+  EXPECT_EQ(plot.series.at(0).colour, 3u);
   EXPECT_TRUE(plot.series.at(0).dashed);
-  EXPECT_EQ(section.tables.at(0).rows.at(0).at(0), "r");
+  EXPECT_EQ(section.tables.at(0).rows.at(0), (std::vector<std::string>{"r", "1.5"}));
   EXPECT_EQ(section.notes.at(0), "note");
   // With others it is a part of the report.
   const std::string perf = PerfFile("a.json", PerfRow("none", 1024, 1.5), "null");
@@ -127,10 +163,18 @@ TEST(BuildReport, SaysWhatIsWrong) {
   };
   EXPECT_EQ(BuildReport(std::vector<std::string>{"/nowhere/at/all"}).status().code(),
             gwSystemError);
-  for (const char* bad :
-       {"nonsense", "[]", "{}", R"({"results": []})", R"({"page": 1})",
-        R"({"page": 1, "title": "t", "sections": [{"tables": [{"columns": 3}]}]})",
-        R"({"results": [{"collective": "all_reduce"}]})", R"({"nominal_compute_ms": 1})"}) {
+  const std::string series = R"({"page": 1, "title": "t", "sections": [{"plots": [{"x": )"
+                             R"({"label": ""}, "y": {"label": ""}, "series": [)";
+  for (const std::string& bad :
+       {std::string("nonsense"), std::string("[]"), std::string("{}"),
+        std::string(R"({"results": []})"), std::string(R"({"page": 1})"),
+        std::string(R"({"page": 2, "title": "t"})"),
+        std::string(R"({"page": 1, "title": "t", "sections": [{"notes": "text"}]})"),
+        series + R"({"name": "n", "colour": -1}]}]}]})",
+        series + R"({"name": "n", "colour": 2.5}]}]}]})",
+        std::string(R"({"page": 1, "title": "t", "sections": [{"tables": [{"columns": 3}]}]})"),
+        std::string(R"({"results": [{"collective": "all-reduce"}]})"),
+        std::string(R"({"nominal_compute_ms": 1})")}) {
     const Status status = status_of(bad);
     EXPECT_EQ(status.code(), gwInvalidArgument) << bad;
     EXPECT_NE(status.ToString().find("bad.json"), std::string::npos) << status.ToString();

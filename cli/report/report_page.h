@@ -15,8 +15,8 @@ struct PlotPoint {
 struct PlotSeries {
   std::string name;
   std::vector<PlotPoint> points;
-  // Of the palette; without it each name has a colour of its own in its section.
-  std::optional<int> colour = std::nullopt;
+  // Of the palette, from 0; without it each name has a colour of its own in its section.
+  std::optional<unsigned> colour = std::nullopt;
   bool dashed = false;
 };
 

@@ -9,7 +9,7 @@
 namespace gradwire {
 
 struct ResultFile {
-  std::string name;  // the file's, without folders
+  std::string name;  // as much of its path as tells it from the others
   std::shared_ptr<const nlohmann::json> json;
 };
 

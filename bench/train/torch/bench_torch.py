@@ -96,8 +96,10 @@ def _write(gradwire, folder, table, results, command):
     if table.NAME == accuracy_table.AccuracyTable.NAME:
         plots = folder / "plots.json"
         tables.write_whole(plots, json.dumps(page.make_page(table, results)) + "\n")
-        subprocess.run([gradwire, "report", plots, "-o", plots.with_suffix(".html")],
-                       stdout=subprocess.DEVNULL, timeout=60, check=True)
+        made = subprocess.run([gradwire, "report", plots, "-o", plots.with_suffix(".html")],
+                              stdout=subprocess.DEVNULL, timeout=60, check=False)
+        if made.returncode != 0:
+            print(f"bench-torch: no page of {plots}: exit code {made.returncode}", file=sys.stderr)
 
 
 def main(argv):

@@ -1,5 +1,7 @@
 """The page of time to accuracy, as `gradwire report` reads it: a plot and a table for each cell."""
 
+import math
+
 import settings
 import tables
 
@@ -23,11 +25,16 @@ def _colour(setting):
     return next(found, len(_COLOURS) - 1)
 
 
+def _curve(row):
+    """Its points; a training that diverged has some that are no numbers."""
+    return [[seconds, merit] for seconds, merit in row["curve"] if math.isfinite(merit)]
+
+
 def _series(row):
     setting = row["setting"]
     return {
         "name": setting,
-        "points": row["curve"],
+        "points": _curve(row),
         "colour": _colour(setting),
         "dashed": not setting.startswith(settings.OURS),
     }
@@ -36,7 +43,7 @@ def _series(row):
 def _merit_axis(result):
     """The part where the settings differ: about the target and beyond it."""
     target = result["target"]
-    merits = [target, *(merit for row in result["settings"] for _, merit in row["curve"])]
+    merits = [target, *(merit for row in result["settings"] for _, merit in _curve(row))]
     low, high = min(merits), max(merits)
     shown = max(_SHOWN * (high - low), 0.01 * abs(target))
     if result["higher_is_better"]:

@@ -183,7 +183,9 @@ def write_results(args, runs, rows, by_link):
         json.dump(results, file, indent=1)
         file.write("\n")
     command = [args.gradwire, "report", data, "-o", shown]
-    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=True)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=False)
+    if done.returncode != 0:
+        sys.exit(f"demo: exit code {done.returncode}: {' '.join(command)}")
 
 
 def main(argv):
