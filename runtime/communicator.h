@@ -64,7 +64,9 @@ struct CommParts {
 // A submission of the caller: done when all its operations are.
 struct Request {
   std::vector<std::shared_ptr<Operation>> operations;
-  bool done() const;
+  // The first that is not complete; null once all are.
+  const Operation* waiting() const;
+  bool done() const { return waiting() == nullptr; }
   Status status() const;  // of the first operation that failed
 };
 

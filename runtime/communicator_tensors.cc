@@ -16,9 +16,10 @@ constexpr uint32_t kOutsideStep = 0x80000000u;
 
 }  // namespace
 
-bool Request::done() const {
-  return std::all_of(operations.begin(), operations.end(),
-                     [](const auto& op) { return op->done.load(std::memory_order_acquire); });
+const Operation* Request::waiting() const {
+  const auto first = std::ranges::find_if(
+      operations, [](const auto& op) { return !op->done.load(std::memory_order_acquire); });
+  return first != operations.end() ? first->get() : nullptr;
 }
 
 Status Request::status() const {
@@ -254,11 +255,12 @@ StatusOr<std::unique_ptr<Request>> Communicator::SubmitScatter(const SubmittedTe
 Status Communicator::Wait(Request* request, int64_t timeout_ns) {
   const Deadline deadline =
       timeout_ns < 0 ? Deadline::Never() : Deadline::After(*clock_, timeout_ns);
-  if (!HelpUntil([&](const EngineCore&) { return request->done(); }, deadline)) {
+  (void)HelpUntil([&](const EngineCore&) { return request->done(); }, deadline);
+  if (const Operation* waiting = request->waiting()) {
     return Status(gwTimeout, {.message = fmt::format("the request is not complete after {} ms",
                                                      timeout_ns / 1'000'000),
-                              .op = request->operations[0]->name,
-                              .tensor = request->operations[0]->tensor,
+                              .op = waiting->name,
+                              .tensor = waiting->tensor,
                               .hint = "The request stays valid: wait again"});
   }
   Status status = request->status();

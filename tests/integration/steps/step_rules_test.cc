@@ -1,10 +1,12 @@
 // What a step allows, what a NaN does, what the loss scale does, and ending without waiting.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/integration/steps/trainer.h"
@@ -51,6 +53,45 @@ TEST(StepRules, WrongCallsInAStepHaveNoEffect) {
     EXPECT_EQ(outcome, gwStepCommitted);
     for (float value : out) ASSERT_NEAR(value, 1.0f, 0.1f);
     EXPECT_EQ(trainer.Step(8).outcome, gwStepCommitted) << gwGetLastError(comm);
+  });
+}
+
+// A group of two types is two operations. The other rank takes its time with the second.
+TEST(StepRules, ATimeOutNamesTheTensorThatIsWaitedFor) {
+  constexpr int64_t kElems = 100, kTryNs = 20'000'000;
+  std::atomic<bool> is_told{false};
+  RunRanks(2, "", [&](int rank, gwComm_t comm) {
+    gwTensor_t tensors[2];
+    ASSERT_EQ(gwTensorRegister(comm, "first", &kElems, 1, gwFloat32, nullptr, &tensors[0]),
+              gwSuccess);
+    ASSERT_EQ(gwTensorRegister(comm, "second", &kElems, 1, gwFloat16, nullptr, &tensors[1]),
+              gwSuccess);
+    std::vector<float> first(kElems);
+    std::vector<uint16_t> second(kElems);
+    void* data[2] = {first.data(), second.data()};
+    gwRequest_t requests[2] = {};
+    if (rank == 0) {
+      ASSERT_EQ(gwAllReduceTensors(2, tensors, data, data, gwSum, nullptr, &requests[0]),
+                gwSuccess);
+      std::string text;
+      for (int tries = 0; text.find("second") == std::string::npos && tries < 200; ++tries) {
+        EXPECT_EQ(gwRequestWait(requests[0], kTryNs), gwTimeout);
+        text = gwGetLastError(comm);
+      }
+      is_told = true;
+      EXPECT_NE(text.find("second"), std::string::npos) << text;
+      EXPECT_EQ(text.find("first"), std::string::npos) << text;
+    }
+    for (int t = 0; rank == 1 && t < 2; ++t) {
+      while (t == 1 && !is_told) std::this_thread::yield();
+      ASSERT_EQ(gwAllReduceTensor(tensors[t], data[t], data[t], gwSum, nullptr, &requests[t]),
+                gwSuccess);
+    }
+    for (gwRequest_t request : requests) {
+      if (request == nullptr) continue;
+      EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+      EXPECT_EQ(gwRequestFree(request), gwSuccess);
+    }
   });
 }
 
