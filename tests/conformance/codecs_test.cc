@@ -127,8 +127,8 @@ TEST_P(CodecsTest, KeepsItsLaws) {
 }
 
 TEST_P(CodecsTest, KeepsItsLawsForALargeTensor) {
-  const bool smaller = kSanitized && random().Below(4) != 0;
-  const int64_t elems = (int64_t{1} << (smaller ? 17 : 20)) + 1;
+  const bool smaller = kSanitized && random().Below(16) != 0;
+  const int64_t elems = (int64_t{1} << (smaller ? 15 : 20)) + 1;
   CheckLaws(NewCase(Kind::kGaussian, elems, DType::kFloat32, ResidualMode::kInPlace));
   CheckLaws(NewCase(Kind::kNonFinite, 100003, DType::kBfloat16, ResidualMode::kSeparate));
   EXPECT_FALSE(HasFailure());

@@ -11,6 +11,7 @@
 #include "compress/codecs/topk/topk_codec.h"
 #include "compress/kernels/dispatch.h"
 #include "tests/conformance/carrier_world.h"
+#include "tests/lib/sanitized.h"
 #include "tests/lib/test_seed.h"
 
 namespace gradwire {
@@ -106,7 +107,7 @@ class SparseCarriers : public ::testing::TestWithParam<SimdTarget> {
 };
 
 TEST_P(SparseCarriers, SameBytesAsTheReferenceOnAllRanks) {
-  for (int trial = 0; trial < 1000; ++trial) {
+  for (int trial = 0; trial < (kSanitized ? 200 : 1000); ++trial) {
     const std::string spec = kSpecs[random_.Below(std::size(kSpecs))];
     const int n = 1 + static_cast<int>(random_.Below(12));
     const auto elems = static_cast<int64_t>(random_.Below(trial % 4 == 0 ? 6000 : 600));
@@ -290,7 +291,7 @@ std::vector<uint32_t> Largest(const std::vector<float>& p, int64_t count) {
 
 // Small integers: many are equal, and sums are exact.
 TEST_P(SparseCarriers, TopkSendsTheUnionOfWhatSpeakersFindLargest) {
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < (kSanitized ? 60 : 300); ++trial) {
     const int n = 1 + static_cast<int>(random_.Below(13));
     const auto elems = static_cast<int64_t>(1 + random_.Below(2000));
     const std::string density =
