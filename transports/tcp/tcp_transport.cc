@@ -36,6 +36,10 @@ constexpr int32_t kFragmentBytes = 63 << 10;
 constexpr int32_t kLargestFragmentBytes = 1 << 20;
 constexpr int kEventsPerProgress = 64;
 
+// A host counts as silent only when it answers none of so many questions: any packet may get lost,
+// and a job of many ranks asks thousands of times a minute.
+constexpr int kKeepaliveProbes = 5;
+
 // Whose event it is: a rank and one of its connections.
 enum class Way : uint32_t { kIn, kOut, kDoor };
 constexpr uint64_t Mark(Way way, int rank = 0) {
@@ -49,16 +53,16 @@ void Prepare(int fd, int64_t death_timeout_ns) {
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   if (death_timeout_ns <= 0) return;
-  const auto in_units_of = [death_timeout_ns](int64_t ns) {
-    return static_cast<int>(std::clamp<int64_t>(death_timeout_ns / ns, 1, INT_MAX));
-  };
-  // A connection on which nothing is under way is asked, by whole seconds. Not TCP_USER_TIMEOUT: it
-  // would also end a connection whose receiver is alive and busy, with what is on the way.
-  const int idle_s = in_units_of(kNsPerSecond);
+  // A connection on which nothing is under way is asked, by whole seconds, and has as long again to
+  // answer. Not TCP_USER_TIMEOUT: it would also end a connection whose receiver is alive and busy,
+  // with what is on the way.
+  const auto idle_s =
+      static_cast<int>(std::clamp<int64_t>(death_timeout_ns / kNsPerSecond, 1, INT_MAX));
+  const int probes = std::min(idle_s, kKeepaliveProbes);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, idle_s);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 1);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, idle_s / probes);
+  set(IPPROTO_TCP, TCP_KEEPCNT, probes);
 }
 
 // Why a connection has ended. `error` is errno; 0: the peer closed it.

@@ -3,11 +3,14 @@
 #include "transports/tcp/tcp_transport.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <string>
@@ -292,6 +295,53 @@ TEST(TcpTransportTest, KilledProcessIsNoticedAndItsTokensComeBack) {
 }
 
 // --- what is in the kernel
+
+// This process's descriptors that are connections with keep-alive.
+std::vector<int> KeptAlive() {
+  std::vector<int> fds;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    int on = 0;
+    socklen_t bytes = sizeof on;
+    if (getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &bytes) == 0 && on == 1) fds.push_back(fd);
+  }
+  return fds;
+}
+
+int TcpOption(int fd, int name) {
+  int value = 0;
+  socklen_t bytes = sizeof value;
+  EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, name, &value, &bytes), 0);
+  return value;
+}
+
+TEST(TcpTransportTest, OneLostPacketEndsNoIdleConnection) {
+  constexpr int kDeathS = 10;
+  Ends ends;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto end = MakeTcpTransport({.rank = rank,
+                                 .world_size = 2,
+                                 .interface = "lo",
+                                 .death_timeout_ns = kDeathS * kNsPerSecond});
+    ASSERT_TRUE(end.ok()) << end.status().ToString();
+    addresses.push_back((*end)->address());
+    ends.push_back(std::move(*end));
+  }
+  for (auto& end : ends) ASSERT_TRUE(end->Connect(addresses).ok());
+  Recorder heard0, heard1;
+  ASSERT_EQ(Send(ends[0].get(), 1, {.message = 1}, {}), SendOutcome::kAccepted);
+  ASSERT_TRUE(Until({{ends[0].get(), &heard0}, {ends[1].get(), &heard1}},
+                    [&] { return !heard1.messages.empty(); }));
+  const std::vector<int> connections = KeptAlive();
+  EXPECT_EQ(connections.size(), 2u);  // the two ends of one
+  for (const int fd : connections) {
+    const int probes = TcpOption(fd, TCP_KEEPCNT);
+    EXPECT_GT(probes, 2);
+    EXPECT_EQ(TcpOption(fd, TCP_KEEPIDLE), kDeathS);
+    EXPECT_LE(probes * TcpOption(fd, TCP_KEEPINTVL), kDeathS);
+  }
+}
 
 TEST(TcpTransportTest, QueueIsBoundedAndCancelFreesEverySource) {
   Ends ends = Connected(2);
