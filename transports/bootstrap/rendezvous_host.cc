@@ -25,7 +25,7 @@ void RendezvousHost::OnConnect(int conn, std::string from, int64_t now_ns) {
   }
   // A rank needs milliseconds for its proof: under a flood the oldest is the least likely to be
   // one, and a rank that is pushed out all the same calls again.
-  if (strangers >= options_.max_strangers) Reject(oldest->first);
+  if (strangers >= options_.max_strangers + options_.me.world_size) Reject(oldest->first);
   Guest& guest = guests_[conn];
   guest.from = std::move(from);
   guest.since_ns = now_ns;

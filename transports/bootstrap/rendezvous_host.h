@@ -31,7 +31,9 @@ struct RendezvousHostOptions {
   int64_t timeout_ns = 60'000'000'000;  // for all ranks to be there
   int64_t hello_timeout_ns = 5'000'000'000;
   int64_t linger_ns = 500'000'000;  // after a failure, to tell ranks that call only now
-  int max_strangers = 64;           // connections without proof; one more pushes the oldest out
+  // Connections without proof, besides one for each rank: all ranks may call at once. One more
+  // pushes the oldest out.
+  int max_strangers = 64;
 };
 
 // What the state machine does to its connections.
