@@ -57,7 +57,7 @@ void ControlPlane::Run() {
       std::lock_guard lock(mutex_);
       next_ns = node_.NextNs();
     }
-    links_->Wait(Deadline{next_ns}.PollTimeoutMs(*options_.clock));
+    (void)links_->Wait(Deadline{next_ns}.PollTimeoutMs(*options_.clock));
     Turn();
   }
 }

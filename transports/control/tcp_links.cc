@@ -109,7 +109,11 @@ void TcpLinks::Fence(int peer) {
 }
 
 void TcpLinks::Lose(Link* link, const Status& cause, LinkSink* sink) {
-  link->star.fd.reset();  // which also takes it out of the epoll set
+  // Closing alone would do neither where a child of fork holds a copy: the connection would live
+  // on, and its end would be an event of every later wait.
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->star.fd.get(), nullptr);
+  (void)shutdown(link->star.fd.get(), SHUT_RDWR);
+  link->star.fd.reset();
   link->out.clear();
   link->out_offset = 0;
   if (std::exchange(link->reported, true) || link->fenced) return;
@@ -176,9 +180,9 @@ void TcpLinks::Poll(LinkSink* sink) {
   for (Link& link : links_) Visit(&link, sink);
 }
 
-void TcpLinks::Wait(int timeout_ms) {
+bool TcpLinks::Wait(int timeout_ms) {
   epoll_event event;
-  (void)epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+  return epoll_wait(epoll_.get(), &event, 1, timeout_ms) > 0;
 }
 
 void TcpLinks::Wake() {

@@ -40,8 +40,8 @@ class TcpLinks : public ControlLinks {
   // Of all messages sent so far.
   int64_t sent_bytes() const { return sent_bytes_; }
 
-  // Until Poll may have work, Wake, or the time has passed. -1: no bound.
-  void Wait(int timeout_ms);
+  // Until Poll may have work or Wake: true; or the time has passed. -1: no bound.
+  bool Wait(int timeout_ms);
   void Wake();
 
  private:
