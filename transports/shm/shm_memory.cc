@@ -104,7 +104,8 @@ StatusOr<ShmInbox> ShmInbox::Open(const ShmAddress& address) {
   if (!fd.valid()) return Unavailable("opening " + path, errno);
   struct stat file = {};
   // Access behind the end of a file would be a signal, not an error.
-  const bool sealed = (fcntl(fd.get(), F_GET_SEALS) & kSeals) == kSeals;
+  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1: it can have none
+  const bool sealed = seals >= 0 && (seals & kSeals) == kSeals;
   if (!sealed || fstat(fd.get(), &file) != 0 || file.st_size != InboxBytes(address.shape)) {
     return Unavailable(path + " is not a rank's memory", EINVAL);
   }

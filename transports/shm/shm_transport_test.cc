@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -177,6 +179,22 @@ TEST(ShmMemoryTest, OpensNothingButTheInboxMeant) {
   EXPECT_THAT(ShmInbox::Open(address).status().ToString(), HasSubstr("not a rank's memory"));
   address.fd = 1 << 20;
   EXPECT_EQ(ShmInbox::Open(address).status().code(), gwTransportUnavailable);
+}
+
+TEST(ShmMemoryTest, FileThatCouldShrinkIsNoInbox) {
+  const ShmShape shape = {.world_size = 2, .slots = kSlots, .fragment_bytes = 64};
+  StatusOr<ShmInbox> inbox = ShmInbox::Create(shape);
+  ASSERT_TRUE(inbox.ok()) << inbox.status().ToString();
+  ShmAddress address = inbox->address();
+  const int64_t bytes = lseek(address.fd, 0, SEEK_END);
+  // The same bytes, token and all, in an ordinary file.
+  std::FILE* copy = std::tmpfile();
+  ASSERT_NE(copy, nullptr);
+  off_t from = 0;
+  ASSERT_EQ(sendfile(fileno(copy), address.fd, &from, static_cast<size_t>(bytes)), bytes);
+  address.fd = fileno(copy);
+  EXPECT_THAT(ShmInbox::Open(address).status().ToString(), HasSubstr("not a rank's memory"));
+  std::fclose(copy);
 }
 
 TEST(ShmMemoryTest, DecodesAddressesOnly) {
