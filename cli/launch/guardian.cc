@@ -1,7 +1,6 @@
 #include "cli/launch/guardian.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,13 +11,13 @@ namespace gradwire {
 namespace {
 
 // Keeps nothing open but `notes`: neither the launcher's output, on which somebody may wait, nor
-// its namespaces.
+// its namespaces, nor the other end of `notes`, whose closing is what it waits for.
 void LetGoOfEverythingBut(int notes) {
   dup2(notes, STDIN_FILENO);
   const int null = open("/dev/null", O_RDWR);
   dup2(null, STDOUT_FILENO);
   dup2(null, STDERR_FILENO);
-  close_range(STDERR_FILENO + 1, ~0u, 0);
+  closefrom(STDERR_FILENO + 1);  // not close_range, which kernels before 5.9 do not have
 }
 
 [[noreturn]] void Watch(int notes) {
