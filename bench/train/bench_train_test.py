@@ -86,6 +86,11 @@ class OracleTest(unittest.TestCase):
         # The median is near enough, its upper bound is not.
         self.assertFalse(_oracle_row([20] * 6, [10] * 6, [10, 10, 10, 10, 10, 12])["holds"])
 
+    def test_short_steps_have_more_rounds(self):
+        size = runs.Size(blocks=12, rotation_s=90)
+        for round_s, rounds in ((20, 12), (3, 30), (0.01, 100)):
+            self.assertEqual(oracle.rounds_of(round_s, size), rounds)
+
     def test_a_cell_without_a_processor_to_spare_is_judged_for_safety(self):
         cell = dataclasses.replace(_CELL, link="10gbit", ranks=4)
         self.assertTrue(_oracle_row([20] * 4, [10] * 4, [20] * 4, cell)["holds"])
@@ -235,7 +240,7 @@ class AccuracyTest(unittest.TestCase):
             accuracy.select("4")
 
 
-_TINY = ["--blocks", "2", "--block", "2", "--auto-warm-up", "3"]
+_TINY = ["--blocks", "2", "--rotation-s", "0", "--block", "2", "--auto-warm-up", "3"]
 
 
 class DriverTest(unittest.TestCase):

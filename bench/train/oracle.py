@@ -13,6 +13,8 @@ select = cells.select
 _ALLOWED_MEDIAN, _ALLOWED_UPPER = 1.05, 1.08
 # What a controller does before it settles, in steps.
 _CONTROLLER_WARM_UP = 60
+# With so many a median of ratios is known well enough, however short the steps are.
+_MOST_ROUNDS = 100
 
 
 def parts(_cell, _size):
@@ -27,9 +29,16 @@ def measure(jobs, cell, _part, size):
     options = runs.options(compute_ms, size)
     options += [option for spec in specs for option in ("-x", spec)]
     options += ["-w", str(runs.WARM_UPS), "--auto-warmup", str(size.auto_warm_up)]
-    options += ["--block", str(size.block), "--blocks", str(size.blocks)]
+    none_ms = compute_ms * (1 + 1 / cell.compute)  # at most
+    rounds = rounds_of(len(specs) * size.block * none_ms / 1000, size)
+    options += ["--block", str(size.block), "--blocks", str(rounds)]
     train = runs.compact(jobs.train(cell, options))
     return {"compute": size.compute, "compute_ms": compute_ms, "train": train}
+
+
+def rounds_of(round_s, size):
+    """Rounds of so many seconds each: short steps vary more, and cost less."""
+    return max(size.blocks, min(math.ceil(size.rotation_s / round_s), _MOST_ROUNDS))
 
 
 def _block_medians(row):
@@ -56,6 +65,7 @@ def row(cell, by_part):
     processor_bound = cell.processor_bound(measured.get("compute", "device"))
     return {
         **cell.columns(),
+        "rounds": len(times["none"]),
         "compute_ms": measured["compute_ms"],
         "none_ms": _typical(times["none"]),
         "winner": winner,
