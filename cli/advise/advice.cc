@@ -17,15 +17,14 @@ namespace {
 
 ModelState StateOf(const JobFacts& job, const ModelShapes& model, double compute_ms,
                    const Measurements& measured) {
-  ModelState state;
-  const double compute_us = compute_ms * kUsPerMs;
-  FitWire(job, {AllOn(job, kNoneRung), measured.none_ms * kUsPerMs, compute_us},
-          {AllOn(job, kBf16Rung), measured.bf16_ms * kUsPerMs, compute_us}, &state);
+  ModelState state = {.compute_us = compute_ms * kUsPerMs};
   const auto compute_ns = static_cast<int64_t>(std::llround(compute_ms * kNsPerMs));
   for (const int64_t ns : GradientTimes(model, compute_ns))
     state.ready_us.push_back(static_cast<double>(ns) / kNsPerUs);
   for (const std::optional<ProbeReport>& codec : measured.codecs)
     state.codec_us_per_elem.push_back(codec ? codec->codec_us_per_elem : -1);
+  FitWire(job, {AllOn(job, kNoneRung), measured.none_ms * kUsPerMs},
+          {AllOn(job, kBf16Rung), measured.bf16_ms * kUsPerMs}, &state);
   return state;
 }
 

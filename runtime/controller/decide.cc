@@ -20,6 +20,7 @@ constexpr size_t kRecentSteps = 25;
 constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
 constexpr double kLeastMad = 0.01;  // of the median
+constexpr double kForgetLess = 0.875;
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -33,6 +34,12 @@ double MedianOf(const Steps& steps, Get get) {
   std::vector<double> values;
   for (const auto& step : steps) values.push_back(get(step));
   return Median(std::move(values));
+}
+
+Memory::Medians MediansOf(const std::vector<StepInput>& steps) {
+  return {MedianOf(steps, [](const StepInput& s) { return s.step_us; }),
+          MedianOf(steps, [](const StepInput& s) { return s.busy_us; }),
+          MedianOf(steps, [](const StepInput& s) { return s.compute_us; })};
 }
 
 }  // namespace
@@ -89,8 +96,12 @@ void Decider::TakeProbes() {
     tested.relative_error =
         std::max(probe.relative_error, first ? 0 : kForget * tested.relative_error);
     tested.at_step = m_.steps;
+    // Whatever disturbs a probe makes it longer, and what training's own steps tell is no guess.
     double& cost = m_.model.codec_us_per_elem[probe.candidate];
-    cost = cost < 0 ? probe.codec_us_per_elem : Mix(cost, probe.codec_us_per_elem);
+    if (tested.has_run) continue;
+    const bool less = cost < 0 || probe.codec_us_per_elem < cost;
+    cost = less ? probe.codec_us_per_elem
+                : kForgetLess * cost + (1 - kForgetLess) * probe.codec_us_per_elem;
   }
 }
 
@@ -119,7 +130,9 @@ void Decider::TakeTensors() {
     m_.tensors[t].error = o.error;
   }
   for (size_t c = 0; c < codec_us.size(); ++c) {
-    if (elems[c] > 0) m_.model.codec_us_per_elem[c] = codec_us[c] / elems[c];
+    if (elems[c] == 0) continue;
+    m_.model.codec_us_per_elem[c] = codec_us[c] / elems[c];
+    m_.candidates[c].has_run = true;
   }
 }
 
@@ -159,41 +172,40 @@ bool Decider::NoticeChange(double step_us) {
 void Decider::ForgetTimes() {
   m_.bans.clear();
   m_.changed = true;
-  m_.none = m_.bf16 = {};
+  std::fill(m_.tried.begin(), m_.tried.end(), Memory::Tried());
 }
 
 Memory::Medians Decider::SumUp() {
-  const Memory::Medians sums = {
-      MedianOf(m_.window, [](const StepInput& s) { return s.step_us; }),
-      MedianOf(m_.window, [](const StepInput& s) { return s.busy_us; }),
-      MedianOf(m_.window, [](const StepInput& s) { return s.compute_us; })};
+  const Memory::Medians sums = MediansOf(m_.window);
   m_.window.clear();
   if (std::exchange(m_.to_tell, false)) m_.outcome = OutcomeOf(sums.step_us);
   return sums;
 }
 
+void Decider::Remember(const Plan& plan, const Memory::Medians& medians) {
+  m_.tried.resize(m_.candidates.size());
+  m_.tried[TopRung(plan)] = {plan, medians, m_.steps};
+}
+
 // ---- warm-up ----
 
 std::optional<Decision> Decider::EndOfNone() {
-  m_.none = SumUp();
+  Remember(m_.running, SumUp());
   m_.phase = Memory::Phase::kBf16;
-  return Switch(AllOn(job_, kBf16Rung), "warm-up: bf16 is measured", 0, m_.none.step_us);
+  return Switch(AllOn(job_, kBf16Rung), "warm-up: bf16 is measured", 0,
+                m_.tried[kNoneRung].medians.step_us);
 }
 
 std::optional<Decision> Decider::EndOfBf16() {
-  m_.bf16 = SumUp();
+  const Memory::Medians none = m_.tried[kNoneRung].medians, bf16 = SumUp();
+  Remember(m_.running, bf16);
   m_.phase = Memory::Phase::kSettled;
-  Fit();
+  m_.model.compute_us = none.compute_us;
+  FitWire(job_, {AllOn(job_, kNoneRung), none.busy_us}, {m_.running, bf16.busy_us}, &m_.model);
   m_.last_baseline_step = m_.steps;
-  const bool worth = m_.bf16.step_us < kWorthTrying * m_.none.step_us;
-  if (worth) return std::nullopt;
-  return Switch(AllOn(job_, kNoneRung), "warm-up: bf16 is no faster than none", m_.none.step_us,
-                m_.bf16.step_us);
-}
-
-void Decider::Fit() {
-  FitWire(job_, {AllOn(job_, kNoneRung), m_.none.busy_us, m_.none.compute_us},
-          {AllOn(job_, kBf16Rung), m_.bf16.busy_us, m_.bf16.compute_us}, &m_.model);
+  if (bf16.step_us < kWorthTrying * none.step_us) return std::nullopt;
+  return Switch(AllOn(job_, kNoneRung), "warm-up: bf16 is no faster than none", none.step_us,
+                bf16.step_us);
 }
 
 // ---- trials ----
@@ -203,6 +215,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   const double step_us = input_.step.step_us;
   Verdict verdict = Verdict::kOpen;
   if (step_us <= StaleUs()) {
+    (&PlanOf(input_.step.turn) == &m_.running ? m_.window : m_.other_window).push_back(input_.step);
     verdict = m_.trial->Add(index, step_us);
   } else if (++m_.stale_in_trial >= kStepsOfChange) {
     verdict = Verdict::kReject;  // of either plan: there is nothing to compare
@@ -213,6 +226,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   m_.spent_us += std::max(0.0, excess_us);
   const double ratio = std::exp(m_.trial->mean());
   const int blocks = m_.trial->blocks();
+  if (blocks > 0) LearnFromTrial(*m_.other);
   m_.trial.reset();
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
@@ -230,12 +244,23 @@ std::optional<Decision> Decider::StepOfTrial() {
                 fmt::format("the other took {:.3f} of the time in {} blocks", ratio, blocks), 0, 0);
 }
 
+// Two plans measured by turns.
+void Decider::LearnFromTrial(const Plan& b) {
+  const Memory::Medians a_medians = MediansOf(m_.window);
+  Memory::Medians b_medians = MediansOf(m_.other_window);
+  if (a_medians.busy_us > 0 && b_medians.busy_us > 0)
+    FitPair({m_.running, a_medians.busy_us}, {b, b_medians.busy_us});
+  b_medians.step_us = std::exp(m_.trial->mean()) * m_.tried[TopRung(m_.running)].medians.step_us;
+  Remember(b, b_medians);
+}
+
 // ---- what goes out ----
 
 void Decider::Reset(uint16_t from_turn) {
   m_.in_effect = false;
   m_.from_turn = from_turn;
   m_.window.clear();
+  m_.other_window.clear();
   m_.recent_us.clear();
   m_.outside = 0;
   m_.skipped_first = false;

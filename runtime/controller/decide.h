@@ -60,6 +60,12 @@ struct Memory {
   struct Tested {  // of a candidate
     double relative_error = -1;
     int64_t at_step = 0;
+    bool has_run = false;  // its cost is that of training's own steps
+  };
+  struct Tried {  // a plan
+    Plan plan;
+    Medians medians;  // the step's as it would be now
+    int64_t at_step = 0;
   };
   struct Measured {  // of a tensor on its present rung
     double energy = 0, error = 0;
@@ -81,18 +87,19 @@ struct Memory {
   std::optional<Plan> other;      // compared with it
   std::optional<Plan> to_verify;  // left for `running` without a trial that has ended yet
   std::optional<Trial> trial;
-  int stale_in_trial = 0;         // steps too long to be measurements
-  std::vector<StepInput> window;  // steps of the running plan since the last decision
-  bool skipped_first = false;     // step of the running plan
-  bool changed = false;           // the network or the compute, since the last window
+  int stale_in_trial = 0;  // steps too long to be measurements
+  // Steps of the running plan since the last decision, and of the other one.
+  std::vector<StepInput> window, other_window;
+  bool skipped_first = false;  // step of the running plan
+  bool changed = false;        // the network or the compute, since the last window
   // A step of the running plan took when it was saved; 0: unknown, or compared already.
   double resumed_us = 0;
   std::deque<double> recent_us;  // step times of the running plan
   double usual_us = 0;           // their median; 0: none is known
   int outside = 0;               // the last ones that lay far from the others
-  Medians none, bf16;            // as found last, since the last change
   ModelState model;
-  double scale = 1;  // measured over predicted
+  double scale = 1;          // measured over predicted
+  std::vector<Tried> tried;  // by top rung: the plan measured last, since the last change
   bool model_off = false;
   int64_t last_baseline_step = 0;
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire

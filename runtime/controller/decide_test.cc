@@ -128,6 +128,38 @@ TEST(Decide, LeavesABaselineAloneThatWasMeasuredSlower) {
   for (const Decision& decision : world.decisions) EXPECT_EQ(decision.a, decision.b);
 }
 
+// The plan before was measured since the last change, and took far longer.
+TEST(Decide, WhatIsFarFasterNeedsNoComparison) {
+  World world(Layers());
+  world.us_per_byte = 0.04;
+  world.Steps(kWarmUp);
+  EXPECT_LE(world.StepUs(world.running()), 1.05 * world.BestUniformUs());
+  for (const Decision& decision : world.decisions)
+    EXPECT_NE(decision.why, "compared with the plan before");
+}
+
+TEST(Decide, DisturbedProbesKeepNoCodecOut) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    World world(Layers(), seed);
+    world.us_per_byte = 0.006;
+    world.disturbed_probes = 0.6;
+    world.Steps(150);
+    EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs()) << seed;
+  }
+}
+
+// What was measured is believed, not what was predicted: each rung is tried, none again and again.
+TEST(Decide, ACodecThatIsSlowerThanItsProbesIsNotTriedAllTheTime) {
+  World world(Layers());
+  world.us_per_byte = 0.01;
+  world.noise = 0.02;
+  world.training_factor = {1, 1, 4, 60};
+  world.Steps(400);
+  EXPECT_LE(world.StepUs(world.running()), 1.05 * world.BestUniformUs());
+  const auto proposed = [](const Decision& d) { return d.predicted_us > 0 && TopRung(d.b) == 3; };
+  EXPECT_EQ(std::count_if(world.decisions.begin(), world.decisions.end(), proposed), 1);
+}
+
 TEST(Decide, TurnsMayWrap) {
   World world(Layers());
   world.us_per_byte = 0.04;
@@ -139,7 +171,7 @@ TEST(Decide, TurnsMayWrap) {
 
 TEST(Decide, StalledStepsOfATrialDoNotCount) {
   World world(Layers());
-  world.us_per_byte = 0.01;
+  world.us_per_byte = 0.006;
   world.noise = 0.02;
   int stalls = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -295,7 +327,7 @@ TEST(Decide, AResumedRunHasNoWarmUp) {
 // What was switched to because of a prediction may be the slower one.
 TEST(Decide, APlanIsSavedOnceItHasWonItsComparison) {
   World world(Layers());
-  world.us_per_byte = 0.04;
+  world.us_per_byte = 0.006;
   Plan before;
   const auto switched = [&] {
     return !world.decisions.empty() && world.decisions.back().why == "much faster by prediction";

@@ -15,6 +15,7 @@ namespace {
 
 // docs/controller.md has the reason for each.
 constexpr int kProbeLifeSteps = 400;
+constexpr int kTriedLifeSteps = 400;
 constexpr double kWorthSwitching =
     0.80;  // predicted over running: so much that it is switched first and verified then
 constexpr double kModelOff = 0.2;
@@ -31,6 +32,7 @@ constexpr double kBudgetSteps = 3;
 constexpr double kMaxWireChange = 10;  // in one window
 constexpr double kMaxSlowdown = 2;
 constexpr double kSeenOfHalfTheWire = 0.9;
+constexpr double kFewerBytes = 0.8;
 // Codecs that take less of a step tell nothing of what they do to the compute.
 constexpr double kLeastCodecShare = 0.01;
 
@@ -41,7 +43,11 @@ std::optional<Decision> Decider::EndOfWindow() {
   ++m_.windows;
   CompareWithSaved(sums.step_us);
   Learn(sums);
+  RememberWindow(sums);
   if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
+  if (m_.to_verify && WasFarSlower(*m_.to_verify, sums.step_us)) {
+    BanPlan(*std::exchange(m_.to_verify, std::nullopt));
+  }
   if (m_.to_verify) {
     return Compare(*m_.to_verify, "compared with the plan before",
                    {.budget_us = Budget(sums.step_us)}, 0, sums.step_us);
@@ -50,40 +56,69 @@ std::optional<Decision> Decider::EndOfWindow() {
   return CheckBaseline(sums.step_us);
 }
 
+// Its steps since the last change, over those of now.
+bool Decider::WasFarSlower(const Plan& plan, double step_us) const {
+  const Memory::Tried* known = Known(plan);
+  return known != nullptr && known->medians.step_us > kFarSlower * step_us;
+}
+
 // The training may go on elsewhere than it was saved.
 void Decider::CompareWithSaved(double step_us) {
   const double saved_us = std::exchange(m_.resumed_us, 0);
   if (saved_us > 0 && std::abs(step_us - saved_us) > kModelOff * saved_us) ForgetTimes();
 }
 
-// Both plans that differ in bytes alone, measured since the last change: the model is fitted
-// anew.
-bool Decider::FitAgain(const Memory::Medians& medians) {
-  const bool is_none = m_.running == AllOn(job_, kNoneRung);
-  const bool is_bf16 = m_.running == AllOn(job_, kBf16Rung);
-  if (!is_none && !is_bf16) return false;
-  Memory::Medians& own = is_none ? m_.none : m_.bf16;
-  Memory::Medians& other = is_none ? m_.bf16 : m_.none;
-  // A wire that is no longer what it was: the other one was measured on the old. Its time is kept
-  // where steps got no shorter, for then its steps did not either.
-  if (own.busy_us > 0 && std::abs(medians.busy_us / own.busy_us - 1) > kModelOff) {
-    m_.changed = true;
-    other.busy_us = 0;
-    if (medians.step_us < (1 - kModelOff) * own.step_us) other = {};
-  }
-  own = medians;
-  const bool both = own.busy_us > 0 && other.busy_us > 0;
-  if (both) Fit();
-  return both;
-}
-
 // Whether the time under way tells of the wire. Where codecs bound it, it stays as it is whatever
 // becomes of the wire, and nothing can be learnt of that from it.
-bool Decider::SeesWire() const {
-  ModelState faster = m_.model;
+bool Decider::SeesWire(const ModelState& model, const Plan& plan) const {
+  ModelState faster = model;
   faster.latency_us /= 2;
   faster.us_per_byte /= 2;
-  return BusyUs(job_, faster, m_.running) < kSeenOfHalfTheWire * BusyUs(job_, m_.model, m_.running);
+  return BusyUs(job_, faster, plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
+}
+
+// Two plans that differ in bytes, measured on one wire, tell what bytes and operations take on it.
+bool Decider::FitPair(const MeasuredPlan& one, const MeasuredPlan& other) {
+  const double bytes = WireBytes(job_, one.plan), other_bytes = WireBytes(job_, other.plan);
+  if (std::min(bytes, other_bytes) > kFewerBytes * std::max(bytes, other_bytes)) return false;
+  const bool heavier = bytes > other_bytes;
+  ModelState fitted = m_.model;
+  FitWire(job_, heavier ? one : other, heavier ? other : one, &fitted);
+  if (!SeesWire(fitted, (heavier ? one : other).plan)) return false;
+  m_.model = std::move(fitted);
+  return true;
+}
+
+// What was measured last before the running plan and differs from it.
+const Memory::Tried* Decider::Partner() const {
+  const Memory::Tried* partner = nullptr;
+  for (const Memory::Tried& tried : m_.tried) {
+    if (tried.medians.busy_us <= 0 || tried.plan == m_.running) continue;
+    if (partner == nullptr || tried.at_step > partner->at_step) partner = &tried;
+  }
+  return partner;
+}
+
+// In the first window of a plan, with what was measured before it since the last change.
+bool Decider::FitAgain(const Memory::Medians& medians) {
+  const Memory::Tried* own = Known(m_.running);
+  if (own == nullptr) {
+    const Memory::Tried* partner = Partner();
+    return partner != nullptr && medians.busy_us > 0 &&
+           FitPair({m_.running, medians.busy_us}, {partner->plan, partner->medians.busy_us});
+  }
+  // A wire that is no longer what it was: the others were measured on the old. Their times are kept
+  // where steps got no shorter, for then theirs did not either.
+  if (own->medians.busy_us > 0 &&
+      std::abs(medians.busy_us / own->medians.busy_us - 1) > kModelOff) {
+    m_.changed = true;
+    const bool shorter = medians.step_us < (1 - kModelOff) * own->medians.step_us;
+    for (Memory::Tried& tried : m_.tried) {
+      tried.medians.busy_us = 0;
+      if (shorter) tried = {};
+    }
+  }
+  return false;
 }
 
 void Decider::Learn(const Memory::Medians& sums) {
@@ -98,7 +133,7 @@ void Decider::Learn(const Memory::Medians& sums) {
     model.slowdown = Mix(model.slowdown, std::min(added_us / codec_us, kMaxSlowdown));
   }
   const double predicted_busy = BusyUs(job_, model, m_.running);
-  if (!FitAgain(sums) && SeesWire() && predicted_busy > 0 && sums.busy_us > 0) {
+  if (!FitAgain(sums) && SeesWire(model, m_.running) && predicted_busy > 0 && sums.busy_us > 0) {
     double factor = std::clamp(sums.busy_us / predicted_busy, 1 / kMaxWireChange, kMaxWireChange);
     if (!m_.changed) factor = std::pow(factor, 1 - kForget);
     model.latency_us *= factor;
@@ -108,6 +143,39 @@ void Decider::Learn(const Memory::Medians& sums) {
   const double predicted_us = StepUs(job_, model, m_.running);
   m_.scale = predicted_us > 0 ? sums.step_us / predicted_us : 1;
   m_.model_off = std::abs(m_.scale - 1) > kModelOff;
+}
+
+const Memory::Tried* Decider::Known(const Plan& plan) const {
+  const auto rung = static_cast<size_t>(TopRung(plan));
+  if (rung >= m_.tried.size()) return nullptr;
+  const Memory::Tried& tried = m_.tried[rung];
+  return tried.medians.step_us > 0 && tried.plan == plan ? &tried : nullptr;
+}
+
+// What makes the running plan slower or faster than it was does so to the others.
+void Decider::RememberWindow(const Memory::Medians& sums) {
+  if (const Memory::Tried* before = Known(m_.running)) {
+    const double factor = sums.step_us / before->medians.step_us;
+    for (Memory::Tried& tried : m_.tried) tried.medians.step_us *= factor;
+  }
+  Remember(m_.running, sums);
+}
+
+// Measured over predicted of the running plan, or of the one with that top rung that was tried last
+// if that took longer than its prediction yet: what it did better may be its own.
+double Decider::Scale(int top_rung) const {
+  const auto rung = static_cast<size_t>(top_rung);
+  if (rung >= m_.tried.size()) return m_.scale;
+  const Memory::Tried& tried = m_.tried[rung];
+  const bool known = tried.medians.step_us > 0 && m_.steps - tried.at_step <= kTriedLifeSteps;
+  if (!known) return m_.scale;
+  return std::max(m_.scale, tried.medians.step_us / StepUs(job_, m_.model, tried.plan));
+}
+
+std::vector<double> Decider::Scales() const {
+  std::vector<double> scales(m_.candidates.size());
+  for (size_t rung = 0; rung < scales.size(); ++rung) scales[rung] = Scale(static_cast<int>(rung));
+  return scales;
 }
 
 bool Decider::IsAllowed(size_t t, size_t rung) const {
@@ -198,7 +266,7 @@ bool Decider::IsLighter(const Plan& plan) const {
 }
 
 std::optional<Decision> Decider::Propose(double step_us) {
-  Plan best = BestPlan(job_, m_.model, AllAllowed());
+  Plan best = BestPlan(job_, m_.model, AllAllowed(), Scales());
   if (best == m_.running || IsBanned(best)) return std::nullopt;
   const double predicted_us = Predict(best);
   const bool lighter = IsLighter(best);
@@ -226,11 +294,12 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
   const int64_t since = m_.steps - m_.last_baseline_step;
   if (since < (m_.model_off ? kBaselineAgainSteps : kBaselineEverySteps)) return std::nullopt;
   const Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
-  const bool blind = m_.running != none && m_.running != bf16 && !SeesWire();
+  const bool blind = m_.running != none && m_.running != bf16 && !SeesWire(m_.model, m_.running);
   const Plan base = Baseline(none, bf16, blind);
   // What was slower under the same network is seldom measured again: its steps cost what they
   // take. A job that does not see its wire does not know whether it is the same.
-  const double measured_us = (base == bf16 ? m_.bf16 : m_.none).step_us;
+  const Memory::Tried* known = Known(base);
+  const double measured_us = known != nullptr ? known->medians.step_us : 0;
   const int64_t apart = measured_us > step_us && !blind ? kSlowerBaselineEverySteps : 0;
   if (since < apart || base == m_.running || (!blind && IsBanned(base))) return std::nullopt;
   if (Budget(step_us) <= 0) return std::nullopt;

@@ -3,6 +3,7 @@
 #define GRADWIRE_RUNTIME_CONTROLLER_DECIDE_WORLD_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -45,6 +46,9 @@ class World {
   Lies lies;
   double error_factor = 1;  // of the errors
   double error_bound = 0.1;
+  // A codec's time in training over that in a probe.
+  std::array<double, kLadder> training_factor = {1, 1, 1, 1};
+  double disturbed_probes = 0;  // share of them, which take kDisturbance times as long
 
   explicit World(const std::vector<int64_t>& elems, uint64_t seed = 1) : random_(seed) {
     job_ = {.world_size = 4, .slice_elems = kSlice};
@@ -117,6 +121,7 @@ class World {
 
  private:
   static constexpr int64_t kSlice = 1 << 16;
+  static constexpr double kDisturbance = 10;
   struct Walked {
     double step_us = 0, busy_us = 0;
   };
@@ -130,6 +135,10 @@ class World {
     return compute_us / 3 * (1 + 1.9 * static_cast<double>(t + 1) / n);
   }
 
+  double CodecUsPerElem(int candidate) const {
+    return training_factor[candidate] * kCandidates[candidate].codec_us_per_elem;
+  }
+
   Walked Walk(const Plan& plan) const {
     double processor_us = 0, wire_us = 0, done_us = 0, busy_us = 0;
     for (size_t t = 0; t < plan.size(); ++t) {
@@ -139,10 +148,10 @@ class World {
       wire_us = std::max(wire_us, ReadyUs(t)) + latency_us;
       for (int64_t left = job_.tensors[t].elems; left > 0; left -= kSlice) {
         const auto elems = static_cast<double>(std::min(left, kSlice));
-        processor_us += elems * codec.codec_us_per_elem / 2;
+        processor_us += elems * CodecUsPerElem(plan[t]) / 2;
         wire_us =
             std::max(wire_us, processor_us) + elems * codec.bytes_per_elem * 1.5 * us_per_byte;
-        done_us = std::max(done_us, wire_us) + elems * codec.codec_us_per_elem / 2;
+        done_us = std::max(done_us, wire_us) + elems * CodecUsPerElem(plan[t]) / 2;
       }
       busy_us += done_us - begin_us;
     }
@@ -157,15 +166,17 @@ class World {
       step->tensors.push_back(
           {.tensor = t,
            .ready_us = static_cast<float>(lies.ready * ReadyUs(t)),
-           .codec_us = elems * static_cast<float>(lies.codec * codec.codec_us_per_elem),
+           .codec_us = elems * static_cast<float>(lies.codec * CodecUsPerElem(plan[t])),
            .energy = elems,
            .error = elems * static_cast<float>(ToldError(codec))});
     }
   }
 
-  ProbeResult Probe(int candidate) const {
+  ProbeResult Probe(int candidate) {
+    const bool disturbed = std::bernoulli_distribution(disturbed_probes)(random_);
     return {.candidate = candidate,
-            .codec_us_per_elem = lies.codec * kCandidates[candidate].codec_us_per_elem,
+            .codec_us_per_elem = lies.codec * (disturbed ? kDisturbance : 1) *
+                                 kCandidates[candidate].codec_us_per_elem,
             .relative_error = ToldError(kCandidates[candidate])};
   }
 

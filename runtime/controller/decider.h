@@ -29,7 +29,9 @@ class Decider {
  private:
   static double Mix(double known, double fresh) { return kForget * known + (1 - kForget) * fresh; }
   double StaleUs() const { return m_.usual_us > 0 ? kStaleFactor * m_.usual_us : INFINITY; }
-  double Predict(const Plan& plan) const { return m_.scale * StepUs(job_, m_.model, plan); }
+  double Predict(const Plan& plan) const {
+    return Scale(TopRung(plan)) * StepUs(job_, m_.model, plan);
+  }
   bool skipped_first() { return std::exchange(m_.skipped_first, true); }
 
   // What comes in.
@@ -42,6 +44,7 @@ class Decider {
   bool NoticeChange(double step_us);
   void ForgetTimes();
   Memory::Medians SumUp();
+  void Remember(const Plan& plan, const Memory::Medians& medians);
   const Candidate& Running(size_t t) const;  // that it is on
   // Of its rung, over its energy; 0 where it is on none or has not been measured.
   double DistanceOf(size_t t) const;
@@ -50,10 +53,10 @@ class Decider {
   // The warm-up.
   std::optional<Decision> EndOfNone();
   std::optional<Decision> EndOfBf16();
-  void Fit();
 
   // Trials.
   std::optional<Decision> StepOfTrial();
+  void LearnFromTrial(const Plan& b);
 
   // What goes out.
   void Reset(uint16_t from_turn);
@@ -63,10 +66,17 @@ class Decider {
 
   // Windows: decide_window.cc.
   std::optional<Decision> EndOfWindow();
+  bool WasFarSlower(const Plan& plan, double step_us) const;
   void CompareWithSaved(double step_us);
+  bool FitPair(const MeasuredPlan& one, const MeasuredPlan& other);
+  const Memory::Tried* Partner() const;
   bool FitAgain(const Memory::Medians& medians);
-  bool SeesWire() const;
+  bool SeesWire(const ModelState& model, const Plan& plan) const;
   void Learn(const Memory::Medians& sums);
+  const Memory::Tried* Known(const Plan& plan) const;
+  void RememberWindow(const Memory::Medians& sums);
+  double Scale(int top_rung) const;
+  std::vector<double> Scales() const;
   bool IsAllowed(size_t t, size_t rung) const;
   Allowed AllAllowed() const;
   std::optional<Decision> KeepBounds(double step_us);

@@ -1,6 +1,7 @@
 #include "runtime/controller/knowledge.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/byte_stream.h"
@@ -10,7 +11,7 @@
 namespace gradwire {
 namespace {
 
-constexpr uint32_t kKnowledgeVersion = 1;
+constexpr uint32_t kKnowledgeVersion = 2;
 // Bans are few: most expire.
 constexpr uint32_t kMaxBans = 4096;
 // Of steps and windows, and of microseconds: what is computed with them does not overflow.
@@ -83,13 +84,18 @@ int64_t Left(int64_t until_window, const Memory& memory) {
   return std::max<int64_t>(until_window - memory.windows, 0);
 }
 
-Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t bans) {
+Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans) {
   Memory memory;
   memory.phase = Memory::Phase::kResumed;
   memory.running = in->OnePlan();
   memory.resumed_us = in->Amount();
-  memory.none = in->Medians();
-  memory.bf16 = in->Medians();
+  memory.tried.resize(job.candidates.size());
+  for (; tried > 0 && in->ok(); --tried) {
+    Plan plan = in->OnePlan();
+    Memory::Tried& known = memory.tried[TopRung(plan)];
+    known.plan = std::move(plan);
+    known.medians = in->Medians();
+  }
   memory.model = in->Model();
   for (size_t c = 0; c < job.candidates.size(); ++c)
     memory.candidates.push_back({in->AmountIfKnown(), -in->Count()});
@@ -114,11 +120,17 @@ std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
   if (memory.phase == Memory::Phase::kNone || memory.phase == Memory::Phase::kBf16) return {};
   const size_t bans = std::min<size_t>(memory.bans.size(), kMaxBans);
   ByteWriter out;
-  out.Put(kKnowledgeVersion, DigestOf(job), static_cast<uint32_t>(bans));
+  std::vector<Memory::Tried> known;
+  std::copy_if(memory.tried.begin(), memory.tried.end(), std::back_inserter(known),
+               [](const Memory::Tried& tried) { return tried.medians.step_us > 0; });
+  out.Put(kKnowledgeVersion, DigestOf(job), static_cast<uint32_t>(known.size()),
+          static_cast<uint32_t>(bans));
   Put(plan, &out);
   out.Put(memory.to_verify ? 0.0 : known_us);
-  Put(memory.none, &out);
-  Put(memory.bf16, &out);
+  for (const Memory::Tried& tried : known) {
+    Put(tried.plan, &out);
+    Put(tried.medians, &out);
+  }
   Put(memory.model, &out);
   for (const Memory::Tested& tested : memory.candidates)
     out.Put(tested.relative_error, std::min(memory.steps - tested.at_step, kMaxCount));
@@ -137,6 +149,7 @@ StatusOr<Memory> DecodeKnowledge(const JobFacts& job, std::string_view bytes) {
   ByteReader in(bytes);
   const auto version = in.Get<uint32_t>();
   const auto digest = in.Get<uint64_t>();
+  const auto tried = in.Get<uint32_t>();
   const auto bans = in.Get<uint32_t>();
   if (in.ok() && (version != kKnowledgeVersion || digest != DigestOf(job))) {
     return Status(gwMismatch, version != kKnowledgeVersion
@@ -144,8 +157,8 @@ StatusOr<Memory> DecodeKnowledge(const JobFacts& job, std::string_view bytes) {
                                   : "the saved controller is of other tensors or settings");
   }
   Reader reader(job, &in);
-  Memory memory = ReadMemory(job, &reader, bans);
-  if (!reader.ok() || bans > kMaxBans || !in.at_end())
+  Memory memory = ReadMemory(job, &reader, tried, bans);
+  if (!reader.ok() || tried > job.candidates.size() || bans > kMaxBans || !in.at_end())
     return Status(gwDataCorrupt, "the saved controller cannot be read");
   return memory;
 }

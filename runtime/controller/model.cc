@@ -12,6 +12,9 @@ namespace {
 constexpr double kLeastGain = 0.01;
 // Of the time under way, the part that bytes take at least.
 constexpr double kLeastByteShare = 0.1;
+// Of what a function has at the ends of its range: finer than anybody measures.
+constexpr double kRootError = 1e-9;
+constexpr int kMaxRootSteps = 50;
 // What lighter codecs may cost in all: less than anybody can measure.
 constexpr double kFreeShare = 0.005;
 
@@ -111,6 +114,28 @@ class Pipeline {
 };
 
 // Every tensor on the highest rung up to `rung` that it may use.
+// Where a growing `f` is 0, or the end of the range that is nearest. By false position, where an
+// end that stays counts half the next time (the Illinois method).
+template <typename F>
+double Root(double low, double high, F f) {
+  double f_low = f(low), f_high = f(high);
+  if (f_low >= 0) return low;
+  if (f_high <= 0) return high;
+  const double near = kRootError * (f_high - f_low);
+  double root = high;
+  for (int i = 0; i < kMaxRootSteps; ++i) {
+    root = low - f_low * (high - low) / (f_high - f_low);
+    const double value = f(root);
+    if (std::abs(value) <= near) break;
+    if (value < 0) {
+      low = root, f_low = value, f_high /= 2;
+    } else {
+      high = root, f_high = value, f_low /= 2;
+    }
+  }
+  return root;
+}
+
 Plan Uniform(const JobFacts& job, const Allowed& allowed, size_t rung) {
   Plan plan(job.tensors.size(), 0);
   for (size_t t = 0; t < plan.size(); ++t) {
@@ -163,6 +188,10 @@ double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
   return Pipeline(job, state, plan).StepUs();
 }
 
+int TopRung(const Plan& plan) {
+  return plan.empty() ? 0 : *std::max_element(plan.begin(), plan.end());
+}
+
 Plan AllOn(const JobFacts& job, int rung) {
   Plan plan(job.tensors.size(), 0);
   for (size_t t = 0; t < plan.size(); ++t) {
@@ -173,32 +202,46 @@ Plan AllOn(const JobFacts& job, int rung) {
   return plan;
 }
 
-// The difference in bytes gives the wire's time per byte, and what is left of it is latency.
+// Both times under way grow with the latency; of those latencies that explain the heavy plan's the
+// one is right that explains the light plan's too.
 void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
              ModelState* model) {
-  const double heavy_bytes = WireBytes(job, heavy.plan), light_bytes = WireBytes(job, light.plan);
-  model->compute_us = heavy.compute_us;
-  const double saved_us = heavy.busy_us - light.busy_us;
-  const double per_byte = heavy_bytes > light_bytes ? saved_us / (heavy_bytes - light_bytes) : 0;
+  const double heavy_bytes = WireBytes(job, heavy.plan);
   const double most = heavy.busy_us / std::max(heavy_bytes, 1.0);
   // Never nothing: windows only scale what is here.
-  model->us_per_byte = std::clamp(per_byte, kLeastByteShare * most, most);
-  // Rounding may leave less than nothing.
-  const double rest_us = std::max(heavy.busy_us - model->us_per_byte * heavy_bytes, 0.0);
-  model->latency_us = rest_us / static_cast<double>(job.tensors.size());
+  const double least = kLeastByteShare * most;
+  const auto explain_heavy = [&](double us_per_byte) {
+    model->us_per_byte = us_per_byte;
+    model->latency_us =
+        Root(0, heavy.busy_us / static_cast<double>(job.tensors.size()), [&](double latency_us) {
+          model->latency_us = latency_us;
+          return BusyUs(job, *model, heavy.plan) - heavy.busy_us;
+        });
+  };
+  const auto miss_of_light = [&](double us_per_byte) {
+    explain_heavy(us_per_byte);
+    return light.busy_us - BusyUs(job, *model, light.plan);
+  };
+  const bool differ = WireBytes(job, light.plan) < heavy_bytes;
+  explain_heavy(differ ? Root(least, most, miss_of_light) : least);
 }
 
-Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed) {
+Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed,
+              std::span<const double> scales) {
+  const auto scale_of = [&](const Plan& plan) {
+    return scales.empty() ? 1.0 : scales[static_cast<size_t>(TopRung(plan))];
+  };
   size_t rungs = 1;
   for (const std::vector<bool>& of_tensor : allowed) rungs = std::max(rungs, of_tensor.size());
   Plan best(job.tensors.size(), 0);
-  double best_us = StepUs(job, state, best);
+  double best_us = scale_of(best) * StepUs(job, state, best);
   for (size_t rung = 1; rung < rungs; ++rung) {
     Plan plan = Uniform(job, allowed, rung);
     Pipeline pipeline(job, state, plan);
     Lighten(allowed, &pipeline, &plan);
-    if (pipeline.StepUs() >= (1 - kLeastGain) * best_us) continue;
-    best_us = pipeline.StepUs();
+    const double plan_us = scale_of(plan) * pipeline.StepUs();
+    if (plan_us >= (1 - kLeastGain) * best_us) continue;
+    best_us = plan_us;
     best = std::move(plan);
   }
   return best;

@@ -3,6 +3,7 @@
 #define GRADWIRE_RUNTIME_CONTROLLER_MODEL_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,18 +65,20 @@ double BusyUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 double WireBytes(const JobFacts& job, const Plan& plan);
 double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 
+// The highest that a tensor is on.
+int TopRung(const Plan& plan);
 // All tensors on `rung`; those that cannot use it stay on the lowest.
 Plan AllOn(const JobFacts& job, int rung);
 
-// What steps of one plan took: medians, in microseconds.
+// What steps of one plan took: the median, in microseconds.
 struct MeasuredPlan {
   Plan plan;
-  double busy_us = 0;     // an operation was under way
-  double compute_us = 0;  // the caller did not wait
+  double busy_us = 0;  // an operation was under way
 };
 
-// Latency, time per byte and compute of `model`, from two plans that differ in bytes alone. `light`
-// sends less, or as much: then all is taken for latency.
+// Latency and time per byte of `model` with which two plans are under way as long as was measured,
+// given what their codecs take. `light` sends less, or as much: then nearly all is taken for
+// latency, as where it took longer than its codecs explain.
 void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
              ModelState* model);
 
@@ -84,8 +87,10 @@ using Allowed = std::vector<std::vector<bool>>;
 
 // Of the plans that put all tensors on one rung, as far as they may use it, and then take down
 // whatever costs no time there: the one with the shortest step. Single changes from the lowest rung
-// up would find no way where a model has many tensors: none of them gains much alone.
-Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed);
+// up would find no way where a model has many tensors: none of them gains much alone. `scales`: by
+// top rung, what the model's time of a plan is multiplied with; empty: 1.
+Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed,
+              std::span<const double> scales = {});
 
 }  // namespace gradwire
 

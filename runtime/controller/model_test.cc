@@ -85,36 +85,52 @@ TEST(AllOn, LeavesTensorsThatCannotOnTheLowestRung) {
   EXPECT_EQ(AllOn(job, 1), (Plan{1, 1, 1}));
 }
 
+// Nothing is known of the wire, and codecs take no time.
+ModelState Unfitted() { return {.codec_us_per_elem = {0, 0, 0}}; }
+
 // 1000 and 3000 elements: 16000 bytes on the lowest rung, 8000 on the next.
 TEST(FitWire, FindsWhatTheModelMeasured) {
   const JobFacts job = Job({1000, 3000});
   ModelState truth = State(job, 700, 0.01);
   truth.codec_us_per_elem = {0, 0, 0};
   const Plan none = AllOn(job, 0), bf16 = AllOn(job, 1);
-  ModelState fitted;
-  FitWire(job, {none, BusyUs(job, truth, none), 700}, {bf16, BusyUs(job, truth, bf16), 900},
-          &fitted);
+  ModelState fitted = Unfitted();
+  FitWire(job, {none, BusyUs(job, truth, none)}, {bf16, BusyUs(job, truth, bf16)}, &fitted);
   EXPECT_NEAR(fitted.us_per_byte, 0.01, 1e-12);
   EXPECT_NEAR(fitted.latency_us, 10, 1e-9);
-  EXPECT_EQ(fitted.compute_us, 700);
+}
+
+// A codec that bounds its plan hides what its bytes save, not what they cost.
+TEST(FitWire, KnowsWhatCodecsTake) {
+  const JobFacts job = Job({100'000, 300'000});
+  ModelState truth = State(job, 700, 0.001);
+  for (const double codec_us : {0.001, 0.004, 0.02}) {
+    truth.codec_us_per_elem[2] = codec_us;
+    const Plan none = AllOn(job, 0), lighter = AllOn(job, 2);
+    ModelState fitted = truth;
+    fitted.latency_us = fitted.us_per_byte = 1;
+    FitWire(job, {none, BusyUs(job, truth, none)}, {lighter, BusyUs(job, truth, lighter)}, &fitted);
+    EXPECT_NEAR(fitted.us_per_byte, 0.001, 1e-7) << codec_us;
+    EXPECT_NEAR(fitted.latency_us, 10, 1e-2) << codec_us;
+  }
 }
 
 TEST(FitWire, TakesNearlyAllForLatencyWhereFewerBytesAreNoFaster) {
   const JobFacts job = Job({1000, 3000});
-  ModelState fitted;
+  ModelState fitted = Unfitted();
   // A tenth is left to 16,000 bytes: what is nothing no window could scale.
-  FitWire(job, {AllOn(job, 0), 100, 0}, {AllOn(job, 1), 130, 0}, &fitted);
+  FitWire(job, {AllOn(job, 0), 100}, {AllOn(job, 1), 130}, &fitted);
   EXPECT_DOUBLE_EQ(fitted.us_per_byte, 10.0 / 16000);
   EXPECT_DOUBLE_EQ(fitted.latency_us, 45);
-  FitWire(job, {AllOn(job, 0), 100, 0}, {AllOn(job, 0), 60, 0}, &fitted);
+  FitWire(job, {AllOn(job, 0), 100}, {AllOn(job, 0), 60}, &fitted);
   EXPECT_DOUBLE_EQ(fitted.us_per_byte, 10.0 / 16000);
   EXPECT_DOUBLE_EQ(fitted.latency_us, 45);
 }
 
 TEST(FitWire, TakesAllForBytesWhereHalfOfThemSavesMoreThanHalf) {
   const JobFacts job = Job({1000, 3000});
-  ModelState fitted;
-  FitWire(job, {AllOn(job, 0), 160, 0}, {AllOn(job, 1), 10, 0}, &fitted);
+  ModelState fitted = Unfitted();
+  FitWire(job, {AllOn(job, 0), 160}, {AllOn(job, 1), 10}, &fitted);
   EXPECT_DOUBLE_EQ(fitted.us_per_byte, 0.01);
   EXPECT_NEAR(fitted.latency_us, 0, 1e-9);
 }
@@ -124,8 +140,8 @@ TEST(FitWire, TakesAllForBytesWhereHalfOfThemSavesMoreThanHalf) {
 TEST(FitWire, FindsNoLatencyBelowNothing) {
   const JobFacts job = Job({1000, 3001});
   for (int busy_us = 1; busy_us < 1000; ++busy_us) {
-    ModelState fitted;
-    FitWire(job, {AllOn(job, 0), busy_us / 7.0, 0}, {AllOn(job, 1), 0, 0}, &fitted);
+    ModelState fitted = Unfitted();
+    FitWire(job, {AllOn(job, 0), busy_us / 7.0}, {AllOn(job, 1), 0}, &fitted);
     EXPECT_GE(fitted.latency_us, 0) << busy_us;
   }
 }

@@ -10,8 +10,6 @@ namespace {
 constexpr int kMaxBlocks = 12;
 // Few blocks may agree by chance.
 constexpr double kLeastDeviation = 0.02;
-// Two steps of B this much longer than those of A next to them: no statistics are needed.
-constexpr double kFarSlower = 1.5;
 // Steps of one plan in one block this far apart: a rank was late in one of them. With 10 % of noise
 // that is one pair in 250.
 constexpr double kDisturbed = 1.5;
@@ -35,6 +33,7 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   const auto [a1, b1, b2, a2] = block_;
   if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) {
     excess_us_ += b1 + b2 - 2 * a1;
+    ratios_.push_back((std::log(b1) + std::log(b2)) / 2 - std::log(a1));
     return Verdict::kReject;
   }
   if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))

@@ -9,6 +9,9 @@
 
 namespace gradwire {
 
+// Steps of a plan this much longer than those of the other next to them: no statistics are needed.
+inline constexpr double kFarSlower = 1.5;
+
 enum class Verdict : uint8_t { kOpen, kKeep, kReject };
 
 // Of the logarithm of B's time over A's.
