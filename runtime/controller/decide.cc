@@ -85,7 +85,10 @@ std::optional<Decision> Decider::Begin() {
 
 std::optional<Decision> Decider::Resume() {
   m_.phase = Memory::Phase::kSettled;
-  return Switch(m_.running, "resumed from a saved state", m_.resumed_us, 0);
+  const double saved_us = m_.expected_us;
+  std::optional<Decision> decision = Switch(m_.running, "resumed from a saved state", saved_us, 0);
+  m_.expected_us = saved_us;
+  return decision;
 }
 
 void Decider::TakeProbes() {
@@ -270,6 +273,8 @@ void Decider::Reset(uint16_t from_turn) {
 std::optional<Decision> Decider::Switch(Plan plan, std::string why, double predicted_us,
                                         double was_us) {
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
+  const Memory::Tried* known = Known(plan);
+  m_.expected_us = known != nullptr ? known->medians.step_us : 0;
   m_.running = plan;
   m_.usual_us = 0;
   m_.to_tell = true;

@@ -92,8 +92,8 @@ struct Memory {
   std::vector<StepInput> window, other_window;
   bool skipped_first = false;  // step of the running plan
   bool changed = false;        // the network or the compute, since the last window
-  // A step of the running plan took when it was saved; 0: unknown, or compared already.
-  double resumed_us = 0;
+  // A step of the running plan took when it ran before; 0: unknown, or compared already.
+  double expected_us = 0;
   std::deque<double> recent_us;  // step times of the running plan
   double usual_us = 0;           // their median; 0: none is known
   int outside = 0;               // the last ones that lay far from the others

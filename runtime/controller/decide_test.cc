@@ -107,6 +107,22 @@ TEST(Decide, FollowsAChangeByTenTimesSoon) {
   }
 }
 
+TEST(Decide, FollowsAChangeInTheMiddleOfATrial) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    World world(Layers(), seed);
+    world.us_per_byte = 0.004;
+    world.noise = 0.02;
+    world.Steps(kWarmUp);
+    ASSERT_TRUE(StepUntil(
+        &world, [&] { return world.comparing(); }, [] {}))
+        << seed;
+    world.Steps(2);
+    world.us_per_byte = 0.04;
+    world.Steps(60);
+    EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs()) << seed;
+  }
+}
+
 // On a link so fast that bf16 only costs its encoding, the warm-up learns nothing of bytes.
 TEST(Decide, FollowsANetworkThatGetsSlowAfterAWarmUpThatTaughtNothing) {
   World world(Layers());

@@ -41,7 +41,7 @@ constexpr double kLeastCodecShare = 0.01;
 std::optional<Decision> Decider::EndOfWindow() {
   const Memory::Medians sums = SumUp();
   ++m_.windows;
-  CompareWithSaved(sums.step_us);
+  CompareWithBefore(sums.step_us);
   Learn(sums);
   RememberWindow(sums);
   if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
@@ -62,10 +62,11 @@ bool Decider::WasFarSlower(const Plan& plan, double step_us) const {
   return known != nullptr && known->medians.step_us > kFarSlower * step_us;
 }
 
-// The training may go on elsewhere than it was saved.
-void Decider::CompareWithSaved(double step_us) {
-  const double saved_us = std::exchange(m_.resumed_us, 0);
-  if (saved_us > 0 && std::abs(step_us - saved_us) > kModelOff * saved_us) ForgetTimes();
+// The training may go on elsewhere than it was saved, and what changed during a trial is noticed
+// only by steps of one plan.
+void Decider::CompareWithBefore(double step_us) {
+  const double before_us = std::exchange(m_.expected_us, 0);
+  if (before_us > 0 && FarApart(step_us, before_us)) ForgetTimes();
 }
 
 // Whether the time under way tells of the wire. Where codecs bound it, it stays as it is whatever

@@ -67,7 +67,7 @@ class Decider {
   // Windows: decide_window.cc.
   std::optional<Decision> EndOfWindow();
   bool WasFarSlower(const Plan& plan, double step_us) const;
-  void CompareWithSaved(double step_us);
+  void CompareWithBefore(double step_us);
   bool FitPair(const MeasuredPlan& one, const MeasuredPlan& other);
   const Memory::Tried* Partner() const;
   bool FitAgain(const Memory::Medians& medians);

@@ -88,7 +88,7 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
   Memory memory;
   memory.phase = Memory::Phase::kResumed;
   memory.running = in->OnePlan();
-  memory.resumed_us = in->Amount();
+  memory.expected_us = in->Amount();
   memory.tried.resize(job.candidates.size());
   for (; tried > 0 && in->ok(); --tried) {
     Plan plan = in->OnePlan();
@@ -116,7 +116,7 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
 std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
   // What was switched to is not known to be better before it has won the comparison.
   const Plan& plan = memory.to_verify ? *memory.to_verify : memory.running;
-  const double known_us = memory.usual_us > 0 ? memory.usual_us : memory.resumed_us;
+  const double known_us = memory.usual_us > 0 ? memory.usual_us : memory.expected_us;
   if (memory.phase == Memory::Phase::kNone || memory.phase == Memory::Phase::kBf16) return {};
   const size_t bans = std::min<size_t>(memory.bans.size(), kMaxBans);
   ByteWriter out;

@@ -14,11 +14,11 @@ constexpr double kLeastDeviation = 0.02;
 // that is one pair in 250.
 constexpr double kDisturbed = 1.5;
 
+}  // namespace
+
 bool FarApart(double us, double other_us) {
   return std::max(us, other_us) > kDisturbed * std::min(us, other_us);
 }
-
-}  // namespace
 
 double Trial::mean() const {
   if (ratios_.empty()) return 0;

@@ -12,6 +12,9 @@ namespace gradwire {
 // Steps of a plan this much longer than those of the other next to them: no statistics are needed.
 inline constexpr double kFarSlower = 1.5;
 
+// Two times of one plan, further than noise takes them: a rank was late in one, or all is another.
+bool FarApart(double us, double other_us);
+
 enum class Verdict : uint8_t { kOpen, kKeep, kReject };
 
 // Of the logarithm of B's time over A's.
