@@ -167,15 +167,28 @@ bool Decider::NoticeChange(double step_us) {
   if (m_.outside < kStepsOfChange) return false;
   if (m_.outside == kStepsOfChange) {
     m_.recent_us.clear();
-    ForgetTimes();
+    ForgetTimes(step_us / middle);
   }
   return m_.outside == kStepsOfChange;
 }
 
-void Decider::ForgetTimes() {
+// `factor`: the running plan's step over what it took before.
+void Decider::ForgetTimes(double factor) {
   m_.bans.clear();
   m_.changed = true;
-  std::fill(m_.tried.begin(), m_.tried.end(), Memory::Tried());
+  Outdate(factor);
+}
+
+// What steps of other plans take at least. Where the running plan's got no shorter theirs did not
+// either; where they did, those of plans with fewer bytes, which a faster wire helps less, got
+// shorter by that at most.
+void Decider::Outdate(double factor) {
+  const double bytes = WireBytes(job_, m_.running);
+  for (Memory::Tried& tried : m_.tried) {
+    if (tried.plan.empty()) continue;
+    const bool known = factor >= 1 || WireBytes(job_, tried.plan) <= bytes;
+    tried.medians = {.step_us = known ? std::min(factor, 1.0) * tried.medians.step_us : 0};
+  }
 }
 
 Memory::Medians Decider::SumUp() {
@@ -274,7 +287,7 @@ std::optional<Decision> Decider::Switch(Plan plan, std::string why, double predi
                                         double was_us) {
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   const Memory::Tried* known = Known(plan);
-  m_.expected_us = known != nullptr ? known->medians.step_us : 0;
+  m_.expected_us = known != nullptr && known->is_current() ? known->medians.step_us : 0;
   m_.running = plan;
   m_.usual_us = 0;
   m_.to_tell = true;

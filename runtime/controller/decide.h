@@ -64,8 +64,9 @@ struct Memory {
   };
   struct Tried {  // a plan
     Plan plan;
-    Medians medians;  // the step's as it would be now
+    Medians medians;  // the step's as it would be now, or, without the others, at least
     int64_t at_step = 0;
+    bool is_current() const { return medians.busy_us > 0; }
   };
   struct Measured {  // of a tensor on its present rung
     double energy = 0, error = 0;
@@ -99,7 +100,7 @@ struct Memory {
   int outside = 0;               // the last ones that lay far from the others
   ModelState model;
   double scale = 1;          // measured over predicted
-  std::vector<Tried> tried;  // by top rung: the plan measured last, since the last change
+  std::vector<Tried> tried;  // by top rung: the plan measured last
   bool model_off = false;
   int64_t last_baseline_step = 0;
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire

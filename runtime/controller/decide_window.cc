@@ -56,7 +56,7 @@ std::optional<Decision> Decider::EndOfWindow() {
   return CheckBaseline(sums.step_us);
 }
 
-// Its steps since the last change, over those of now.
+// Than steps are now, as far as is known.
 bool Decider::WasFarSlower(const Plan& plan, double step_us) const {
   const Memory::Tried* known = Known(plan);
   return known != nullptr && known->medians.step_us > kFarSlower * step_us;
@@ -66,7 +66,7 @@ bool Decider::WasFarSlower(const Plan& plan, double step_us) const {
 // only by steps of one plan.
 void Decider::CompareWithBefore(double step_us) {
   const double before_us = std::exchange(m_.expected_us, 0);
-  if (before_us > 0 && FarApart(step_us, before_us)) ForgetTimes();
+  if (before_us > 0 && FarApart(step_us, before_us)) ForgetTimes(step_us / before_us);
 }
 
 // Whether the time under way tells of the wire. Where codecs bound it, it stays as it is whatever
@@ -94,7 +94,7 @@ bool Decider::FitPair(const MeasuredPlan& one, const MeasuredPlan& other) {
 const Memory::Tried* Decider::Partner() const {
   const Memory::Tried* partner = nullptr;
   for (const Memory::Tried& tried : m_.tried) {
-    if (tried.medians.busy_us <= 0 || tried.plan == m_.running) continue;
+    if (!tried.is_current() || tried.plan == m_.running) continue;
     if (partner == nullptr || tried.at_step > partner->at_step) partner = &tried;
   }
   return partner;
@@ -103,21 +103,15 @@ const Memory::Tried* Decider::Partner() const {
 // In the first window of a plan, with what was measured before it since the last change.
 bool Decider::FitAgain(const Memory::Medians& medians) {
   const Memory::Tried* own = Known(m_.running);
-  if (own == nullptr) {
+  if (own == nullptr || !own->is_current()) {
     const Memory::Tried* partner = Partner();
     return partner != nullptr && medians.busy_us > 0 &&
            FitPair({m_.running, medians.busy_us}, {partner->plan, partner->medians.busy_us});
   }
-  // A wire that is no longer what it was: the others were measured on the old. Their times are kept
-  // where steps got no shorter, for then theirs did not either.
-  if (own->medians.busy_us > 0 &&
-      std::abs(medians.busy_us / own->medians.busy_us - 1) > kModelOff) {
+  // A wire that is no longer what it was: the others were measured on the old.
+  if (std::abs(medians.busy_us / own->medians.busy_us - 1) > kModelOff) {
     m_.changed = true;
-    const bool shorter = medians.step_us < (1 - kModelOff) * own->medians.step_us;
-    for (Memory::Tried& tried : m_.tried) {
-      tried.medians.busy_us = 0;
-      if (shorter) tried = {};
-    }
+    Outdate(medians.step_us / own->medians.step_us);
   }
   return false;
 }
@@ -155,22 +149,25 @@ const Memory::Tried* Decider::Known(const Plan& plan) const {
 
 // What makes the running plan slower or faster than it was does so to the others.
 void Decider::RememberWindow(const Memory::Medians& sums) {
-  if (const Memory::Tried* before = Known(m_.running)) {
+  const Memory::Tried* before = Known(m_.running);
+  if (before != nullptr && before->is_current()) {
     const double factor = sums.step_us / before->medians.step_us;
-    for (Memory::Tried& tried : m_.tried) tried.medians.step_us *= factor;
+    for (Memory::Tried& tried : m_.tried) tried.medians.step_us *= tried.is_current() ? factor : 1;
   }
   Remember(m_.running, sums);
 }
 
 // Measured over predicted of the running plan, or of the one with that top rung that was tried last
-// if that took longer than its prediction yet: what it did better may be its own.
+// where that is more: what a plan did worse others of its rung may do too, what it did better may
+// be its own.
 double Decider::Scale(int top_rung) const {
   const auto rung = static_cast<size_t>(top_rung);
   if (rung >= m_.tried.size()) return m_.scale;
   const Memory::Tried& tried = m_.tried[rung];
   const bool known = tried.medians.step_us > 0 && m_.steps - tried.at_step <= kTriedLifeSteps;
   if (!known) return m_.scale;
-  return std::max(m_.scale, tried.medians.step_us / StepUs(job_, m_.model, tried.plan));
+  const double predicted_us = StepUs(job_, m_.model, tried.plan);
+  return predicted_us > 0 ? std::max(m_.scale, tried.medians.step_us / predicted_us) : m_.scale;
 }
 
 std::vector<double> Decider::Scales() const {

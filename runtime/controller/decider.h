@@ -42,7 +42,8 @@ class Decider {
   void TakeTensors();
   bool TakeStep();
   bool NoticeChange(double step_us);
-  void ForgetTimes();
+  void ForgetTimes(double factor);
+  void Outdate(double factor);
   Memory::Medians SumUp();
   void Remember(const Plan& plan, const Memory::Medians& medians);
   const Candidate& Running(size_t t) const;  // that it is on
