@@ -13,7 +13,7 @@ _CALIBRATION_STEPS = 12
 class Size:
     """How much is run. The defaults are those of the committed tables."""
 
-    blocks: int = 12  # of each spec in a rotation, at least
+    blocks: int = 24  # of each spec in a rotation, at least
     rotation_s: float = 90.0  # where steps are short there are more of them for so long
     block: int = 5  # steps
     auto_warm_up: int = 200  # steps of `auto` alone before
