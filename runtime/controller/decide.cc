@@ -199,7 +199,7 @@ Memory::Medians Decider::SumUp() {
 }
 
 void Decider::Remember(const Plan& plan, const Memory::Medians& medians) {
-  m_.tried.resize(m_.candidates.size());
+  m_.tried.resize(LongestLadder(job_));
   m_.tried[TopRung(plan)] = {plan, medians, m_.steps};
 }
 

@@ -171,7 +171,7 @@ double Decider::Scale(int top_rung) const {
 }
 
 std::vector<double> Decider::Scales() const {
-  std::vector<double> scales(m_.candidates.size());
+  std::vector<double> scales(LongestLadder(job_));
   for (size_t rung = 0; rung < scales.size(); ++rung) scales[rung] = Scale(static_cast<int>(rung));
   return scales;
 }

@@ -52,11 +52,27 @@ class Reader {
   Plan OnePlan() {
     Plan plan(job_.tensors.size());
     for (size_t t = 0; t < plan.size(); ++t) {
-      plan[t] = in_.Get<uint8_t>();
+      const auto rung = in_.Get<uint8_t>();
       const std::vector<JobRung>& ladder = job_.tensors[t].ladder;
-      ok_ = ok_ && plan[t] < ladder.size() && ladder[plan[t]].usable();
+      const bool possible = rung < ladder.size() && ladder[rung].usable();
+      ok_ = ok_ && possible;
+      plan[t] = possible ? rung : 0;
     }
     return plan;
+  }
+  // One plan for a top rung at most, from the lowest up.
+  std::vector<Memory::Tried> Tried(uint32_t count) {
+    std::vector<Memory::Tried> all(LongestLadder(job_));
+    int last = -1;
+    for (; count > 0 && ok(); --count) {
+      Plan plan = OnePlan();
+      const int rung = TopRung(plan);
+      const Memory::Medians medians = Medians();
+      ok_ = ok_ && rung > last && medians.step_us > 0;
+      last = rung;
+      all[static_cast<size_t>(rung)] = {.plan = std::move(plan), .medians = medians};
+    }
+    return all;
   }
   Memory::Medians Medians() { return {Amount(), Amount(), Amount()}; }
   ModelState Model() {
@@ -89,13 +105,7 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
   memory.phase = Memory::Phase::kResumed;
   memory.running = in->OnePlan();
   memory.expected_us = in->Amount();
-  memory.tried.resize(job.candidates.size());
-  for (; tried > 0 && in->ok(); --tried) {
-    Plan plan = in->OnePlan();
-    Memory::Tried& known = memory.tried[TopRung(plan)];
-    known.plan = std::move(plan);
-    known.medians = in->Medians();
-  }
+  memory.tried = in->Tried(tried);
   memory.model = in->Model();
   for (size_t c = 0; c < job.candidates.size(); ++c)
     memory.candidates.push_back({in->AmountIfKnown(), -in->Count()});
@@ -158,7 +168,7 @@ StatusOr<Memory> DecodeKnowledge(const JobFacts& job, std::string_view bytes) {
   }
   Reader reader(job, &in);
   Memory memory = ReadMemory(job, &reader, tried, bans);
-  if (!reader.ok() || tried > job.candidates.size() || bans > kMaxBans || !in.at_end())
+  if (!reader.ok() || bans > kMaxBans || !in.at_end())
     return Status(gwDataCorrupt, "the saved controller cannot be read");
   return memory;
 }

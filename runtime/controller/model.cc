@@ -188,6 +188,12 @@ double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
   return Pipeline(job, state, plan).StepUs();
 }
 
+size_t LongestLadder(const JobFacts& job) {
+  size_t rungs = 0;
+  for (const JobTensor& tensor : job.tensors) rungs = std::max(rungs, tensor.ladder.size());
+  return rungs;
+}
+
 int TopRung(const Plan& plan) {
   return plan.empty() ? 0 : *std::max_element(plan.begin(), plan.end());
 }
@@ -231,8 +237,7 @@ Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allow
   const auto scale_of = [&](const Plan& plan) {
     return scales.empty() ? 1.0 : scales[static_cast<size_t>(TopRung(plan))];
   };
-  size_t rungs = 1;
-  for (const std::vector<bool>& of_tensor : allowed) rungs = std::max(rungs, of_tensor.size());
+  const size_t rungs = LongestLadder(job);
   Plan best(job.tensors.size(), 0);
   double best_us = scale_of(best) * StepUs(job, state, best);
   for (size_t rung = 1; rung < rungs; ++rung) {

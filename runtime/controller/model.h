@@ -65,6 +65,8 @@ double BusyUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 double WireBytes(const JobFacts& job, const Plan& plan);
 double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 
+// Rungs of the tensor that has most.
+size_t LongestLadder(const JobFacts& job);
 // The highest that a tensor is on.
 int TopRung(const Plan& plan);
 // All tensors on `rung`; those that cannot use it stay on the lowest.
