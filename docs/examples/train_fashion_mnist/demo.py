@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -121,12 +122,19 @@ def run_job(command, progress):
     ) as process:
         watchdog = threading.Timer(_RUN_LIMIT_SECONDS, process.terminate)
         watchdog.start()
-        for line in process.stdout:
-            last_lines = [*last_lines[-30:], line.rstrip()]
-            if match := _PROGRESS.search(line):
-                progress.show(match.group())
-        process.wait()
-        watchdog.cancel()
+        try:
+            for line in process.stdout:
+                last_lines = [*last_lines[-30:], line.rstrip()]
+                if match := _PROGRESS.search(line):
+                    progress.show(match.group())
+            process.wait()
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            progress.done("interrupted")
+            raise
+        finally:
+            watchdog.cancel()
     if process.returncode != 0:
         progress.done("failed")
         sys.exit("\n".join([*last_lines, f"demo: exit code {process.returncode}: {command}"]))
@@ -215,4 +223,7 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

@@ -5,7 +5,10 @@ import io
 import json
 import os
 import re
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -200,7 +203,7 @@ class ProgressTest(unittest.TestCase):
 
 
 _FAKE_GRADWIRE = """#!/usr/bin/env python3
-import json, sys
+import json, signal, sys
 if "sh" in sys.argv:
     print("[0] netlab=")
     print("because it is a fake", file=sys.stderr)
@@ -218,21 +221,30 @@ if "train" in sys.argv:
 spec = next(a for a in sys.argv if a.startswith("--spec=")).removeprefix("--spec=")
 if spec == "broken":
     sys.exit("rank 1 says why")
+if spec == "endless":
+    sys.stdout.flush()
+    signal.pause()
 run = json.load(open(sys.argv[0] + ".json"))
 json.dump({**run, "spec": spec}, open(path, "w"))
 """
+
+
+def make_fake(folder):
+    """The path of a stand-in for gradwire."""
+    fake = os.path.join(folder, "gradwire")
+    with open(fake, "w", encoding="utf-8") as file:
+        file.write(_FAKE_GRADWIRE)
+    os.chmod(fake, stat.S_IRWXU)
+    with open(fake + ".json", "w", encoding="utf-8") as file:
+        json.dump(make_run(), file)
+    return fake
 
 
 class DriverTest(unittest.TestCase):
     def run_demo(self, settings, *more):
         """Output of the demo with a stand-in for gradwire, and its results."""
         with tempfile.TemporaryDirectory() as folder:
-            fake = os.path.join(folder, "gradwire")
-            with open(fake, "w", encoding="utf-8") as file:
-                file.write(_FAKE_GRADWIRE)
-            os.chmod(fake, stat.S_IRWXU)
-            with open(fake + ".json", "w", encoding="utf-8") as file:
-                json.dump(make_run(), file)
+            fake = make_fake(folder)
             out = os.path.join(folder, "out")
             argv = ["--gradwire", fake, "--trainer", "t", "--out", out, "--settings", settings]
             text = io.StringIO()
@@ -255,6 +267,24 @@ class DriverTest(unittest.TestCase):
     def test_says_first_why_there_is_no_test_network(self):
         text, _, _ = self.run_demo("none")
         self.assertRegex(text.splitlines()[0], r"^plain loopback: .*\(because it is a fake\)$")
+
+    def test_an_interrupt_ends_the_run_and_the_demo_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            argv = ["--gradwire", make_fake(folder), "--trainer", "t", "--out", folder]
+            argv += ["--settings", "endless", "--loopback"]
+            with subprocess.Popen(
+                [sys.executable, demo.__file__, *argv],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as process:
+                for line in process.stdout:
+                    if line.startswith("endless: step 1/2"):
+                        break
+                process.send_signal(signal.SIGINT)
+                rest = process.stdout.read()
+            self.assertEqual(rest, "endless: interrupted\n")
+            self.assertEqual(process.returncode, 128 + signal.SIGINT)
 
     def test_failed_run_shows_its_last_words(self):
         with self.assertRaises(SystemExit) as end:
