@@ -320,6 +320,7 @@ void Communicator::OnOperationDone(Operation& operation) {
 void Communicator::OnTurnEnd(const TurnResult& result) {
   const bool commit = result.outcome == StepOutcome::kCommit;
   tensors_.EndStep(result.step, commit);
+  if (result.begins_anew) tensors_.BeginAnew(result.turn);
   controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
   statistics_.NoteOutcome(result.outcome);
   std::lock_guard lock(mu_);

@@ -192,6 +192,7 @@ bool EngineCore::AdmitSlices() {
         return true;
       }
       progress.prepared = true;
+      unvoted_ |= !progress.operation->in_step;
     }
     while (progress.admitted < progress.operation->slices()) {
       if (static_cast<int>(active_.size()) >= options_.window || revoked_) return moved;

@@ -188,6 +188,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   uint32_t submitted_later_ = 0;  // in turn_ + 1
   uint64_t slices_done_ = 0;
   bool nonfinite_ = false;
+  bool unvoted_ = false;            // operations outside steps have begun in this turn
   uint64_t replicated_digest_ = 0;  // sum over the turn's operations, which complete in any order
   std::optional<uint32_t> voted_;   // this turn; the operation in doubt, kNoOpSeq: none was
   uint32_t plan_epoch_ = 0;         // orders that results have brought

@@ -48,6 +48,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .ok = static_cast<uint8_t>(ok),
                            .nonfinite = static_cast<uint8_t>(nonfinite_),
                            .no_wait = static_cast<uint8_t>(end.no_wait),
+                           .unvoted = static_cast<uint8_t>(unvoted_),
                            .table_bytes = static_cast<uint32_t>(table.size()),
                            .op_seq = revoked_op_},
       .body = ok ? table + end.observation : EncodeOpText(TextOf(revoked_op_))};
@@ -81,9 +82,12 @@ void EngineCore::HandleControl(const ControlMessage& message) {
     OnRevoke(message);
   } else if (const auto* fields = message.get<ResultFields>()) {
     const bool commit = fields->outcome == StepOutcome::kCommit;
-    result_ = TurnResult{turn_, fields->step, fields->outcome,
+    result_ = TurnResult{turn_,
+                         fields->step,
+                         fields->outcome,
                          commit ? Status() : DecodeStatus(message.body),
-                         commit ? message.body : std::string()};
+                         commit ? message.body : std::string(),
+                         fields->begins_anew != 0};
   }
 }
 
@@ -119,7 +123,8 @@ void EngineCore::DecideIfComplete() {
                              .plan_epoch = plan_epoch_,
                              .culprit = peer < 0 ? kAllRanks : static_cast<uint16_t>(peer),
                              .outcome = result.outcome,
-                             .new_plan = static_cast<uint8_t>(!result.order.empty())},
+                             .new_plan = static_cast<uint8_t>(!result.order.empty()),
+                             .begins_anew = static_cast<uint8_t>(result.begins_anew)},
       .body = result.reason.ok() ? result.order : EncodeStatus(result.reason)};
   PassFailpoint(Failpoint::kResult);
   (void)control_->Broadcast(std::move(message));
@@ -160,6 +165,7 @@ bool EngineCore::MaybeEndTurn() {
   if (!result.order.empty()) ++plan_epoch_;
   voted_.reset();
   nonfinite_ = false;
+  unvoted_ = false;
   replicated_digest_ = 0;
   done_.clear();
   ++turn_;

@@ -36,7 +36,7 @@ void Write(const TensorState& tensor, ByteWriter* out) {
   const bool codec_keeps = tensor.replicated.allocated() || tensor.local.allocated();
   out->PutText(codec_keeps ? tensor.kept_spec : "");
   out->Put(tensor.committed_step);
-  out->Put(tensor.free_ops);
+  out->Put(tensor.free_ops.load());
   out->PutBytes(tensor.residual.live().AsBytes());
   out->PutBytes(tensor.replicated.live());
   out->PutBytes(tensor.local.live().AsBytes());

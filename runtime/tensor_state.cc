@@ -194,4 +194,13 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
   }
 }
 
+void TensorTable::BeginAnew(uint16_t turn) {
+  // Turns have 16 bits, dithers outside steps 31: so many operations until two turns' meet.
+  constexpr int kOpsBits = 15;
+  for (const auto& [name, tensor] : tensors_) {
+    tensor->replicated.Release();
+    tensor->free_ops.store((uint32_t{turn} + 1) << kOpsBits);
+  }
+}
+
 }  // namespace gradwire

@@ -108,7 +108,9 @@ struct TensorState {
   bool travelled = false;              // what is staged is nothing: the residual was sent on
   bool fresh = false;                  // the residual came to be in the open step
   uint64_t committed_step = 0;
-  uint32_t free_ops = 0;  // operations completed outside steps, for their dithers
+  // Operations completed outside steps, for their dithers: the engine's thread adds, the one that
+  // submits reads.
+  std::atomic<uint32_t> free_ops{0};
   // Ledger.
   int64_t ops = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0;
   double last_relerr = 0;  // sqrt(error / energy) of what this rank encoded last
@@ -166,6 +168,10 @@ class TensorTable {
   // a step that is not committed go: other ranks may not have come as far, and whether a tensor has
   // one decides what travels.
   void EndStep(uint64_t step, bool commit);
+  // What is the same on all ranks while they complete the same operations, and may not be after
+  // this turn: replicated state goes, operations outside steps are counted from a number of the
+  // turn's. Residuals and local state are each rank's own and stay.
+  void BeginAnew(uint16_t turn);
 
   // This rank's residuals, states of methods and counters as bytes with a checksum, and back. Load
   // changes nothing unless it succeeds. `controller`: what that wants to be kept beside them.

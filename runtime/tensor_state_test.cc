@@ -264,7 +264,8 @@ TEST_F(TableTest, LoadsWhatItSaved) {
   const std::string saved = table_.Save(1, 3);
   Fill(a_->residual.LiveInPlace(), 0);
   ASSERT_TRUE(b_->residual.Allocate(4, true).ok());
-  a_->committed_step = b_->free_ops = 0;
+  a_->committed_step = 0;
+  b_->free_ops = 0;
   ASSERT_TRUE(Load(saved).ok());
   EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
   EXPECT_EQ(a_->committed_step, 41u);
@@ -287,6 +288,22 @@ TEST_F(TableTest, KeepsResidualsOfCommittedStepsOnly) {
     table_.EndStep(3, /*commit=*/false);
     EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
   }
+}
+
+// Residuals are each rank's own; what must be alike on all ranks is not known to be any more.
+TEST_F(TableTest, BeginsAnewWithWhatRanksHaveAlike) {
+  ASSERT_TRUE(a_->residual.Allocate(6, true).ok());
+  Fill(a_->residual.LiveInPlace(), 2.5f);
+  ASSERT_TRUE(a_->replicated.Allocate(8, kReplicatedSlots).ok());
+  a_->free_ops = 3;
+  b_->free_ops = 70000;
+  table_.BeginAnew(4);
+  EXPECT_FALSE(a_->replicated.allocated());
+  EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
+  EXPECT_EQ(a_->free_ops, b_->free_ops) << "ranks may have counted differently";
+  const uint32_t first = a_->free_ops;
+  table_.BeginAnew(5);
+  EXPECT_NE(a_->free_ops, first) << "no draw comes twice";
 }
 
 // It is in units of the sum, not of a codec.

@@ -157,8 +157,10 @@ Status FromMyPointOfView(Status reason, int rank, const OpText& mine) {
   return Status(reason.code(), std::move(swapped));
 }
 
-TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
-                      NonFinitePolicy policy) {
+namespace {
+
+TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
+                   NonFinitePolicy policy) {
   TurnResult result = {.turn = turn, .step = votes[0].fields.step};
   const bool against =
       std::any_of(votes.begin(), votes.end(), [](const Vote& v) { return v.fields.ok == 0; });
@@ -188,6 +190,17 @@ TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Statu
                                      "rank {}",
                                      fmt::join(seen_by, ", ")),
               .hint = "Lower the loss scale, or look at the input of this step"});
+  return result;
+}
+
+}  // namespace
+
+TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
+                      NonFinitePolicy policy) {
+  TurnResult result = Outcome(turn, votes, revoked, policy);
+  result.begins_anew =
+      result.outcome == StepOutcome::kAbort &&
+      std::any_of(votes.begin(), votes.end(), [](const Vote& v) { return v.fields.unvoted != 0; });
   return result;
 }
 

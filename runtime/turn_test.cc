@@ -39,6 +39,18 @@ TEST(DecideTurn, OneVoteAgainstAborts) {
   EXPECT_EQ(result.reason.code(), gwAborted);
 }
 
+// What codecs did outside steps stays where all ranks have done it, and cannot be taken back where
+// some have not.
+TEST(DecideTurn, AnAbortAfterUnvotedOperationsBeginsAnew) {
+  std::vector<Vote> votes = Votes(3);
+  EXPECT_FALSE(Decide(votes, Status(gwDataCorrupt, "a bad frame")).begins_anew);
+  votes[1].fields.unvoted = 1;
+  EXPECT_TRUE(Decide(votes, Status(gwDataCorrupt, "a bad frame")).begins_anew);
+  EXPECT_FALSE(Decide(votes).begins_anew) << "a commit";
+  votes[2].fields.nonfinite = 1;
+  EXPECT_FALSE(Decide(votes, Status(), NonFinitePolicy::kSkip).begins_anew) << "all are complete";
+}
+
 TEST(DecideTurn, ARevokedStepAbortsWithItsReasonThoughAllVotedForIt) {
   const TurnResult result = Decide(Votes(3), Status(gwDataCorrupt, "a bad frame"));
   EXPECT_EQ(result.outcome, StepOutcome::kAbort);

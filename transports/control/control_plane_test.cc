@@ -19,6 +19,7 @@
 namespace gradwire {
 namespace {
 
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -178,7 +179,9 @@ TEST(ControlPlane, ShutdownWithoutByeIsDeathByTheSameNameEverywhere) {
       Rank& rank = star.ranks[r];
       ASSERT_TRUE(rank.Until([&] { return !rank.lost.empty(); }));
       EXPECT_THAT(rank.lost, ElementsAre(victim));
-      EXPECT_THAT(rank.causes[0], HasSubstr("connection closed"));
+      // The kernel resets a connection that is closed before its last heartbeat was read.
+      EXPECT_THAT(rank.causes[0],
+                  AnyOf(HasSubstr("connection closed"), HasSubstr("Connection reset by peer")));
     }
   }
 }

@@ -100,10 +100,10 @@ struct VoteFields {
   uint64_t table_digest = 0;  // of the registered tensors
   uint32_t submitted = 0;     // operations in this turn
   uint32_t plan_epoch = 0;
-  uint8_t ok = 0;         // 0 or 1
-  uint8_t nonfinite = 0;  // 0 or 1
-  uint8_t no_wait = 0;    // 0 or 1: StepEnd without an outcome pointer
-  uint8_t reserved = 0;
+  uint8_t ok = 0;              // 0 or 1
+  uint8_t nonfinite = 0;       // 0 or 1
+  uint8_t no_wait = 0;         // 0 or 1: StepEnd without an outcome pointer
+  uint8_t unvoted = 0;         // 0 or 1: codecs have worked outside steps in this turn
   uint32_t table_bytes = 0;    // of the body, the table's part
   uint32_t op_seq = kNoOpSeq;  // of a vote against: the operation in doubt
   uint32_t reserved_too = 0;
@@ -118,7 +118,9 @@ struct ResultFields {
   uint32_t plan_epoch = 0;
   uint16_t culprit = 0;  // kAllRanks: nobody in particular
   StepOutcome outcome = StepOutcome::kCommit;
-  uint8_t new_plan = 0;  // 0 or 1
+  uint8_t new_plan = 0;     // 0 or 1
+  uint8_t begins_anew = 0;  // 0 or 1; of kAbort only: see TurnResult
+  std::array<uint8_t, 7> reserved = {};
   friend bool operator==(const ResultFields&, const ResultFields&) = default;
 };
 

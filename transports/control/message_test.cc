@@ -34,9 +34,14 @@ std::vector<ControlMessage> Samples() {
                  .plan_epoch = 4,
                  .ok = 1,
                  .nonfinite = 1,
-                 .no_wait = 1},
-      ResultFields{
-          .step = 6, .plan_epoch = 4, .culprit = 2, .outcome = StepOutcome::kAbort, .new_plan = 1},
+                 .no_wait = 1,
+                 .unvoted = 1},
+      ResultFields{.step = 6,
+                   .plan_epoch = 4,
+                   .culprit = 2,
+                   .outcome = StepOutcome::kAbort,
+                   .new_plan = 1,
+                   .begins_anew = 1},
       ByeFields{.code = gwPeerLost},
   };
   std::vector<ControlMessage> samples;
@@ -128,8 +133,10 @@ TEST(ControlMessage, ValuesOutOfRangeAreRefused) {
       RosterFields{.offset_bytes = 2, .total_bytes = 1},
       RevokeFields{.scope = static_cast<RevokeScope>(2)},
       VoteFields{.ok = 2},
+      VoteFields{.unvoted = 2},
       VoteFields{.ok = 1, .op_seq = 0},
       ResultFields{.outcome = static_cast<StepOutcome>(3)},
+      ResultFields{.begins_anew = 2},
   };
   for (const ControlFields& f : wrong) {
     const std::string wire = EncodeControl({.fields = f});
