@@ -17,6 +17,9 @@ constexpr double kRootError = 1e-9;
 constexpr int kMaxRootSteps = 50;
 // What lighter codecs may cost in all: less than anybody can measure.
 constexpr double kFreeShare = 0.005;
+// Of the wire's time per byte, what is measured is a median: on a wire so much slower a lighter
+// codec must still be free, or steps in which others use the network would wait for it.
+constexpr double kReserve = 1.3;
 
 // The wire and the codec work at the same time but for one slice at either end.
 double ServeUs(const JobFacts& job, const ModelState& state, int tensor, int rung) {
@@ -44,12 +47,7 @@ class Pipeline {
  public:
   Pipeline(const JobFacts& job, const ModelState& state, const Plan& plan)
       : job_(job), state_(state), order_(InOrderOfSubmission(state)) {
-    Rebuild(plan);
-  }
-
-  void Rebuild(const Plan& plan) {
     const size_t n = order_.size();
-    codec_us_ = 0;
     std::vector<double> serve(n);
     for (size_t b = 0; b < n; ++b) {
       serve[b] = ServeUs(job_, state_, order_[b], plan[order_[b]]);
@@ -80,7 +78,7 @@ class Pipeline {
   }
 
   // The operation at `position` goes to `rung` of the plan that is to have it. Those behind it see
-  // that; those before it, and StepUs, after the next Rebuild only.
+  // that; those before it, and StepUs, do not.
   void Settle(size_t position, const Plan& before, int rung) {
     const int tensor = order_[position];
     codec_us_ +=
@@ -113,7 +111,6 @@ class Pipeline {
   std::vector<double> rest_, floor_;  // of each and what follows it
 };
 
-// Every tensor on the highest rung up to `rung` that it may use.
 // Where a growing `f` is 0, or the end of the range that is nearest. By false position, where an
 // end that stays counts half the next time (the Illinois method).
 template <typename F>
@@ -136,6 +133,7 @@ double Root(double low, double high, F f) {
   return root;
 }
 
+// Every tensor on the highest rung up to `rung` that it may use.
 Plan Uniform(const JobFacts& job, const Allowed& allowed, size_t rung) {
   Plan plan(job.tensors.size(), 0);
   for (size_t t = 0; t < plan.size(); ++t) {
@@ -147,20 +145,22 @@ Plan Uniform(const JobFacts& job, const Allowed& allowed, size_t rung) {
 }
 
 // Takes tensors down, those first that are submitted first and so wait least, as long as the step
-// hardly gets longer.
-void Lighten(const Allowed& allowed, Pipeline* pipeline, Plan* plan) {
-  const double limit_us = pipeline->StepUs() * (1 + kFreeShare);
-  for (size_t position = 0; position < pipeline->size(); ++position) {
-    const int tensor = pipeline->TensorAt(position);
+// hardly gets longer, on a slower wire too.
+void Lighten(const JobFacts& job, const ModelState& state, const Allowed& allowed, Plan* plan) {
+  ModelState slower = state;
+  slower.us_per_byte *= kReserve;
+  Pipeline pipeline(job, slower, *plan);
+  const double limit_us = pipeline.StepUs() * (1 + kFreeShare);
+  for (size_t position = 0; position < pipeline.size(); ++position) {
+    const int tensor = pipeline.TensorAt(position);
     int rung = 0;
     while (rung < (*plan)[tensor] &&
-           (!allowed[tensor][rung] || pipeline->StepUsWith(position, *plan, rung) > limit_us)) {
+           (!allowed[tensor][rung] || pipeline.StepUsWith(position, *plan, rung) > limit_us)) {
       ++rung;
     }
-    pipeline->Settle(position, *plan, rung);
+    pipeline.Settle(position, *plan, rung);
     (*plan)[tensor] = static_cast<uint8_t>(rung);
   }
-  pipeline->Rebuild(*plan);
 }
 
 }  // namespace
@@ -242,9 +242,8 @@ Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allow
   double best_us = scale_of(best) * StepUs(job, state, best);
   for (size_t rung = 1; rung < rungs; ++rung) {
     Plan plan = Uniform(job, allowed, rung);
-    Pipeline pipeline(job, state, plan);
-    Lighten(allowed, &pipeline, &plan);
-    const double plan_us = scale_of(plan) * pipeline.StepUs();
+    Lighten(job, state, allowed, &plan);
+    const double plan_us = scale_of(plan) * StepUs(job, state, plan);
     if (plan_us >= (1 - kLeastGain) * best_us) continue;
     best_us = plan_us;
     best = std::move(plan);

@@ -168,6 +168,18 @@ TEST(BestPlan, LeavesAloneWhatIsHidden) {
   EXPECT_EQ(best[1], 2);
 }
 
+// What ends just before it is waited for does so on no step in which the wire is slower.
+TEST(BestPlan, KeepsAReserveOfWhatIsHidden) {
+  const JobFacts job = Job({100000, 100000});
+  ModelState state = State(job, 100000, 0.24);
+  state.ready_us = {1000, 99000};
+  const double first_us = job.tensors[0].ladder[0].wire_bytes * state.us_per_byte;
+  ASSERT_LT(state.ready_us[0] + first_us, state.ready_us[1]) << "hidden, only just";
+  const Plan best = BestPlan(job, state, All(job));
+  EXPECT_EQ(best[0], 1);
+  EXPECT_EQ(best[1], 2);
+}
+
 TEST(BestPlan, UsesOnlyWhatIsAllowed) {
   const JobFacts job = Job(std::vector<int64_t>(10, 100000));
   const ModelState state = State(job, 100, 0.08);
