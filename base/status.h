@@ -19,7 +19,7 @@ enum class Blast { kNothing, kUsage, kOperation, kPeer, kCommunicator, kInternal
 // Where an error happened and what to do about it. Empty strings and -1 mean "does not apply".
 struct ErrorDetail {
   std::string message;  // what is wrong, one sentence without a full stop
-  std::string op;       // "all-reduce", "send", "step end", ...
+  std::string op;       // "all-reduce", "send", "gwStepEnd", ...
   std::string tensor;   // registered name
   std::string hint;     // what to change or to run next
   int rank = -1;        // whose error this is

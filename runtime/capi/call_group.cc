@@ -4,6 +4,11 @@
 #include <deque>
 
 namespace gradwire {
+namespace {
+
+constexpr char kCaller[] = "gwGroupEnd";  // of all that runs a group
+
+}  // namespace
 
 ThreadGroup& ThreadGroup::Current() {
   thread_local ThreadGroup group;
@@ -31,7 +36,8 @@ gwResult_t ThreadGroup::Note(gwComm_t comm, gwResult_t result) {
 
 gwResult_t ThreadGroup::End() {
   if (!open()) {
-    return Report(nullptr, Status(gwInvalidUsage, "no group is open", "Call gwGroupStart before"));
+    return Report(nullptr, Status(gwInvalidUsage, "no group is open", "Call gwGroupStart before"),
+                  kCaller);
   }
   if (depth_ > 1) {
     --depth_;
@@ -51,9 +57,9 @@ gwResult_t ThreadGroup::Run() {
   for (const auto& [comm, group] : calls_) {
     CallGuard& guard = guards.emplace_back(comm);
     if (!guard.ok()) {
-      Note(comm, guard.Refuse());
+      Note(comm, guard.Refuse(kCaller));
     } else {
-      Note(comm, Report(comm, comm->comm->Check(group)));
+      Note(comm, Report(comm, comm->comm->Check(group), kCaller));
     }
     // Until the guard holds it this keeps the communicator from being destroyed.
     --comm->groups;
@@ -63,9 +69,11 @@ gwResult_t ThreadGroup::Run() {
     if (result_ != gwSuccess) break;
     StatusOr<IssuedCalls> issued = comm->comm->Issue(group);
     if (issued.ok()) under_way.emplace_back(comm, std::move(*issued));
-    Note(comm, Report(comm, issued.status()));
+    Note(comm, Report(comm, issued.status(), kCaller));
   }
-  for (const auto& [comm, issued] : under_way) Note(comm, Report(comm, comm->comm->Finish(issued)));
+  for (const auto& [comm, issued] : under_way) {
+    Note(comm, Report(comm, comm->comm->Finish(issued), kCaller));
+  }
   if (result_ != gwSuccess) ThreadError() = error_;
   return result_;
 }

@@ -87,10 +87,11 @@ StatusOr<RawOp> Check(const PlainCall& call, const Communicator& comm) {
                .root = call.root};
 }
 
-gwResult_t RunPlain(gwComm_t comm, const PlainCall& call) {
+gwResult_t RunPlain(gwComm_t comm, const PlainCall& call,
+                    const char* caller = __builtin_FUNCTION()) {
   ThreadGroup& group = ThreadGroup::Current();
   CallGuard guard(comm);
-  if (!guard.ok()) return group.Note(HandleFor(comm), guard.Refuse());
+  if (!guard.ok()) return group.Note(HandleFor(comm), guard.Refuse(caller));
   const StatusOr<RawOp> op = Check(call, *comm->comm);
   Status status = op.status();
   if (op.ok() && group.open()) {

@@ -27,16 +27,17 @@ const char* TextOf(const gwConfig_t* config) {
 }
 
 template <typename StartFunction>
-gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, StartFunction start) {
-  if (comm == nullptr) return Report(nullptr, Status(gwInvalidArgument, "comm is null"));
+gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, StartFunction start,
+                     const char* caller = __builtin_FUNCTION()) {
+  if (comm == nullptr) return Report(nullptr, Status(gwInvalidArgument, "comm is null"), caller);
   if (Status s = CheckConfig(config, "GW_CONFIG_INITIALIZER"); !s.ok())
-    return Report(nullptr, std::move(s));
+    return Report(nullptr, std::move(s), caller);
   const char* const text = TextOf(config);
   const Environment environment = ProcessEnvironment();
   StatusOr<Settings> settings = LoadSettings(text == nullptr ? "" : text, environment);
-  if (!settings.ok()) return Report(nullptr, settings.status());
+  if (!settings.ok()) return Report(nullptr, settings.status(), caller);
   StatusOr<std::unique_ptr<Communicator>> made = start(environment, *settings);
-  if (!made.ok()) return Report(nullptr, made.status());
+  if (!made.ok()) return Report(nullptr, made.status(), caller);
   *comm = MakeHandle(std::move(*made), *settings);
   return gwSuccess;
 }
@@ -49,14 +50,16 @@ UniqueId FromPublic(const gwUniqueId& id) {
 }
 
 gwResult_t StartWithId(gwComm_t* comm, int nranks, const gwUniqueId& id, int rank,
-                       const gwConfig_t* config) {
+                       const gwConfig_t* config, const char* caller = __builtin_FUNCTION()) {
   if (nranks < 1 || rank < 0 || rank >= nranks) {
     return Report(nullptr,
-                  Status(gwInvalidArgument, "rank must be in [0, nranks), and nranks at least 1"));
+                  Status(gwInvalidArgument, "rank must be in [0, nranks), and nranks at least 1"),
+                  caller);
   }
-  return StartComm(comm, config, [&](const Environment&, const Settings& settings) {
+  const auto start = [&](const Environment&, const Settings& settings) {
     return StartByUniqueId(FromPublic(id), rank, nranks, settings);
-  });
+  };
+  return StartComm(comm, config, start, caller);
 }
 
 // What this rank brings to a split. A wrong argument too: the other ranks are told.
@@ -143,7 +146,7 @@ GW_DEFINE(gwResult_t, gwCommFinalize, (gwComm_t comm)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   if (Status s = CheckUngrouped(comm); !s.ok()) return Report(comm, std::move(s));
-  return Report(comm, comm->comm->Finalize().WithOp("finalize"));
+  return Report(comm, comm->comm->Finalize());
 }
 
 GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {

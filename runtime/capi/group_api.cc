@@ -49,10 +49,11 @@ Status RunAlone(Communicator& comm, const MessageCall& call) {
   return issued.ok() ? comm.Finish(*issued) : issued.status();
 }
 
-gwResult_t RunMessage(gwComm_t comm, const MessageArguments& args) {
+gwResult_t RunMessage(gwComm_t comm, const MessageArguments& args,
+                      const char* caller = __builtin_FUNCTION()) {
   ThreadGroup& group = ThreadGroup::Current();
   CallGuard guard(comm);
-  if (!guard.ok()) return group.Note(HandleFor(comm), guard.Refuse());
+  if (!guard.ok()) return group.Note(HandleFor(comm), guard.Refuse(caller));
   const StatusOr<MessageCall> call = Check(args, *comm->comm);
   Status status = call.status();
   if (call.ok() && group.open()) {

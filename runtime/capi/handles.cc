@@ -11,8 +11,10 @@ std::string& ThreadError() {
   return text;
 }
 
-gwResult_t Report(gwComm_t comm, Status status) {
+gwResult_t Report(gwComm_t comm, Status status, const char* caller) {
   if (status.ok()) return gwSuccess;
+  // Functions are defined as pgw*, see GW_DEFINE, and called as gw*.
+  status = std::move(status).WithOp(*caller == 'p' ? caller + 1 : caller);
   if (comm != nullptr && comm->comm) {
     status = std::move(status).WithRank(comm->comm->rank());
     comm->comm->SetLastError(status);
@@ -50,6 +52,8 @@ CallGuard::~CallGuard() {
   if (owns_) comm_->busy.store(false, std::memory_order_release);
 }
 
-gwResult_t CallGuard::Refuse() { return Report(HandleFor(comm_), std::move(status_)); }
+gwResult_t CallGuard::Refuse(const char* caller) {
+  return Report(HandleFor(comm_), std::move(status_), caller);
+}
 
 }  // namespace gradwire

@@ -40,8 +40,9 @@ namespace gradwire {
 // Text of the calling thread's last error where there is no communicator.
 std::string& ThreadError();
 
-// Keeps the text and returns the code. `comm` may be null.
-gwResult_t Report(gwComm_t comm, Status status);
+// Keeps the text and returns the code. `comm` may be null. An error that names no operation of the
+// engine's names `caller`, the public function: helpers of several pass on theirs.
+gwResult_t Report(gwComm_t comm, Status status, const char* caller = __builtin_FUNCTION());
 
 // A struct of the caller's, which may be older or newer than ours: its magic must be right, its
 // size is its own. Null is fine. `initializer` is the macro to name in the error.
@@ -74,7 +75,7 @@ class CallGuard {
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
   bool ok() const { return status_.ok(); }
-  gwResult_t Refuse();
+  gwResult_t Refuse(const char* caller = __builtin_FUNCTION());
 
  private:
   gwComm_t comm_;

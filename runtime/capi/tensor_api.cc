@@ -85,14 +85,15 @@ Status CheckGroup(const GroupCall& call) {
   return CheckGroupMemory(group);
 }
 
-gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request) {
+gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request,
+                       const char* caller = __builtin_FUNCTION()) {
   if (Status s = CheckGroupHandles(call, request); !s.ok()) {
     const bool has_owner = call.tensors != nullptr && call.count > 0 && call.tensors[0] != nullptr;
-    return Report(has_owner ? HandleFor(call.tensors[0]->owner) : nullptr, std::move(s));
+    return Report(has_owner ? HandleFor(call.tensors[0]->owner) : nullptr, std::move(s), caller);
   }
   gwComm_t comm = call.tensors[0]->owner;
   CallGuard guard(comm);
-  if (!guard.ok()) return guard.Refuse();
+  if (!guard.ok()) return guard.Refuse(caller);
   if (Status s = CheckGroup(call); !s.ok()) {
     return Report(comm, std::move(s).WithOp("all-reduce of tensors"));
   }
@@ -122,7 +123,7 @@ Status CheckScatter(const gwTensor& tensor, const void* send, const void* recv, 
 
 // The usual two calls: the size, then the text.
 gwResult_t CopyOut(gwComm_t comm, const std::string& text, void* buffer, size_t* bytes,
-                   bool terminate) {
+                   bool terminate, const char* caller) {
   const size_t needed = text.size() + (terminate ? 1 : 0);
   if (buffer == nullptr) {
     *bytes = needed;
@@ -132,20 +133,22 @@ gwResult_t CopyOut(gwComm_t comm, const std::string& text, void* buffer, size_t*
   if (room < needed) {
     return Report(comm,
                   Status(gwInvalidArgument,
-                         fmt::format("the buffer has {} bytes, {} are needed", room, needed)));
+                         fmt::format("the buffer has {} bytes, {} are needed", room, needed)),
+                  caller);
   }
   std::memcpy(buffer, text.c_str(), needed);
   return gwSuccess;
 }
 
 template <typename Make>
-gwResult_t GiveText(gwComm_t comm, void* buffer, size_t* bytes, bool terminate, Make make) {
+gwResult_t GiveText(gwComm_t comm, void* buffer, size_t* bytes, bool terminate, Make make,
+                    const char* caller = __builtin_FUNCTION()) {
   CallGuard guard(comm);
-  if (!guard.ok()) return guard.Refuse();
-  if (bytes == nullptr) return Report(comm, Status(gwInvalidArgument, "bytes is null"));
+  if (!guard.ok()) return guard.Refuse(caller);
+  if (bytes == nullptr) return Report(comm, Status(gwInvalidArgument, "bytes is null"), caller);
   StatusOr<std::string> text = make(*comm->comm);
-  if (!text.ok()) return Report(comm, text.status());
-  return CopyOut(comm, *text, buffer, bytes, terminate);
+  if (!text.ok()) return Report(comm, text.status(), caller);
+  return CopyOut(comm, *text, buffer, bytes, terminate, caller);
 }
 
 }  // namespace
@@ -176,9 +179,7 @@ GW_DEFINE(gwResult_t, gwTensorRegister,
       config != nullptr && config->size >= sizeof(gwTensorConfig_t) ? config->spec : nullptr;
   StatusOr<TensorState*> state = comm->comm->Register(name, {shape, static_cast<size_t>(ndim)},
                                                       *dtype, spec == nullptr ? "" : spec);
-  if (!state.ok()) {
-    return Report(comm, Status(state.status()).WithOp("tensor registration").WithTensor(name));
-  }
+  if (!state.ok()) return Report(comm, Status(state.status()).WithTensor(name));
   *tensor = comm->tensors.emplace_back(std::make_unique<gwTensor>(gwTensor{comm, *state})).get();
   return gwSuccess;
 }
@@ -279,7 +280,7 @@ GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
 GW_DEFINE(gwResult_t, gwStepBegin, (gwComm_t comm, uint64_t step)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  return Report(comm, comm->comm->BeginStep(step).WithOp("step begin"));
+  return Report(comm, comm->comm->BeginStep(step));
 }
 
 GW_DEFINE(gwResult_t, gwStepSetLossScale, (gwComm_t comm, float scale)) {
@@ -291,9 +292,9 @@ GW_DEFINE(gwResult_t, gwStepSetLossScale, (gwComm_t comm, float scale)) {
 GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  if (outcome == nullptr) return Report(comm, comm->comm->EndStepNoWait().WithOp("step end"));
+  if (outcome == nullptr) return Report(comm, comm->comm->EndStepNoWait());
   StatusOr<StepEnd> end = comm->comm->EndStep();
-  if (!end.ok()) return Report(comm, Status(end.status()).WithOp("step end"));
+  if (!end.ok()) return Report(comm, end.status());
   switch (end->outcome) {
     case StepOutcome::kCommit: *outcome = gwStepCommitted; break;
     case StepOutcome::kSkip: *outcome = gwStepSkipped; break;

@@ -32,7 +32,7 @@ gwResult_t RankProgram::Start() {
 }
 
 gwResult_t RankProgram::Register() {
-  call_ = "tensor registration";
+  call_ = "gwTensorRegister";
   const char* const specs[] = {"none", "qsgd(bits=4,feedback=on)", "bf16"};
   for (size_t i = 0; i < 3; ++i) {
     gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
@@ -62,7 +62,7 @@ gwResult_t RankProgram::Collectives(int64_t round) {
 }
 
 gwResult_t RankProgram::Step(uint64_t step) {
-  call_ = "step begin";
+  call_ = "gwStepBegin";
   gwResult_t result = gwStepBegin(comm_, step);
   if (result == gwSuccess) call_ = "all-reduce of tensors";
   for (size_t i = 0; i < tensors_.size() && result == gwSuccess; ++i) {
@@ -72,7 +72,7 @@ gwResult_t RankProgram::Step(uint64_t step) {
     if (gwRequestFree(request) != gwSuccess) side_->Tell(ReportKind::kFailed, 0, "free");
   }
   if (result != gwSuccess) return result;
-  call_ = "step end";
+  call_ = "gwStepEnd";
   gwStepOutcome_t outcome = gwStepAborted;
   return gwStepEnd(comm_, &outcome);
 }
@@ -86,7 +86,7 @@ gwResult_t RankProgram::WorkUntilError() {
   for (int64_t round = 1; round <= rounds; ++round) {
     if (const gwResult_t result = Work(round); result != gwSuccess) return result;
   }
-  call_ = "finalize";
+  call_ = "gwCommFinalize";
   return gwCommFinalize(comm_);
 }
 
