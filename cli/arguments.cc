@@ -1,12 +1,37 @@
 #include "cli/arguments.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "base/nearest_name.h"
 #include "cli/subcommand.h"
 
 namespace gradwire {
+namespace {
+
+void AppendOptions(const CLI::App& app, std::vector<std::string>* names) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names->push_back("--" + name);
+  }
+  for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; }))
+    AppendOptions(*group, names);
+}
+
+// To the first unknown option; empty where what is unknown is none.
+std::string NearestOption(const CLI::App& app) {
+  const std::vector<std::string> unknown = app.remaining();
+  if (unknown.empty() || !unknown[0].starts_with("--")) return {};
+  std::vector<std::string> known;
+  AppendOptions(app, &known);
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return NearestName(unknown[0].substr(0, unknown[0].find('=')), names);
+}
+
+}  // namespace
 
 Argument& Argument::Required() {
   option_->required();
@@ -89,6 +114,11 @@ std::optional<int> CommandLine::Parse(std::span<const std::string> args) {
   try {
     app_->parse(reversed);
     return std::nullopt;
+  } catch (const CLI::ExtrasError& error) {
+    app_->exit(error);
+    const std::string nearest = NearestOption(*app_);
+    if (!nearest.empty()) fmt::print(stderr, "Did you mean '{}'?\n", nearest);
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return app_->exit(error) == 0 ? kExitOk : kExitUsage;
   }

@@ -1,6 +1,11 @@
 #include "cli/arguments.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/subcommand.h"
 
@@ -35,6 +40,22 @@ TEST(CommandLine, TellsGoOnFromHelpFromError) {
   EXPECT_EQ(parse({"--help"}, &value), kExitOk);
   EXPECT_EQ(parse({"-n", "four"}, &value), kExitUsage);
   EXPECT_EQ(parse({"--unknown"}, &value), kExitUsage);
+}
+
+// In groups of options too.
+TEST(CommandLine, SuggestsTheNearestOption) {
+  CommandLine line("test", "gradwire test");
+  int steps = 0, seconds = 0;
+  line.Add("-s,--steps", &steps, "number");
+  CommandLine choice = line.AddChoice("time");
+  choice.Add("--seconds", &seconds, "time");
+  for (const auto& [wrong, right] :
+       {std::pair("--step=4", "--steps"), {"--secnods", "--seconds"}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(line.Parse(Texts{"--seconds", "1", wrong}), kExitUsage);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::HasSubstr(std::string("Did you mean '") + right + "'?"));
+  }
 }
 
 TEST(CommandLine, TheFileBehindJsonIsOptional) {
