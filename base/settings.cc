@@ -26,6 +26,7 @@ std::string NearestSetting(std::string_view name) {
 std::string UnknownVariable(const std::string& variable) {
   std::vector<std::string> known;
   for (const SettingRow& row : kSettings) known.push_back(EnvironmentName(row));
+  for (const OtherVariable& other : kOtherVariables) known.emplace_back(other.name);
   const std::vector<std::string_view> names(known.begin(), known.end());
   return fmt::format(
       "environment variable {} is no setting of gradwire and has no effect; did you mean {}?",
@@ -40,8 +41,8 @@ size_t FindVariable(std::string_view variable) {
 }
 
 bool IsOtherVariable(std::string_view variable) {
-  return std::find(kOtherVariables.begin(), kOtherVariables.end(), variable) !=
-         kOtherVariables.end();
+  return std::any_of(kOtherVariables.begin(), kOtherVariables.end(),
+                     [&](const OtherVariable& other) { return other.name == variable; });
 }
 
 }  // namespace

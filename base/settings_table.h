@@ -266,11 +266,26 @@ inline constexpr std::array kSettings = {
                .doc = "path of gradwire.toml; empty looks in the usual places"},
 };
 
-// Variables that the launcher, a shim, an adaptor or the build reads: known, so never warned about.
-inline constexpr std::array<std::string_view, 9> kOtherVariables = {
-    "GRADWIRE_LOCAL_RANK", "GRADWIRE_LOCAL_WORLD_SIZE", "GRADWIRE_NODE_RANK", "GRADWIRE_JOB_ID",
-    "GRADWIRE_UNIQUE_ID",  "GRADWIRE_NETLAB",           "GRADWIRE_LIBRARY",   "GRADWIRE_CUDA",
-    "GRADWIRE_MIN_BYTES"};
+// A variable with our prefix that is no setting: the file and the API do not know it.
+struct OtherVariable {
+  std::string_view name;
+  std::string_view doc;
+};
+inline constexpr auto kOtherVariables = std::to_array<OtherVariable>({
+    {"GRADWIRE_LOCAL_RANK", "set by the launcher: the rank among those of its host"},
+    {"GRADWIRE_LOCAL_WORLD_SIZE", "set by the launcher: how many ranks its host has"},
+    {"GRADWIRE_JOB",
+     "any text, the same on all ranks of a job: tells apart jobs that share launcher and hosts"},
+    {"GRADWIRE_NETLAB",
+     "set by `gradwire run --netlab`: the rate of its links, for reports of measurements"},
+    {"GRADWIRE_LIBRARY",
+     "path of the libgradwire.so.0 that the Python package loads; empty: its own"},
+    {"GRADWIRE_MIN_BYTES",
+     "backend `gradwire` of torch.distributed: arrays from this size on are compressed, 1M where "
+     "it "
+     "is not set (K, M, G are powers of 1024)"},
+    {"GRADWIRE_CUDA", "0 builds gradwire without CUDA, as `bazel build --config=nocuda` does"},
+});
 
 }  // namespace gradwire
 

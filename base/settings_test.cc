@@ -30,9 +30,9 @@ TEST(SettingsTable, RowsAreSound) {
 }
 
 TEST(SettingsTable, OtherVariablesAreNoSettings) {
-  for (const std::string_view variable : kOtherVariables) {
-    EXPECT_TRUE(variable.starts_with(kSettingPrefix));
-    for (const SettingRow& row : kSettings) EXPECT_NE(EnvironmentName(row), variable);
+  for (const OtherVariable& other : kOtherVariables) {
+    EXPECT_TRUE(other.name.starts_with(kSettingPrefix));
+    for (const SettingRow& row : kSettings) EXPECT_NE(EnvironmentName(row), other.name);
   }
 }
 
@@ -154,10 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Settings, UnknownVariablesWarnAndOthersDoNot) {
   SettingsInput in;
-  in.environment = {{"GRADWIRE_WINDWO", "secret text"},
-                    {"GRADWIRE_LOCAL_RANK", "0"},
-                    {"NCCL_DEBUG", "INFO"},
-                    {"PATH", "/bin"}};
+  in.environment = {{"GRADWIRE_WINDWO", "secret text"}, {"NCCL_DEBUG", "INFO"}, {"PATH", "/bin"}};
+  for (const OtherVariable& other : kOtherVariables) in.environment[std::string(other.name)] = "0";
   const auto settings = Settings::Load(in);
   ASSERT_TRUE(settings.ok());
   ASSERT_EQ(settings->warnings().size(), 1u);
@@ -202,6 +200,9 @@ TEST(SettingsText, TableAndPageHaveEveryRow) {
     EXPECT_TRUE(Has(table, "\n" + std::string(row.name) + " ")) << row.name;
     EXPECT_TRUE(Has(page, "| `" + std::string(row.name) + "` |")) << row.name;
     EXPECT_TRUE(Has(page, row.doc)) << row.name;
+  }
+  for (const OtherVariable& other : kOtherVariables) {
+    EXPECT_TRUE(Has(page, "| `" + std::string(other.name) + "` |")) << other.name;
   }
 }
 

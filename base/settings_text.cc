@@ -76,6 +76,9 @@ std::string SettingsMarkdown() {
                           row.doc);
     }
   }
+  page += "\n## Other variables\n\nOf the environment only.\n\n| variable | meaning |\n|---|---|\n";
+  for (const OtherVariable& other : kOtherVariables)
+    page += fmt::format("| `{}` | {} |\n", other.name, other.doc);
   return page;
 }
 

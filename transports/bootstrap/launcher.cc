@@ -28,7 +28,7 @@ const std::vector<Row>& Rows() {
        "GRADWIRE_RANK",
        "GRADWIRE_WORLD_SIZE",
        "GRADWIRE_LOCAL_RANK",
-       "GRADWIRE_LOCAL_SIZE",
+       "GRADWIRE_LOCAL_WORLD_SIZE",
        {}},
       // Not the restart count: agents on different hosts may count differently.
       {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID"}},

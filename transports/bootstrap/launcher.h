@@ -27,11 +27,12 @@ struct LaunchInfo {
 
 // The first launcher of {gradwire's own, torchrun, Open MPI, MPICH, Slurm} whose rank and world
 // size are both set.
-//   GRADWIRE_RANK, GRADWIRE_WORLD_SIZE, GRADWIRE_ROOT=host:port [, GRADWIRE_LOCAL_RANK,
-//   GRADWIRE_LOCAL_SIZE] RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT [, LOCAL_RANK,
-//   LOCAL_WORLD_SIZE] OMPI_COMM_WORLD_RANK, _SIZE [, _LOCAL_RANK, _LOCAL_SIZE] PMI_RANK, PMI_SIZE
-//   [, MPI_LOCALRANKID, MPI_LOCALNRANKS] SLURM_PROCID, SLURM_NTASKS [, SLURM_LOCALID,
-//   SLURM_NTASKS_PER_NODE], SLURM_STEP_NODELIST or SLURM_JOB_NODELIST
+//   gradwire: GRADWIRE_RANK, _WORLD_SIZE, _ROOT=host:port [, _LOCAL_RANK, _LOCAL_WORLD_SIZE]
+//   torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT [, LOCAL_RANK, LOCAL_WORLD_SIZE]
+//   Open MPI: OMPI_COMM_WORLD_RANK, _SIZE [, _LOCAL_RANK, _LOCAL_SIZE]
+//   MPICH:    PMI_RANK, PMI_SIZE [, MPI_LOCALRANKID, MPI_LOCALNRANKS]
+//   Slurm:    SLURM_PROCID, SLURM_NTASKS [, SLURM_LOCALID],
+//             SLURM_STEP_NODELIST or SLURM_JOB_NODELIST
 // Where rank 0 is: GRADWIRE_ROOT, which wins over every launcher; else torchrun's master (loopback
 // if all ranks are on one host), Slurm's first host, or loopback where the launcher says that all
 // ranks are on one host. The port: of GRADWIRE_ROOT, GRADWIRE_PORT, MASTER_PORT + 1 (its own

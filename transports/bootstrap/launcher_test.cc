@@ -57,7 +57,7 @@ const std::vector<GoodCase>& GoodCases() {
        {{"GRADWIRE_RANK", "1"},
         {"GRADWIRE_WORLD_SIZE", "2"},
         {"GRADWIRE_LOCAL_RANK", "1"},
-        {"GRADWIRE_LOCAL_SIZE", "2"}},
+        {"GRADWIRE_LOCAL_WORLD_SIZE", "2"}},
        {.launcher = "gradwire",
         .rank = 1,
         .world_size = 2,
