@@ -25,10 +25,13 @@ class ByteWriter {
     static_assert((std::is_trivially_copyable_v<T> && ...));
     (bytes_.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
   }
+  void Append(ConstBytes bytes) {
+    bytes_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
+  }
   // With their number before them, as a u64.
   void PutBytes(ConstBytes bytes) {
     Put(static_cast<uint64_t>(bytes.size));
-    bytes_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
+    Append(bytes);
   }
   void PutText(std::string_view text) { PutBytes(TextBytes(text)); }
 

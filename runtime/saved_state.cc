@@ -1,7 +1,8 @@
 // Tensors' state as bytes, and back.
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -13,8 +14,22 @@ namespace gradwire {
 namespace {
 
 constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
-constexpr uint32_t kStateVersion = 5;
-constexpr int64_t kCrcBytes = sizeof(uint32_t);
+constexpr uint32_t kStateFormat = 6;
+
+// Parts have checksums of their own, so that what is one rank's can be told from what all have
+// alike without knowing what is in it. docs/wire_format.md is the specification.
+enum class Kind : uint32_t { kOrigin = 1, kTensor = 2, kResidual = 3, kLocal = 4, kEnd = 5 };
+
+struct Part {
+  Kind kind = Kind::kEnd;
+  ConstBytes content;
+};
+
+// Who saved the state.
+struct Origin {
+  int32_t rank = 0, world_size = 0;
+  uint64_t tensors = 0;
+};
 
 // One tensor as it lies in a saved state.
 struct SavedTensor {
@@ -28,34 +43,28 @@ struct SavedTensor {
   TensorState* tensor = nullptr;  // the registered one of its name
 };
 
-void Write(const TensorState& tensor, ByteWriter* out) {
-  out->PutText(tensor.name);
-  out->Put(static_cast<int32_t>(tensor.dtype));
-  out->Put(static_cast<uint32_t>(tensor.shape.size()));
-  for (int64_t length : tensor.shape) out->Put(length);
-  const bool codec_keeps = tensor.replicated.allocated() || tensor.local.allocated();
-  out->PutText(codec_keeps ? tensor.kept_spec : "");
-  out->Put(tensor.committed_step);
-  out->Put(tensor.free_ops.load());
-  out->PutBytes(tensor.residual.live().AsBytes());
-  out->PutBytes(tensor.replicated.live());
-  out->PutBytes(tensor.local.live().AsBytes());
+void PutPart(Kind kind, ConstBytes content, ByteWriter* out) {
+  out->Put(static_cast<uint64_t>(sizeof(kind)) + static_cast<uint64_t>(content.size));
+  const size_t begin = out->bytes().size();
+  out->Put(kind);
+  out->Append(content);
+  out->Put(Crc32c(out->bytes().data() + begin, static_cast<int64_t>(out->bytes().size() - begin)));
 }
 
-SavedTensor Read(ByteReader* in) {
-  SavedTensor saved;
-  saved.name = in->GetText();
-  saved.dtype = in->Get<int32_t>();
-  for (auto dims = in->Get<uint32_t>(); dims > 0 && in->ok(); --dims) {
-    saved.shape.push_back(in->Get<int64_t>());
-  }
-  saved.spec = in->GetText();
-  saved.committed_step = in->Get<uint64_t>();
-  saved.free_ops = in->Get<uint32_t>();
-  saved.residual = in->GetBytes();
-  saved.replicated = in->GetBytes();
-  saved.local = in->GetBytes();
-  return saved;
+void PutTensor(const TensorState& tensor, ByteWriter* out) {
+  ByteWriter alike;
+  alike.PutText(tensor.name);
+  alike.Put(static_cast<int32_t>(tensor.dtype));
+  alike.Put(static_cast<uint32_t>(tensor.shape.size()));
+  for (int64_t length : tensor.shape) alike.Put(length);
+  const bool codec_keeps = tensor.replicated.allocated() || tensor.local.allocated();
+  alike.PutText(codec_keeps ? tensor.kept_spec : "");
+  alike.Put(tensor.committed_step);
+  alike.Put(tensor.free_ops.load());
+  alike.PutBytes(tensor.replicated.live());
+  PutPart(Kind::kTensor, TextBytes(alike.bytes()), out);
+  if (tensor.residual.allocated()) PutPart(Kind::kResidual, tensor.residual.live().AsBytes(), out);
+  if (tensor.local.allocated()) PutPart(Kind::kLocal, tensor.local.live().AsBytes(), out);
 }
 
 Status Corrupt(const char* what) {
@@ -63,32 +72,89 @@ Status Corrupt(const char* what) {
                 "Load the bytes exactly as gwStateSave wrote them");
 }
 
-// The bytes that the checksum is of.
-StatusOr<ConstBytes> Checked(ConstBytes bytes) {
-  if (bytes.size < kCrcBytes) return Corrupt("too short");
-  const ConstBytes content = bytes.Sub(0, bytes.size - kCrcBytes);
-  uint32_t crc = 0;
-  std::memcpy(&crc, content.data + content.size, kCrcBytes);
-  if (Crc32c(content.data, content.size) != crc) return Corrupt("wrong checksum");
-  return content;
+// All of them, the last one a kEnd. What they hold stays where it is.
+StatusOr<std::vector<Part>> ReadParts(ConstBytes bytes) {
+  ByteReader in(bytes);
+  if (in.Get<uint32_t>() != kStateMagic) return Corrupt("not a gradwire state");
+  std::vector<Part> parts;
+  while (!in.at_end()) {
+    const ConstBytes part = in.GetBytes();
+    const auto crc = in.Get<uint32_t>();
+    if (!in.ok()) return Corrupt("it ends early");
+    if (Crc32c(part.data, part.size) != crc) return Corrupt("wrong checksum");
+    ByteReader head(part);
+    const auto kind = head.Get<Kind>();
+    if (!head.ok()) return Corrupt("a part of no kind");
+    parts.push_back({kind, part.Sub(sizeof(kind), part.size - static_cast<int64_t>(sizeof(kind)))});
+  }
+  if (parts.empty() || parts.back().kind != Kind::kEnd) return Corrupt("it ends early");
+  return parts;
 }
 
-Status ReadHead(int rank, int world_size, ByteReader* in) {
-  if (in->Get<uint32_t>() != kStateMagic) return Corrupt("not a gradwire state");
-  const auto version = in->Get<uint32_t>();
-  if (version != kStateVersion) {
-    return Status(gwMismatch,
-                  fmt::format("the state has format {}, not {}", version, kStateVersion),
+StatusOr<Origin> ReadOrigin(const Part& part) {
+  ByteReader in(part.content);
+  const auto format = in.Get<uint32_t>();
+  if (part.kind != Kind::kOrigin || !in.ok()) return Corrupt("it begins with another part");
+  if (format != kStateFormat) {
+    return Status(gwMismatch, fmt::format("the state has format {}, not {}", format, kStateFormat),
                   "Load it with the version of gradwire that saved it");
   }
-  const auto saved_rank = in->Get<int32_t>();
-  const auto saved_size = in->Get<int32_t>();
-  if (saved_rank == rank && saved_size == world_size) return Status();
+  Origin origin;
+  in.Get(&origin.rank, &origin.world_size, &origin.tensors);
+  if (!in.ok() || !in.at_end()) return Corrupt("its first part has another length");
+  return origin;
+}
+
+StatusOr<SavedTensor> ReadTensor(ConstBytes content) {
+  ByteReader in(content);
+  SavedTensor saved;
+  saved.name = in.GetText();
+  saved.dtype = in.Get<int32_t>();
+  for (auto dims = in.Get<uint32_t>(); dims > 0 && in.ok(); --dims) {
+    saved.shape.push_back(in.Get<int64_t>());
+  }
+  saved.spec = in.GetText();
+  saved.committed_step = in.Get<uint64_t>();
+  saved.free_ops = in.Get<uint32_t>();
+  saved.replicated = in.GetBytes();
+  if (!in.ok() || !in.at_end()) return Corrupt("a tensor's part has another length");
+  return saved;
+}
+
+// Adds one part to the tensors read before it.
+Status Take(const Part& part, std::vector<SavedTensor>* all) {
+  if (part.kind == Kind::kTensor) {
+    StatusOr<SavedTensor> saved = ReadTensor(part.content);
+    if (!saved.ok()) return saved.status();
+    // A name twice would leave another tensor out.
+    if (!all->empty() && saved->name <= all->back().name)
+      return Corrupt("its tensors are out of order");
+    all->push_back(std::move(*saved));
+    return Status();
+  }
+  const bool is_residual = part.kind == Kind::kResidual;
+  const bool is_local = part.kind == Kind::kLocal;
+  // In this order, each once, and never empty.
+  if (all->empty() || part.content.empty() || !(is_residual || is_local) ||
+      !all->back().local.empty() || (is_residual && !all->back().residual.empty()))
+    return Corrupt("its parts are out of order");
+  (is_residual ? all->back().residual : all->back().local) = part.content;
+  return Status();
+}
+
+// What is one rank's own is of use to that rank alone.
+Status CheckOrigin(const Origin& origin, const std::vector<SavedTensor>& all, int rank,
+                   int world_size) {
+  if (origin.rank == rank && origin.world_size == world_size) return Status();
+  const bool has_own = std::any_of(all.begin(), all.end(), [](const SavedTensor& saved) {
+    return !saved.residual.empty() || !saved.local.empty();
+  });
+  if (!has_own) return Status();
   return Status(gwMismatch, {.message = "the state was saved by another rank",
                              .hint = "Load at the rank that saved it, in a job of the same size",
                              .field = "rank of world size",
                              .expected = fmt::format("{} of {}", rank, world_size),
-                             .actual = fmt::format("{} of {}", saved_rank, saved_size)});
+                             .actual = fmt::format("{} of {}", origin.rank, origin.world_size)});
 }
 
 // No lengths but those that the tensor and its codec ask for.
@@ -96,7 +162,7 @@ bool HasRightLengths(const SavedTensor& saved, int world_size) {
   const TensorState& tensor = *saved.tensor;
   const int64_t float_bytes = tensor.elems * static_cast<int64_t>(sizeof(float));
   const bool codec_keeps = !saved.replicated.empty() || !saved.local.empty();
-  return codec_keeps == !saved.spec.empty() &&
+  return (!codec_keeps || !saved.spec.empty()) &&
          (saved.residual.empty() || saved.residual.size == float_bytes) &&
          (saved.replicated.empty() ||
           saved.replicated.size == ReplicatedBytes(tensor, world_size)) &&
@@ -137,20 +203,32 @@ Status Check(const SavedTensor& saved, int world_size) {
   return Corrupt("an array has another length than its tensor asks for");
 }
 
-// Memory for what is to be restored.
-Status Allocate(const SavedTensor& saved, bool transaction) {
-  TensorState& tensor = *saved.tensor;
-  if (!saved.residual.empty() && !tensor.residual.allocated()) {
-    GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, transaction));
+// Memory for what is to be restored. Unless it is kept, what is new of it goes again.
+class Memory {
+ public:
+  ~Memory() {
+    for (const std::function<void()>& release : releases_) release();
   }
-  if (!saved.replicated.empty() && !tensor.replicated.allocated()) {
-    GW_RETURN_IF_ERROR(tensor.replicated.Allocate(saved.replicated.size, kReplicatedSlots));
+  void Keep() { releases_.clear(); }
+
+  Status Allocate(const SavedTensor& saved, bool transaction) {
+    TensorState& tensor = *saved.tensor;
+    GW_RETURN_IF_ERROR(Allocate(saved.residual, &tensor.residual, tensor.elems, transaction));
+    GW_RETURN_IF_ERROR(
+        Allocate(saved.replicated, &tensor.replicated, saved.replicated.size, kReplicatedSlots));
+    return Allocate(saved.local, &tensor.local, tensor.elems, transaction);
   }
-  if (!saved.local.empty() && !tensor.local.allocated()) {
-    GW_RETURN_IF_ERROR(tensor.local.Allocate(tensor.elems, transaction));
+
+ private:
+  template <typename Slots, typename Count>
+  Status Allocate(ConstBytes saved, Slots* slots, int64_t size, Count count) {
+    if (saved.empty() || slots->allocated()) return Status();
+    releases_.push_back([slots] { slots->Release(); });
+    return slots->Allocate(size, count);
   }
-  return Status();
-}
+
+  std::vector<std::function<void()>> releases_;
+};
 
 template <typename Slots>
 void RestoreOrRelease(ConstBytes saved, Slots* slots) {
@@ -174,36 +252,31 @@ void Restore(const SavedTensor& saved) {
 }  // namespace
 
 std::string TensorTable::Save(int rank, int world_size, std::string_view controller) const {
-  ByteWriter out;
+  ByteWriter origin, out;
+  origin.Put(kStateFormat, static_cast<int32_t>(rank), static_cast<int32_t>(world_size),
+             static_cast<uint64_t>(tensors_.size()));
   out.Put(kStateMagic);
-  out.Put(kStateVersion);
-  out.Put(static_cast<int32_t>(rank));
-  out.Put(static_cast<int32_t>(world_size));
-  out.Put(static_cast<uint64_t>(tensors_.size()));
-  for (const auto& entry : tensors_) Write(*entry.second, &out);
-  out.PutText(controller);
-  out.Put(Crc32c(out.bytes().data(), static_cast<int64_t>(out.bytes().size())));
+  PutPart(Kind::kOrigin, TextBytes(origin.bytes()), &out);
+  for (const auto& entry : tensors_) PutTensor(*entry.second, &out);
+  PutPart(Kind::kEnd, TextBytes(controller), &out);
   return std::move(out).Take();
 }
 
 Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transaction,
                          std::string* controller) {
-  const StatusOr<ConstBytes> content = Checked(bytes);
-  if (!content.ok()) return content.status();
-  ByteReader in(*content);
-  GW_RETURN_IF_ERROR(ReadHead(rank, world_size, &in));
-  if (in.Get<uint64_t>() != tensors_.size()) {
+  const StatusOr<std::vector<Part>> parts = ReadParts(bytes);
+  if (!parts.ok()) return parts.status();
+  const StatusOr<Origin> origin = ReadOrigin(parts->front());
+  if (!origin.ok()) return origin.status();
+  std::vector<SavedTensor> all;
+  for (size_t i = 1; i + 1 < parts->size(); ++i) GW_RETURN_IF_ERROR(Take((*parts)[i], &all));
+  if (all.size() != origin->tensors) return Corrupt("tensors are missing");
+  GW_RETURN_IF_ERROR(CheckOrigin(*origin, all, rank, world_size));
+  if (all.size() != tensors_.size()) {
     return Status(gwMismatch, "the state holds another number of tensors than are registered",
                   "Register the same tensors before loading");
   }
-  std::vector<SavedTensor> all;
-  while (all.size() < tensors_.size()) {
-    SavedTensor saved = Read(&in);
-    if (!in.ok()) return Corrupt("it ends early");
-    // A name twice would leave another tensor out.
-    if (!all.empty() && saved.name <= all.back().name) {
-      return Corrupt("its tensors are out of order");
-    }
+  for (SavedTensor& saved : all) {
     const auto it = tensors_.find(saved.name);
     if (it != tensors_.end()) saved.tensor = it->second.get();
     // The rung it will be on is not known yet; only the residual is of use whatever the codec.
@@ -212,15 +285,15 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
       saved.spec.clear();
     }
     GW_RETURN_IF_ERROR(Check(saved, world_size));
-    all.push_back(std::move(saved));
   }
-  std::string knowledge = in.GetText();
-  if (!in.ok()) return Corrupt("it ends early");
-  if (!in.at_end()) return Corrupt("bytes follow its end");
-  // Memory first, so that a failure changes nothing that counts.
-  for (const SavedTensor& saved : all) GW_RETURN_IF_ERROR(Allocate(saved, transaction));
+  Memory memory;
+  for (const SavedTensor& saved : all) GW_RETURN_IF_ERROR(memory.Allocate(saved, transaction));
+  memory.Keep();
   for (const SavedTensor& saved : all) Restore(saved);
-  if (controller != nullptr) *controller = std::move(knowledge);
+  if (controller != nullptr) {
+    const ConstBytes text = parts->back().content;
+    controller->assign(reinterpret_cast<const char*>(text.data), static_cast<size_t>(text.size));
+  }
   return Status();
 }
 

@@ -335,7 +335,9 @@ GW_API gwResult_t gwStateSave(gwComm_t comm, void* buffer, size_t* bytes);
  * quotas, momenta) the tensor must have the spec it had. Damaged bytes are gwDataCorrupt, other
  * tensors, shapes and such specs gwMismatch that names the tensor and both, all without effect.
  * What the controller had learnt it uses for the same tensors, specs and settings; otherwise it
- * warms up, and the ledger says why. */
+ * warms up, and the ledger says why. gwSystemError: no memory, without effect. The state of another
+ * rank or size is gwMismatch where it holds anything of that rank's own; docs/wire_format.md tells
+ * how the rest is taken out, which any rank may load. */
 GW_API gwResult_t gwStateLoad(gwComm_t comm, const void* buffer, size_t bytes);
 
 /* JSON text, zero-terminated. *bytes as above. Stats: counters of the communicator, and how the

@@ -1,6 +1,7 @@
 """What attach() gives: one model's communicator, its training steps and its state."""
 
 import contextlib
+import re
 import time
 import warnings
 
@@ -8,6 +9,12 @@ import torch
 
 import gradwire
 from gradwire._bindings import gwResult_t
+from gradwire.torch.saved import SavedState, without_own_parts
+
+_RANK = re.compile(r"^rank\d+of\d+")
+_PLACE = re.compile(_RANK.pattern + r"(@.*)?")  # what _place() gives
+_AS_IT_WAS = ("attach as it was when the checkpoint was saved, or do not load it: residuals then "
+              "begin at zero")
 
 
 class Router:
@@ -194,43 +201,92 @@ class Handle:
         """Whose the state is."""
         return f"rank{self._comm.rank}of{self._comm.world_size}"
 
-    def _key(self, part):
-        return f"gradwire/{self._name}/{self._place()}/{part}"
+    @property
+    def _prefix(self):
+        return f"gradwire/{self._name}/"
+
+    def _saved_state(self):
+        return SavedState.from_bytes(self._comm.save_state())
 
     def state_dict(self):
-        """This rank's residuals and counters. Keys differ between ranks: save those of all."""
-        self._check_attached()
-        state = torch.frombuffer(bytearray(self._comm.save_state()), dtype=torch.uint8)
-        return {self._key("state"): state, self._key("step"): torch.tensor(self._step)}
+        """This rank's residuals and counters, and what codecs keep: a key for each parameter.
 
-    def _load(self, state):
+        Keys differ between ranks: save those of all.
+        """
+        self._check_attached()
+        saved, place = self._saved_state(), self._place()
+        ours = len(f"{self._name}/")  # before a parameter in a tensor's name
+        state = {f"{self._prefix}{place}/{name[ours:]}": _bytes_as_tensor(tensor)
+                 for name, tensor in saved.tensors.items()}
+        state[f"{self._prefix}controller/{place}"] = _bytes_as_tensor(saved.end)
+        state[f"{self._prefix}step"] = torch.tensor(self._step)
+        return state
+
+    def _by_place(self, state_dict):
+        """What the checkpoint has of this model: place -> {tensor's name: its bytes}."""
+        places = {}
+        for key, value in state_dict.items():
+            if not key.startswith(self._prefix):
+                continue
+            place, _, parameter = key[len(self._prefix):].partition("/")
+            if _PLACE.fullmatch(place):
+                name = f"{self._name}/{parameter}"
+                places.setdefault(place, {})[name] = value.numpy().tobytes()
+        return places
+
+    def _load(self, tensors, end=None):
+        """tensors: by name. end: what the controller had learnt; None: it goes on as it is."""
+        saved = self._saved_state()
+        if saved.tensors.keys() != tensors.keys():
+            differ = sorted(saved.tensors.keys() ^ tensors.keys())
+            raise gradwire.Mismatch(gwResult_t.gwMismatch,
+                                    f"the checkpoint or the model has no {', '.join(differ[:4])}"
+                                    f"{' and others' if len(differ) > 4 else ''}: {_AS_IT_WAS}")
+        saved.tensors, saved.end = tensors, end or saved.end
         try:
-            self._comm.load_state(state)
+            self._comm.load_state(saved.to_bytes())
         except gradwire.Mismatch as error:
-            raise gradwire.Mismatch(error.result,
-                                    f"{error} (attach as it was when the checkpoint was saved, or "
-                                    "do not load it: residuals then begin at zero)") from None
+            raise gradwire.Mismatch(error.result, f"{error} ({_AS_IT_WAS})") from None
+
+    def _load_alike(self, places):
+        """Of another number of ranks: what is the same on all of them. False: there is none."""
+        mine = _RANK.sub("", self._place())
+        for place in sorted(places):
+            if _RANK.sub("", place) == mine:
+                alike = {name: without_own_parts(tensor)
+                         for name, tensor in places[place].items()}
+                self._load(alike)
+                return True
+        return False
 
     def load_state_dict(self, state_dict, residuals="drop"):
         """Reads what state_dict() gave on this rank; other keys are ignored.
 
-        The state of another number of ranks cannot be used: with residuals="drop" a warning says
-        so and the residuals begin at zero, with "error" it is a ValueError.
+        The residuals of another number of ranks cannot be used: with residuals="drop" a warning
+        says so and they begin at zero, with "error" it is a ValueError. What codecs keep alike on
+        all ranks (bases, counts) is kept.
         """
         self._check_attached()
-        if self._key("state") in state_dict:
-            self._load(state_dict[self._key("state")].numpy().tobytes())
-            self._step = int(state_dict[self._key("step")])
-            return
-        mine = f"gradwire/{self._name}/"
-        others = sorted({key.split("/")[-2] for key in state_dict if key.startswith(mine)})
-        if not others:
+        places = self._by_place(state_dict)
+        if not places:
             raise ValueError(f"there is no state of '{self._name}' in this checkpoint: it is "
                              "another model's, or was attached under another name")
-        text = f"the checkpoint has the state of {', '.join(others)}, this is {self._place()}"
-        if residuals != "drop":
-            raise ValueError(text)
-        self._reset_tensors()
+        place = self._place()
+        if place in places:
+            controller = state_dict.get(f"{self._prefix}controller/{place}")
+            end = None if controller is None else controller.numpy().tobytes()
+            self._load(places[place], end)
+        else:
+            text = (f"the checkpoint has the state of {', '.join(sorted(places))}, this is "
+                    f"{place}")
+            if residuals != "drop":
+                raise ValueError(text)
+            if not self._load_alike(places):
+                self._reset_tensors()
+            warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)
         # It is equal on all ranks.
-        self._step = int(state_dict[f"{mine}{others[0]}/step"])
-        warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)
+        self._step = int(state_dict[f"{self._prefix}step"])
+
+
+def _bytes_as_tensor(content):
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)

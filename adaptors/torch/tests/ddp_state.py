@@ -13,6 +13,7 @@ from torch.distributed import checkpoint
 
 import gradwire.torch
 import models
+from gradwire.torch.saved import without_own_parts
 from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
 
 
@@ -38,7 +39,9 @@ def resume_gives_the_same_bits():
     file.seek(0)
     state = torch.load(file, weights_only=True)
     rank = f"rank{dist.get_rank()}of2"
-    assert set(state) == {f"gradwire/model/{rank}/state", f"gradwire/model/{rank}/step"}, set(state)
+    names = [name for name, _ in model.module.named_parameters()]
+    assert set(state) == {"gradwire/model/step", f"gradwire/model/controller/{rank}",
+                          *(f"gradwire/model/{rank}/{name}" for name in names)}, set(state)
     once, again = (_resumed(state, weights, range(6, 12)) for _ in range(2))
     expect_equal(once, again)
     assert not torch.equal(once, _resumed(None, weights, range(6, 12)))
@@ -54,7 +57,8 @@ def distributed_checkpoints():
     dist.broadcast_object_list(folder)
     checkpoint.save(saved, checkpoint_id=folder[0])
     sizes = checkpoint.FileSystemReader(folder[0]).read_metadata().state_dict_metadata
-    assert len(sizes) == 2 * dist.get_world_size(), list(sizes)
+    each = len(list(model.parameters())) + 1  # with the controller's; the step is equal on all
+    assert len(sizes) == each * dist.get_world_size() + 1, list(sizes)
     _, handle = attached(FEEDBACK)
     loaded = {key: torch.empty(sizes[key].size, dtype=value.dtype)
               for key, value in handle.state_dict().items()}
@@ -80,10 +84,22 @@ def foreign_checkpoints():
         warnings.simplefilter("always")
         handle.load_state_dict(resized)
     assert "residuals begin at zero" in str(caught[0].message), caught
-    damaged = {key: value.clone() for key, value in mine.items()}
-    next(v for k, v in damaged.items() if k.endswith("state"))[20] += 1
-    expect_raises(gradwire.DataCorrupt, "", lambda: handle.load_state_dict(damaged))
+    one = next(key for key in mine if key.endswith("/0.weight"))
+    for damage in (_with_one_bit_more, lambda v: v[:-1], lambda v: v[:0]):
+        damaged = {**mine, one: damage(mine[one])}
+        expect_raises(gradwire.DataCorrupt, "the saved state is damaged",
+                      lambda d=damaged: handle.load_state_dict(d))
+    fewer = {key: value for key, value in mine.items() if key != one}
+    expect_raises(gradwire.Mismatch, "has no mine/0.weight", lambda: handle.load_state_dict(fewer))
+    for key, value in handle.state_dict().items():
+        expect_equal(value, mine[key])
     handle.close()
+
+
+def _with_one_bit_more(value):
+    value = value.clone()
+    value[20] += 1
+    return value
 
 
 def checkpoints_of_other_specs_and_shapes():
@@ -186,13 +202,38 @@ def dropped_residuals_begin_at_zero():
         warnings.simplefilter("ignore")
         new_handle.load_state_dict(foreign)
     loaded = new_handle.state_dict()
-    assert int(loaded[f"{prefix}/step"]) == 4
-    # Less than with residuals.
-    assert not torch.equal(loaded[f"{prefix}/state"], state[f"{prefix}/state"])
-    assert (loaded[f"{prefix}/state"] != 0).sum() < 0.1 * (state[f"{prefix}/state"] != 0).sum()
+    assert int(loaded["gradwire/model/step"]) == 4
+    # Without what was kept back: four bytes for each element.
+    weight = models.network()[0].weight.numel()
+    assert len(state[f"{prefix}/0.weight"]) > 4 * weight > len(loaded[f"{prefix}/0.weight"])
     models.train(fresh, range(2))
     expect_equal_on_ranks(models.weights(fresh))
     new_handle.close()
+
+
+def replicated_state_is_kept_at_another_size():
+    """PowerSGD's bases are the same on all ranks, however many there are."""
+    model, handle = attached("powersgd(rank=2)", min_numel=0)
+    models.train(model, range(4))
+    state = handle.state_dict()
+    handle.close()
+    # What one rank of another job saved is enough for all.
+    foreign = [{key.replace("of2", "of4"): value for key, value in state.items()}]
+    dist.broadcast_object_list(foreign)
+    model, handle = attached("powersgd(rank=2)", min_numel=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        handle.load_state_dict(foreign[0])
+    name = "0.weight"
+    kept = foreign[0][f"gradwire/model/rank0of4/{name}"]
+    loaded = handle.state_dict()[f"gradwire/model/rank{dist.get_rank()}of2/{name}"]
+    kept, loaded = (without_own_parts(value.numpy().tobytes()) for value in (kept, loaded))
+    assert kept == loaded
+    basis = 2 * 4 * min(model.module[0].weight.shape)
+    assert len(kept) > basis, len(kept)
+    models.train(model, range(4, 6))
+    expect_equal_on_ranks(models.weights(model))
+    handle.close()
 
 
 def detach_and_attach_again():
