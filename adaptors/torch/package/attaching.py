@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import warnings
 import weakref
 
 from torch import distributed as dist
@@ -115,7 +116,11 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN
     wrapped.make_equal()
     comm = rendezvous.join(place, settings)
     try:
-        tensors = wrapped.tensors(comm, name, spec, parameters.Selection(exclude, min_numel))
+        selection = parameters.Selection(exclude, min_numel)
+        tensors = wrapped.tensors(comm, name, spec, selection)
+        if comm.rank == 0 and selection.idle_globs:
+            warnings.warn(f"exclude= names nothing that is trained here with "
+                          f"{', '.join(map(repr, selection.idle_globs))}", stacklevel=2)
         ledger = comm.ledger()
         _check_half(ledger, scaler)
         _routers[model] = router = wrapped.hook(_routers.get(model))

@@ -23,10 +23,12 @@ class Selection:
     def __init__(self, exclude, min_numel):
         self._globs = [exclude] if isinstance(exclude, str) else list(exclude)
         self._min_numel = min_numel
+        self.idle_globs = list(self._globs)  # that no name asked for has matched
 
     def is_exact(self, name, numel):
-        return numel < self._min_numel or any(fnmatch.fnmatchcase(name, glob)
-                                              for glob in self._globs)
+        matched = [glob for glob in self._globs if fnmatch.fnmatchcase(name, glob)]
+        self.idle_globs = [glob for glob in self.idle_globs if glob not in matched]
+        return numel < self._min_numel or bool(matched)
 
     def is_exact_parameter(self, name, parameter):
         """One dimension counts as no element: biases and scales are few and matter."""

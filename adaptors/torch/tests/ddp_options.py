@@ -1,6 +1,7 @@
 """What attach() can be told, the loss scaler among it. Scenarios of ddp_program."""
 
 import copy
+import warnings
 
 import torch
 from torch import distributed as dist
@@ -19,6 +20,16 @@ def some_stay_exact():
     # Excluded, of one dimension, and 8 x 128 elements.
     assert {"exact/2.weight", "exact/0.bias", "exact/5.weight"} <= exact, exact
     assert len(exact) == len(rows) - 2
+    handle.close()
+
+
+def what_is_excluded_in_vain_is_told():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _, handle = attached("none", exclude=["2.*", "*.bais"])
+    told = [str(one.message) for one in caught if "exclude=" in str(one.message)]
+    assert len(told) == (1 if dist.get_rank() == 0 else 0), told
+    assert all("'*.bais'" in text and "2.*" not in text for text in told), told
     handle.close()
 
 

@@ -21,6 +21,13 @@ def test_what_is_small_or_excluded_stays_exact():
     assert selection.is_exact_parameter("body.norm.weight", matrix)
 
 
+def test_globs_that_match_nothing_are_known():
+    selection = Selection(["head.*", "*.bais"], 4096)
+    selection.is_exact("head.weight", 10)
+    selection.is_exact("body.bias", 10)
+    assert selection.idle_globs == ["*.bais"]
+
+
 def test_one_glob_needs_no_list():
     assert Selection("head.*", 0).is_exact_parameter("head.weight", torch.zeros(4))
     assert not Selection((), 0).is_exact_parameter("head.weight", torch.zeros(4))
