@@ -75,7 +75,9 @@ Status Corrupt(const char* what) {
 // All of them, the last one a kEnd. What they hold stays where it is.
 StatusOr<std::vector<Part>> ReadParts(ConstBytes bytes) {
   ByteReader in(bytes);
-  if (in.Get<uint32_t>() != kStateMagic) return Corrupt("not a gradwire state");
+  const auto magic = in.Get<uint32_t>();
+  if (!in.ok()) return Corrupt("too short");
+  if (magic != kStateMagic) return Corrupt("not a gradwire state");
   std::vector<Part> parts;
   while (!in.at_end()) {
     const ConstBytes part = in.GetBytes();
