@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/drivers/submit_mismatch.h"
+
 namespace gradwire {
 
 Ballot::Ballot(int world_size)
@@ -42,13 +44,8 @@ Status Ballot::CheckSubmitted(int voter, int other) const {
   const std::optional<uint32_t>& most = submitted_[other];
   if (!vote || vote->fields.ok == 0 || !most || !IsBefore(vote->fields.submitted, *most))
     return Status();
-  return Status(gwMismatch,
-                {.message = "the ranks submit different numbers of operations in one step",
-                 .hint = "All ranks must submit the same operations in every step",
-                 .peer = other,
-                 .field = "operations in step",
-                 .expected = fmt::format("{} (rank {})", vote->fields.submitted, voter),
-                 .actual = fmt::format("{} (rank {})", *most, other)});
+  return SubmitMismatch(fmt::format("{} (rank {})", vote->fields.submitted, voter),
+                        fmt::format("{} (rank {})", *most, other), other);
 }
 
 std::vector<int> Ballot::Missing() const {

@@ -1,9 +1,11 @@
 // The vote of an EngineCore, what the control plane brings to it, and the end of a turn.
 #include "runtime/engine_core.h"
 
+#include <string>
 #include <utility>
 
 #include "base/failpoint.h"
+#include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {
 
@@ -150,7 +152,8 @@ bool EngineCore::MaybeEndTurn() {
     ends_.pop_front();
   }
   last_reason_ = result.reason;
-  const OpText mine = TextOf(result.reason.detail().op_seq.value_or(kNoOpSeq));
+  OpText mine = TextOf(result.reason.detail().op_seq.value_or(kNoOpSeq));
+  mine.emplace_back(kSubmittedField, std::to_string(submitted_));
   result.reason = FromMyPointOfView(std::move(result.reason), options_.rank, mine);
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {
     const std::shared_ptr<Operation> operation = queue_.front().operation;

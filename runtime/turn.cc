@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "collectives/drivers/submit_mismatch.h"
 #include "runtime/tensor_list.h"
 
 namespace gradwire {
@@ -27,6 +29,13 @@ bool NamesRank(const std::string& value, int rank) {
     if (one == rank) return true;
   }
   return false;
+}
+
+// True if a ValueWithRanks holds also of who has `mine`.
+bool HoldsOf(const std::string& value, const std::string& mine) {
+  if (!value.starts_with(kAtLeast)) return value.starts_with(mine + " (rank ");
+  const std::string least = value.substr(std::string_view(kAtLeast).size());
+  return std::strtoull(mine.c_str(), nullptr, 10) >= std::strtoull(least.c_str(), nullptr, 10);
 }
 
 // Values of one field with the ranks that hold each, the value of the lowest rank first.
@@ -114,8 +123,7 @@ Status CheckTables(const std::vector<Vote>& votes) {
 
 Status FirstDisagreement(const std::vector<Vote>& votes) {
   GW_RETURN_IF_ERROR(CheckTables(votes));
-  GW_RETURN_IF_ERROR(CheckEqual(votes, "operations in step",
-                                "All ranks must submit the same operations in every step",
+  GW_RETURN_IF_ERROR(CheckEqual(votes, kSubmittedField, kSubmittedHint,
                                 [](const VoteFields& v) { return v.submitted; }));
   GW_RETURN_IF_ERROR(CheckEqual(votes, "step", "All ranks must pass the same number to gwStepBegin",
                                 [](const VoteFields& v) { return v.step; }));
@@ -150,7 +158,7 @@ Status FromMyPointOfView(Status reason, int rank, const OpText& mine) {
   const ErrorDetail& d = reason.detail();
   auto it =
       std::find_if(mine.begin(), mine.end(), [&](const auto& f) { return f.first == d.field; });
-  const bool is_mine = it != mine.end() && d.actual.starts_with(it->second + " (rank ");
+  const bool is_mine = it != mine.end() && HoldsOf(d.actual, it->second);
   if (d.field.empty() || (!is_mine && !NamesRank(d.actual, rank))) return reason;
   ErrorDetail swapped = d;
   std::swap(swapped.expected, swapped.actual);

@@ -49,8 +49,8 @@ TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Statu
 Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts);
 
 // The result's reason as `rank` should read it: what it holds itself comes first. `mine` is its
-// text of the operation in doubt: where it said nothing, the reason does not name it among the
-// ranks.
+// text of the operation in doubt, and the number of its operations as kSubmittedField: where it
+// said nothing, the reason does not name it among the ranks.
 Status FromMyPointOfView(Status reason, int rank, const OpText& mine);
 
 }  // namespace gradwire

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {
 namespace {
@@ -246,13 +247,9 @@ void EventDriver::SetSubmitted(uint32_t operations) {
 }
 
 void EventDriver::FailBeyond(int peer, const RunKey& key) {
-  Fail(
-      peer, key,
-      Status(gwMismatch, {.message = "the ranks submit different numbers of operations in one step",
-                          .hint = "All ranks must submit the same operations in every step",
-                          .field = "operations in step",
-                          .expected = fmt::format("{} (rank {})", *submitted_, options_.rank),
-                          .actual = fmt::format("at least {} (rank {})", key.op_seq + 1, peer)}));
+  Fail(peer, key,
+       SubmitMismatch(fmt::format("{} (rank {})", *submitted_, options_.rank),
+                      fmt::format("{}{} (rank {})", kAtLeast, key.op_seq + 1, peer)));
 }
 
 void EventDriver::Keep(int peer, const FrameHeader& header, ConstBytes fragment) {

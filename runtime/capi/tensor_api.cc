@@ -301,7 +301,9 @@ GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
     case StepOutcome::kAbort: *outcome = gwStepAborted; break;
   }
   // The reason is there to read; the call itself did what it should.
-  if (!end->reason.ok()) comm->comm->SetLastError(end->reason);
+  if (!end->reason.ok())
+    comm->comm->SetLastError(
+        std::move(end->reason).WithOp("gwStepEnd").WithRank(comm->comm->rank()));
   return gwSuccess;
 }
 

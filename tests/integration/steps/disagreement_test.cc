@@ -253,6 +253,33 @@ TEST_P(OddRank, OfAStepIsToldToAll) {
   });
 }
 
+// Whoever was heard first: also a third rank reads its own number as its own.
+TEST_P(OddRank, ThatSubmitsNothingIsToldToAllFromTheirPointOfView) {
+  std::barrier together(kRanks);
+  RunRanks(kRanks, settings(), [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, SomeTensors());
+    ASSERT_EQ(gwStepBegin(comm, 5), gwSuccess);
+    gwRequest_t request = nullptr;
+    if (rank != odd()) {
+      EXPECT_EQ(gwAllReduceTensor(trainer.handles()[0], mine, theirs, gwSum, nullptr, &request),
+                gwSuccess);
+    }
+    together.arrive_and_wait();
+    StepResult result;
+    if (rank != odd()) {
+      FinishInDoubt(comm, gwSuccess, request, &result);
+    } else {
+      result.code = gwStepEnd(comm, &result.outcome);
+    }
+    EXPECT_EQ(result.outcome, gwStepAborted);
+    const std::string text = gwGetLastError(comm);
+    const size_t at = text.find("operations in step: mine ");
+    ASSERT_NE(at, std::string::npos) << text;
+    const std::string own = rank == odd() ? "0 (rank " : "1 (rank ";
+    EXPECT_LT(text.find(own, at), text.find("theirs", at)) << text;
+  });
+}
+
 // One rank loads a state from before the residuals were sent on; the others keep none.
 TEST_P(OddRank, ThatLoadsAnotherStateIsToldToAll) {
   RunRanks(kRanks, settings(), [](int rank, gwComm_t comm) {

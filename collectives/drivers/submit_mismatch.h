@@ -1,0 +1,30 @@
+// The error of ranks that submit different numbers of operations in one step, whoever finds it.
+#ifndef GRADWIRE_COLLECTIVES_DRIVERS_SUBMIT_MISMATCH_H_
+#define GRADWIRE_COLLECTIVES_DRIVERS_SUBMIT_MISMATCH_H_
+
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace gradwire {
+
+inline constexpr char kSubmittedField[] = "operations in step";
+inline constexpr char kSubmittedHint[] = "All ranks must submit the same operations in every step";
+// Before a number that was heard of a rank, which may have submitted more.
+inline constexpr char kAtLeast[] = "at least ";
+
+// `expected` and `actual` are numbers, each with its rank: "3 (rank 1)".
+inline Status SubmitMismatch(std::string expected, std::string actual, int peer = -1) {
+  return Status(gwMismatch,
+                {.message = "the ranks submit different numbers of operations in one step",
+                 .hint = kSubmittedHint,
+                 .peer = peer,
+                 .field = kSubmittedField,
+                 .expected = std::move(expected),
+                 .actual = std::move(actual)});
+}
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COLLECTIVES_DRIVERS_SUBMIT_MISMATCH_H_
