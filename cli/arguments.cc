@@ -24,11 +24,13 @@ void AppendOptions(const CLI::App& app, std::vector<std::string>* names) {
 // To the first unknown option; empty where what is unknown is none.
 std::string NearestOption(const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining();
-  if (unknown.empty() || !unknown[0].starts_with("--")) return {};
+  const auto option = std::find_if(unknown.begin(), unknown.end(),
+                                   [](const std::string& text) { return text.starts_with("--"); });
+  if (option == unknown.end()) return {};
   std::vector<std::string> known;
   AppendOptions(app, &known);
   const std::vector<std::string_view> names(known.begin(), known.end());
-  return NearestName(unknown[0].substr(0, unknown[0].find('=')), names);
+  return NearestName(option->substr(0, option->find('=')), names);
 }
 
 }  // namespace
