@@ -39,8 +39,8 @@ struct Texts {
   std::string compute = "device";
   std::vector<std::string> late;
   bool timeline = false;
-  int steps = 0;  // 0: not given
-  int block_steps = kDefaultBlockSteps, blocks = kDefaultBlocks;
+  int steps = 0, blocks = 0;  // 0: not given
+  int block_steps = kDefaultBlockSteps;
   LibraryOptions library;
 };
 
@@ -99,12 +99,13 @@ Status AddTimeline(TrainOptions* options) {
   return Status::Ok();
 }
 
-// A spec that is alone takes no turns.
+// A spec that is alone takes no turns: it has blocks only where they are asked for.
 std::vector<int> RoundSteps(const Texts& texts, size_t specs) {
-  const int64_t wanted = int64_t{texts.blocks} * texts.block_steps;
+  const bool asked = texts.blocks > 0;
+  const int64_t wanted = int64_t{asked ? texts.blocks : kDefaultBlocks} * texts.block_steps;
   const auto steps =
       static_cast<int>(texts.steps > 0 ? texts.steps : std::min<int64_t>(wanted, kMaxSteps));
-  return SplitSteps(steps, specs == 1 ? steps : texts.block_steps);
+  return SplitSteps(steps, specs > 1 || asked ? texts.block_steps : steps);
 }
 
 }  // namespace

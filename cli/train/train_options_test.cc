@@ -40,10 +40,16 @@ TEST(TrainOptions, SpecsTakeTurnsInBlocks) {
   EXPECT_EQ(steps.round_steps, (std::vector<int>{6, 5}));
 }
 
-TEST(TrainOptions, OneSpecIsOneBlock) {
+TEST(TrainOptions, OneSpecIsOneBlockUnlessMoreAreAskedFor) {
   TrainOptions options;
   ASSERT_EQ(Parse({"-x", "bf16", "--steps", "500"}, &options), std::nullopt);
   EXPECT_EQ(options.round_steps, std::vector<int>{500});
+  TrainOptions usual;
+  ASSERT_EQ(Parse({"-x", "bf16"}, &usual), std::nullopt);
+  EXPECT_EQ(usual.round_steps, std::vector<int>{30});
+  TrainOptions blocks;
+  ASSERT_EQ(Parse({"-x", "bf16", "--blocks", "4"}, &blocks), std::nullopt);
+  EXPECT_EQ(blocks.round_steps, std::vector<int>(4, 5));
 }
 
 TEST(TrainOptions, ScaleComputeAndWarmUp) {
