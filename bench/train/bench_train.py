@@ -13,6 +13,7 @@ import signal
 import sys
 
 import accuracy
+import advise
 import change
 import jobs
 import never_slower
@@ -21,7 +22,7 @@ import runs
 import sweep
 import tables
 
-_TABLES = {table.NAME: table for table in (oracle, never_slower, change, sweep, accuracy)}
+_TABLES = {table.NAME: table for table in (oracle, never_slower, change, sweep, accuracy, advise)}
 
 
 def parse_args(argv):

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import accuracy
+import advise
 import bench_train
 import cells
 import change
@@ -24,7 +25,7 @@ import tables
 from tools import unittest_main
 
 _GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
-_CELL = cells.Cell(1, "1gbit", 1, "resnet50", 0.1, 2, "auto", ("none", "bf16"))
+_CELL = cells.Cell(1, "1gbit", 1, "resnet50", 0.1, 2, {}, ("none", "bf16"))
 
 
 def _row(spec, block_ms, **more):
@@ -52,6 +53,11 @@ class CellsTest(unittest.TestCase):
             self.assertEqual({getattr(cell, name) for cell in every}, values)
         for cell in every:
             self.assertEqual(cell.fixed[0], "none")
+
+    def test_say_what_auto_may_do(self):
+        self.assertEqual(_CELL.auto, "auto")
+        cell = dataclasses.replace(_CELL, limits={"lag": 9, "allow": "topk(0.1),acp"})
+        self.assertEqual(cell.auto, 'auto(lag=9,allow="topk(0.1),acp")')
 
     def test_are_chosen_by_number(self):
         self.assertEqual([c.id for c in cells.select("3,14-16")], [3, 14, 15, 16])
@@ -144,6 +150,24 @@ class SweepTest(unittest.TestCase):
     def test_compresses_no_more_beside_busy_neighbours(self):
         self.assertTrue(self._row(0.13, 0.25, 1, 1, 0.25)["holds"])
         self.assertFalse(self._row(0.13, 0.25, 1, 1, 0.13)["holds"])
+
+
+class AdviseTest(unittest.TestCase):
+    def _row(self, advised_ms, compress, none_ms, auto_ms):
+        plans = [{"plan": "none", "step_ms": 20.0}, {"plan": "advised", "step_ms": advised_ms}]
+        advice = {"compress": compress, "plans": plans}
+        train = {"results": [_row("none", [none_ms] * 4), _row("auto", [auto_ms] * 4)]}
+        return advise.row(_CELL, {"all": {"compute_ms": 5.0, "advice": advice, "train": train}})
+
+    def test_the_predicted_step_is_that_of_auto(self):
+        self.assertTrue(self._row(11.4, True, 20.0, 10.0)["holds"])
+        self.assertFalse(self._row(11.6, True, 20.0, 10.0)["holds"])
+        self.assertFalse(self._row(8.4, True, 20.0, 10.0)["holds"])
+
+    def test_a_clear_gain_must_be_advised_and_a_loss_not(self):
+        self.assertFalse(self._row(10.0, False, 20.0, 10.0)["right"])
+        self.assertFalse(self._row(20.0, True, 20.0, 22.0)["right"])
+        self.assertTrue(self._row(20.0, False, 20.0, 19.2)["right"])
 
 
 class ChangeTest(unittest.TestCase):

@@ -10,7 +10,8 @@ UNLIMITED = "unlimited"
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """`compute` is relative to the time that `none` takes to exchange the gradients."""
+    """`compute` is relative to the time that `none` takes to exchange the gradients, `limits` are the
+    keys of the spec `auto` with their values."""
 
     id: int
     link: str
@@ -18,13 +19,19 @@ class Cell:
     model: str
     scale: float
     ranks: int
-    auto: str
+    limits: dict
     fixed: tuple
 
     @property
     def name(self):
         """One word, for files and progress."""
         return f"cell-{self.id:02}"
+
+    @property
+    def auto(self):
+        """The spec without a codec of its own."""
+        keys = ",".join(f"{key}={json.dumps(value)}" for key, value in self.limits.items())
+        return f"auto({keys})" if keys else "auto"
 
     def processor_bound(self, compute):
         """Four ranks on a few cores have no processor to spare on a link this fast, nor where they
@@ -45,7 +52,7 @@ def load():
     cells = []
     for entry in text["cells"]:
         settings = text["settings"][entry.pop("settings")]
-        cells.append(Cell(**entry, auto=settings["auto"], fixed=tuple(settings["fixed"])))
+        cells.append(Cell(**entry, limits=settings["limits"], fixed=tuple(settings["fixed"])))
     return {cell.id: cell for cell in cells}
 
 

@@ -55,6 +55,13 @@ class Jobs:
             self._run(command)
             return _checked(cell, json.loads(path.read_text(encoding="utf-8")))
 
+    def advise(self, cell, options):
+        """The JSON of `gradwire advise OPTIONS` on the cell's ranks and link, within its limits."""
+        program = [self._gradwire, "advise", "--model", cell.model, "--scale", str(cell.scale)]
+        for key, value in cell.limits.items():
+            program += [f"--{key}", str(value)]
+        return self.program(cell, [*program, *options])
+
     def train(self, cell, options, netlab_then=()):
         """The JSON of `gradwire train OPTIONS` on the cell's ranks and link, and when it was
         launched (by the clock of "begin_s"). `netlab_then`: later rates of the link, as

@@ -26,13 +26,9 @@ def measure(jobs, cell, _part, size):
     """Every codec takes turns with `auto`, which has settled before."""
     compute_ms = runs.compute_ms(jobs, cell)
     specs = [*cell.fixed, cell.auto]
-    options = runs.options(compute_ms, size)
-    options += [option for spec in specs for option in ("-x", spec)]
-    options += ["-w", str(runs.WARM_UPS), "--auto-warmup", str(size.auto_warm_up)]
     none_ms = compute_ms * (1 + 1 / cell.compute)  # at most
     rounds = rounds_of(len(specs) * size.block * none_ms / 1000, size)
-    options += ["--block", str(size.block), "--blocks", str(rounds)]
-    train = runs.compact(jobs.train(cell, options))
+    train = runs.compact(jobs.train(cell, runs.rotation(specs, compute_ms, size, rounds)))
     return {"compute": size.compute, "compute_ms": compute_ms, "train": train}
 
 
@@ -41,21 +37,12 @@ def rounds_of(round_s, size):
     return max(size.blocks, min(math.ceil(size.rotation_s / round_s), _MOST_ROUNDS))
 
 
-def _block_medians(row):
-    """By round, without each block's first step."""
-    return [statistics.median(block["step_ms"][1:]) for block in row["blocks"]]
-
-
-def _typical(times):
-    return math.exp(statistics.fmean(math.log(t) for t in times))
-
-
 def row(cell, by_part):
     """The winner is picked on even rounds and compared on odd ones."""
     measured = by_part["all"]
     rows = {r["spec"]: r for r in measured["train"]["results"]}
-    times = {spec: _block_medians(r) for spec, r in rows.items()}
-    winner = min(cell.fixed, key=lambda spec: _typical(times[spec][::2]))
+    times = {spec: runs.block_medians(r) for spec, r in rows.items()}
+    winner = min(cell.fixed, key=lambda spec: runs.typical(times[spec][::2]))
     ratio = ratios.median_ratio(
         [a / b for a, b in zip(times[cell.auto][1::2], times[winner][1::2])]
     )
@@ -67,10 +54,10 @@ def row(cell, by_part):
         **cell.columns(),
         "rounds": len(times["none"]),
         "compute_ms": measured["compute_ms"],
-        "none_ms": _typical(times["none"]),
+        "none_ms": runs.typical(times["none"]),
         "winner": winner,
-        "winner_ms": _typical(times[winner][1::2]),
-        "auto_ms": _typical(times[cell.auto][1::2]),
+        "winner_ms": runs.typical(times[winner][1::2]),
+        "auto_ms": runs.typical(times[cell.auto][1::2]),
         "auto/winner": ratio.text(),
         "auto/none": none.text(),
         "cold_ms": statistics.median(cold[:_CONTROLLER_WARM_UP]) if cold else None,

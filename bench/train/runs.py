@@ -1,6 +1,8 @@
 """What the tables have in common: their sizes, and how much a cell computes."""
 
 import dataclasses
+import math
+import statistics
 
 # Of a fixed codec, before anything is counted.
 WARM_UPS = 2
@@ -30,6 +32,25 @@ def options(compute_ms, size):
     return [
         "--compute-ms", f"{compute_ms:.3f}", "--compute", size.compute, "--seed", str(size.seed),
     ]  # fmt: skip
+
+
+def rotation(specs, compute_ms, size, rounds=None):
+    """Of a `gradwire train` where the specs take turns; `auto` has settled before."""
+    return [
+        *options(compute_ms, size), *(option for spec in specs for option in ("-x", spec)),
+        "-w", str(WARM_UPS), "--auto-warmup", str(size.auto_warm_up),
+        "--block", str(size.block), "--blocks", str(rounds or size.blocks),
+    ]  # fmt: skip
+
+
+def block_medians(row):
+    """Milliseconds by round, without each block's first step."""
+    return [statistics.median(block["step_ms"][1:]) for block in row["blocks"]]
+
+
+def typical(times):
+    """Their geometric mean."""
+    return math.exp(statistics.fmean(math.log(t) for t in times))
 
 
 def compute_ms(jobs, cell, factor=None):

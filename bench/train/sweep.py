@@ -21,9 +21,7 @@ def measure(jobs, cell, part, size):
     """What `auto` settles on, and none beside it."""
     factor = _HOGGED_FACTOR if part == _HOG else float(part.removeprefix("x"))
     compute_ms = runs.compute_ms(jobs, cell, factor)
-    options = runs.options(compute_ms, size) + ["-x", "none", "-x", cell.auto]
-    options += ["-w", str(runs.WARM_UPS), "--auto-warmup", str(size.auto_warm_up)]
-    options += ["--block", str(size.block), "--blocks", str(size.blocks)]
+    options = runs.rotation(["none", cell.auto], compute_ms, size)
     if part == _HOG:
         with gradwire_jobs.Neighbours():
             result = jobs.train(cell, options)

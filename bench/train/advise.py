@@ -1,0 +1,44 @@
+"""Advise: what `gradwire advise` predicts without training, beside what a training then takes."""
+
+import cells
+import runs
+
+NAME = "advise"
+TITLE = "Advise: predicted steps against measured ones"
+select = cells.select
+_ALLOWED_ERROR = 0.15
+# A smaller gain may be advised or not.
+_CLEAR_GAIN = 0.05
+
+
+def parts(_cell, _size):
+    """A cell is measured as a whole."""
+    return ["all"]
+
+
+def measure(jobs, cell, _part, size):
+    """The advice; then none and `auto`, which is what a user would run next."""
+    compute_ms = runs.compute_ms(jobs, cell)
+    advice = jobs.advise(cell, ["--compute-ms", f"{compute_ms:.3f}"])
+    train = jobs.train(cell, runs.rotation(["none", cell.auto], compute_ms, size))
+    kept = {key: advice[key] for key in ("summary", "compress", "link", "plans")}
+    return {"compute_ms": compute_ms, "advice": kept, "train": runs.compact(train)}
+
+
+def row(cell, by_part):
+    """Whether the step advised takes as long as predicted, and the answer is right."""
+    measured = by_part["all"]
+    advice, results = measured["advice"], measured["train"]["results"]
+    none_ms, auto_ms = (runs.typical(runs.block_medians(r)) for r in results)
+    predicted = {plan["plan"]: plan["step_ms"] for plan in advice["plans"]}
+    error = predicted["advised"] / auto_ms - 1
+    gain = 1 - auto_ms / none_ms
+    right = advice["compress"] == (gain > 0) or abs(gain) <= _CLEAR_GAIN
+    return {
+        **cell.columns(),
+        "compute_ms": measured["compute_ms"],
+        "none_ms": none_ms, "predicted_none_ms": predicted["none"],
+        "auto_ms": auto_ms, "advised_ms": predicted["advised"],
+        "error": error, "compress": advice["compress"], "gain": gain, "right": right,
+        "holds": right and abs(error) <= _ALLOWED_ERROR,
+    }  # fmt: skip
