@@ -15,7 +15,9 @@ namespace {
 
 // docs/controller.md has the reason for each.
 constexpr int kWindowSteps = 5;
-constexpr int kWarmUpSteps = 10;  // of each of the two plans
+constexpr int kWarmUpSteps = 10;  // of each of the two plans, at most
+constexpr int kSteadyWarmUpSteps = 5;
+constexpr double kSteadyMad = 0.01;  // of the median
 constexpr size_t kRecentSteps = 25;
 constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
@@ -34,6 +36,20 @@ double MedianOf(const Steps& steps, Get get) {
   std::vector<double> values;
   for (const auto& step : steps) values.push_back(get(step));
   return Median(std::move(values));
+}
+
+// The median distance from `middle`.
+double Mad(std::vector<double> values, double middle) {
+  for (double& value : values) value = std::abs(value - middle);
+  return Median(std::move(values));
+}
+
+// Whether few steps tell what many would.
+bool AreSteady(const std::vector<StepInput>& steps) {
+  std::vector<double> times;
+  for (const StepInput& step : steps) times.push_back(step.step_us);
+  const double middle = Median(times);
+  return Mad(std::move(times), middle) <= kSteadyMad * middle;
 }
 
 Memory::Medians MediansOf(const std::vector<StepInput>& steps) {
@@ -151,8 +167,9 @@ bool Decider::TakeStep() {
   m_.usual_us = Median({m_.recent_us.begin(), m_.recent_us.end()});
   if (stale) return false;
   m_.window.push_back(step);
-  const bool warm = m_.phase == Memory::Phase::kSettled;
-  return static_cast<int>(m_.window.size()) >= (warm ? kWindowSteps : kWarmUpSteps);
+  const int steps = static_cast<int>(m_.window.size());
+  if (m_.phase == Memory::Phase::kSettled) return steps >= kWindowSteps;
+  return steps >= kWarmUpSteps || (steps >= kSteadyWarmUpSteps && AreSteady(m_.window));
 }
 
 // Steps that lie far from the others, several in a row: the network or the compute is another.
@@ -160,9 +177,7 @@ bool Decider::NoticeChange(double step_us) {
   const std::vector<double> recent(m_.recent_us.begin(), m_.recent_us.end());
   if (recent.size() < kWindowSteps) return false;
   const double middle = Median(recent);
-  std::vector<double> distances;
-  for (const double us : recent) distances.push_back(std::abs(us - middle));
-  const double mad = std::max(Median(std::move(distances)), kLeastMad * middle);
+  const double mad = std::max(Mad(recent, middle), kLeastMad * middle);
   m_.outside = std::abs(step_us - middle) > kFarMads * mad ? m_.outside + 1 : 0;
   if (m_.outside < kStepsOfChange) return false;
   if (m_.outside == kStepsOfChange) {
