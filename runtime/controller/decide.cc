@@ -38,18 +38,12 @@ double MedianOf(const Steps& steps, Get get) {
   return Median(std::move(values));
 }
 
-// The median distance from `middle`.
-double Mad(std::vector<double> values, double middle) {
-  for (double& value : values) value = std::abs(value - middle);
-  return Median(std::move(values));
-}
-
 // Whether few steps tell what many would.
 bool AreSteady(const std::vector<StepInput>& steps) {
-  std::vector<double> times;
-  for (const StepInput& step : steps) times.push_back(step.step_us);
-  const double middle = Median(times);
-  return Mad(std::move(times), middle) <= kSteadyMad * middle;
+  const double middle = MedianOf(steps, [](const StepInput& s) { return s.step_us; });
+  const double mad =
+      MedianOf(steps, [&](const StepInput& s) { return std::abs(s.step_us - middle); });
+  return mad <= kSteadyMad * middle;
 }
 
 Memory::Medians MediansOf(const std::vector<StepInput>& steps) {
@@ -177,7 +171,8 @@ bool Decider::NoticeChange(double step_us) {
   const std::vector<double> recent(m_.recent_us.begin(), m_.recent_us.end());
   if (recent.size() < kWindowSteps) return false;
   const double middle = Median(recent);
-  const double mad = std::max(Mad(recent, middle), kLeastMad * middle);
+  const double mad = std::max(MedianOf(recent, [&](double us) { return std::abs(us - middle); }),
+                              kLeastMad * middle);
   m_.outside = std::abs(step_us - middle) > kFarMads * mad ? m_.outside + 1 : 0;
   if (m_.outside < kStepsOfChange) return false;
   if (m_.outside == kStepsOfChange) {
