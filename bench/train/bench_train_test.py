@@ -153,10 +153,11 @@ class SweepTest(unittest.TestCase):
 
 
 class AdviseTest(unittest.TestCase):
-    def _row(self, advised_ms, compress, none_ms, auto_ms):
+    def _row(self, advised_ms, compress, none_ms, auto_ms, bf16_ms=30.0):
         plans = [{"plan": "none", "step_ms": 20.0}, {"plan": "advised", "step_ms": advised_ms}]
         advice = {"compress": compress, "plans": plans}
-        train = {"results": [_row("none", [none_ms] * 4), _row("auto", [auto_ms] * 4)]}
+        times = {"none": none_ms, "bf16": bf16_ms, "auto": auto_ms}
+        train = {"results": [_row(spec, [ms] * 4) for spec, ms in times.items()]}
         return advise.row(_CELL, {"all": {"compute_ms": 5.0, "advice": advice, "train": train}})
 
     def test_the_predicted_step_is_that_of_auto(self):
@@ -168,6 +169,10 @@ class AdviseTest(unittest.TestCase):
         self.assertFalse(self._row(10.0, False, 20.0, 10.0)["right"])
         self.assertFalse(self._row(20.0, True, 20.0, 22.0)["right"])
         self.assertTrue(self._row(20.0, False, 20.0, 19.2)["right"])
+
+    def test_a_gain_that_auto_misses_too_must_be_advised(self):
+        row = self._row(20.0, False, 20.0, 20.0, bf16_ms=15.0)
+        self.assertEqual((row["fastest"], row["right"], row["holds"]), ("bf16", False, False))
 
 
 class ChangeTest(unittest.TestCase):

@@ -9,17 +9,12 @@ import runs
 
 NAME = "oracle"
 TITLE = "Measured oracle: auto against the best of the fixed codecs"
-select = cells.select
+select, parts = cells.select, runs.one_part
 _ALLOWED_MEDIAN, _ALLOWED_UPPER = 1.05, 1.08
 # What a controller does before it settles, in steps.
 _CONTROLLER_WARM_UP = 60
 # With so many a median of ratios is known well enough, however short the steps are.
 _MOST_ROUNDS = 100
-
-
-def parts(_cell, _size):
-    """A cell is measured as a whole."""
-    return ["all"]
 
 
 def measure(jobs, cell, _part, size):

@@ -27,6 +27,11 @@ class Size:
     compute: str = "device"
 
 
+def one_part(_cell, _size):
+    """Of a table that measures a cell as a whole."""
+    return ["all"]
+
+
 def options(compute_ms, size):
     """Of every `gradwire train` of a table."""
     return [
