@@ -15,9 +15,7 @@ namespace {
 
 // docs/controller.md has the reason for each.
 constexpr int kWindowSteps = 5;
-constexpr int kWarmUpSteps = 10;  // of each of the two plans, at most
-constexpr int kSteadyWarmUpSteps = 5;
-constexpr double kSteadyMad = 0.01;  // of the median
+constexpr int kWarmUpSteps = 10;  // of each of the two plans
 constexpr size_t kRecentSteps = 25;
 constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
@@ -36,14 +34,6 @@ double MedianOf(const Steps& steps, Get get) {
   std::vector<double> values;
   for (const auto& step : steps) values.push_back(get(step));
   return Median(std::move(values));
-}
-
-// Whether few steps tell what many would.
-bool AreSteady(const std::vector<StepInput>& steps) {
-  const double middle = MedianOf(steps, [](const StepInput& s) { return s.step_us; });
-  const double mad =
-      MedianOf(steps, [&](const StepInput& s) { return std::abs(s.step_us - middle); });
-  return mad <= kSteadyMad * middle;
 }
 
 Memory::Medians MediansOf(const std::vector<StepInput>& steps) {
@@ -161,9 +151,8 @@ bool Decider::TakeStep() {
   m_.usual_us = Median({m_.recent_us.begin(), m_.recent_us.end()});
   if (stale) return false;
   m_.window.push_back(step);
-  const int steps = static_cast<int>(m_.window.size());
-  if (m_.phase == Memory::Phase::kSettled) return steps >= kWindowSteps;
-  return steps >= kWarmUpSteps || (steps >= kSteadyWarmUpSteps && AreSteady(m_.window));
+  const bool warm = m_.phase == Memory::Phase::kSettled;
+  return static_cast<int>(m_.window.size()) >= (warm ? kWindowSteps : kWarmUpSteps);
 }
 
 // Steps that lie far from the others, several in a row: the network or the compute is another.
@@ -171,8 +160,9 @@ bool Decider::NoticeChange(double step_us) {
   const std::vector<double> recent(m_.recent_us.begin(), m_.recent_us.end());
   if (recent.size() < kWindowSteps) return false;
   const double middle = Median(recent);
-  const double mad = std::max(MedianOf(recent, [&](double us) { return std::abs(us - middle); }),
-                              kLeastMad * middle);
+  std::vector<double> distances;
+  for (const double us : recent) distances.push_back(std::abs(us - middle));
+  const double mad = std::max(Median(std::move(distances)), kLeastMad * middle);
   m_.outside = std::abs(step_us - middle) > kFarMads * mad ? m_.outside + 1 : 0;
   if (m_.outside < kStepsOfChange) return false;
   if (m_.outside == kStepsOfChange) {

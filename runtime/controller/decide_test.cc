@@ -37,7 +37,6 @@ double ForSteps(World* world, int count) {
 
 TEST(Decide, BeginsWithNoneThenBf16) {
   World world(Layers());
-  world.noise = 0.1;
   world.Steps(30);
   ASSERT_GE(world.decisions.size(), 2u);
   EXPECT_EQ(world.decisions[0].a, Plan(6, 0)) << "whatever ran before";
@@ -325,18 +324,6 @@ TEST(Decide, IsNeverMuchSlowerThanNone) {
         << "round " << round << ": " << world.us_per_byte << " us per byte, compute "
         << world.compute_us << " us, latency " << world.latency_us << " us";
   }
-}
-
-TEST(Decide, WarmsUpInFewerStepsWhereTheyAreSteady) {
-  constexpr int kFewer = 5;
-  World steady(Layers()), noisy(Layers());
-  noisy.noise = 0.1;
-  for (World* world : {&steady, &noisy}) {
-    world->us_per_byte = 0.04;
-    world->Steps(kWarmUp);
-    ASSERT_EQ(world->decisions.at(1).why, "warm-up: bf16 is measured");
-  }
-  EXPECT_EQ(steady.decisions[1].from_turn + kFewer, noisy.decisions[1].from_turn);
 }
 
 TEST(Decide, AResumedRunHasNoWarmUp) {
