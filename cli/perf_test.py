@@ -47,8 +47,8 @@ class PerfTest(unittest.TestCase):
     def test_every_collective_is_right_for_all_types_and_operations(self):
         for collective in _COLLECTIVES:
             for ranks in ("1", "3"):
-                done = _gradwire("perf", "--ranks", ranks, "-C", collective, "-d", "all", "-o",
-                                 "all", "-b", "12", "-e", "40K", "-f", "60", "-r", "0", *_FEW)
+                done = _gradwire("perf", "--ranks", ranks, "--collective", collective, "-d",
+                                 "all", "-o", "all", "-b", "12", "-e", "40K", "-f", "60", "-r", "0", *_FEW)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertIn("# Out of bounds values : 0 OK", done.stdout, collective)
 
@@ -71,6 +71,32 @@ class PerfTest(unittest.TestCase):
         self.assertGreater(coded["enc_us"], 0)
         self.assertLess(coded["out_of_place"]["busbw"], coded["out_of_place"]["eff_busbw"])
 
+    def test_operations_issued_together_are_measured_as_one_by_one(self):
+        """Time, bytes and encoding are those of one operation."""
+        for collective in _COLLECTIVES:
+            done = _gradwire("perf", "--ranks", "2", "--collective", collective, "-m", "3", "-b",
+                             "40K", *_FEW)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        options = ("--ranks", "2", "-b", "400K", "-x", "none", "-x", "qsgd(bits=4)", *_FEW)
+        alone, together = (_json("perf", "-m", times, *options) for times in ("1", "4"))
+        self.assertEqual(together["out_of_bounds"], 0)
+        self.assertEqual(together["operations"], 4)
+        for one, four in zip(alone["results"], together["results"]):
+            self.assertAlmostEqual(four["wire_bytes"] / one["wire_bytes"], 1, delta=0.02)
+
+    def test_each_rank_may_be_the_root_in_turn(self):
+        for collective, roots in (("broadcast", [0, 1, 2]), ("all-reduce", [-1])):
+            result = _json("perf", "--ranks", "3", "-b", "40K", "--collective", collective, "-r",
+                           "-1", *_FEW)
+            self.assertEqual([row["root"] for row in result["results"]], roots)
+
+    def test_processor_time_leaves_waiting_out(self):
+        """Where each of eight ranks on few cores waits for most of the time."""
+        options = ("--ranks", "8", "-b", "1M", "-n", "20", "-w", "2", "-c", "0")
+        passed, used = (_json("perf", "-C", which, *options)["results"][0]["out_of_place"]
+                        for which in ("0", "1"))
+        self.assertLess(used["time_us"], 0.8 * passed["time_us"])
+
     def test_a_contribution_is_encoded_as_often_at_any_number_of_ranks(self):
         wanted = {"none": [0, 0], "bf16": [0, 2], "qsgd": [0, 2], "efsign": [0, 2],
                   "terngrad": [0, 1]}
@@ -80,7 +106,7 @@ class PerfTest(unittest.TestCase):
             found = {row["spec"].split("(")[0]: row["encodes_per_elem"]
                      for row in result["results"]}
             self.assertEqual(found, {spec: of[ranks > 1] for spec, of in wanted.items()}, ranks)
-        result = _json("perf", "--ranks", "3", "-b", "40K", "-C", "reduce", "-r", "1", *_FEW)
+        result = _json("perf", "--ranks", "3", "-b", "40K", "--collective", "reduce", "-r", "1", *_FEW)
         self.assertEqual([row["encodes_per_elem"] for row in result["results"]], [0])
 
     def test_csv_has_one_line_for_each_way(self):
@@ -148,12 +174,13 @@ class PerfTest(unittest.TestCase):
 
     def test_says_what_is_wrong(self):
         for args, words in (
-            (["-C", "broadcast", "-r", "9"], "no root 9"),
+            (["--collective", "broadcast", "-r", "9"], "no root 9"),
             (["--set", "foo=1"], "unknown setting 'foo'"),
             (["-x", "qsdg"], '"qsgd"'),
             (["--algorithm", "rnig"], "ring"),
             (["-d", "flaot"], "'float'"),
             (["-o", "som"], "'sum'"),
+            (["-G", "2"], "--cudagraph is for arrays in GPU memory"),
         ):
             done = _gradwire("perf", "-b", "1K", *_FEW, *args)
             self.assertNotEqual(done.returncode, 0, args)

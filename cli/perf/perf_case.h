@@ -11,11 +11,13 @@
 
 namespace gradwire {
 
+inline constexpr int kEachRoot = -1;
+
 struct PerfCase {
   Collective collective = Collective::kAllReduce;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  int root = 0;
+  int root = 0;               // kEachRoot stands for a case of each rank
   std::string spec = "none";  // other than none: as a registered tensor
   int64_t bytes = 0;          // nccl-tests' size: of the larger of the two arrays
 

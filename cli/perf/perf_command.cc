@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "base/clock.h"
 #include "cli/measure/rank_job.h"
+#include "cli/measure/thread_clock.h"
 #include "cli/perf/perf_options.h"
 #include "cli/perf/perf_report.h"
 #include "cli/perf/rank_bench.h"
@@ -13,22 +17,32 @@
 namespace gradwire {
 namespace {
 
+// The case with each root that it stands for.
+std::vector<PerfCase> CasesOf(PerfCase c, int ranks) {
+  if (c.root != kEachRoot) return {std::move(c)};
+  std::vector<PerfCase> cases;
+  for (c.root = 0; c.root < (HasRoot(c.collective) ? ranks : 1); ++c.root) cases.push_back(c);
+  return cases;
+}
+
 // All cases on one rank; `facts` are null on all but rank 0, which alone uses the report.
 Status MeasureAll(gwComm_t comm, const PerfOptions& options, const RunFacts* facts,
                   PerfReport* report) {
-  RankBench bench(comm, options, SteadyClock());
+  RankBench bench(comm, options, options.processor_time ? ThreadClock() : SteadyClock());
   if (const int root = options.cases[0].root; root >= bench.ranks()) {
     return Status(gwInvalidArgument,
                   fmt::format("there is no root {} among {} ranks", root, bench.ranks()));
   }
   if (facts != nullptr) report->PrintHeader(*facts);
-  for (const PerfCase& c : options.cases) {
-    const StatusOr<PerfRow> row = bench.Measure(c);
-    if (!row.ok()) {
-      (void)gwCommAbort(comm);
-      return row.status();
+  for (const PerfCase& given : options.cases) {
+    for (const PerfCase& c : CasesOf(given, bench.ranks())) {
+      const StatusOr<PerfRow> row = bench.Measure(c);
+      if (!row.ok()) {
+        (void)gwCommAbort(comm);
+        return row.status();
+      }
+      if (facts != nullptr) report->Add(*row);
     }
-    if (facts != nullptr) report->Add(*row);
   }
   return Status::Ok();
 }

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "cli/arguments.h"
 #include "cli/measure/library_options.h"
 #include "cli/operation_names.h"
@@ -26,12 +29,16 @@ constexpr char kDescription[] =
     "         gradwire run -n 4 --netlab 1gbit -- gradwire perf -b 16M -x none -x bf16 -x "
     "'qsgd(bits=4)'";
 
+constexpr int kMostThreadRanks = 256;
+
 // As on the command line.
 struct Texts {
   std::string min_bytes = "32M", max_bytes, step_bytes = "0";
   double factor = 2;
   std::string dtype = "float", op = "sum", collective = "all-reduce";
-  int root = 0, check = 1, average = 3;
+  int root = 0, check = 1, average = 3, processor_time = 0, timeout_s = 0;
+  int threads = 0, ranks_per_thread = 0;
+  int cuda_graphs = 0, local_register = 0, blocking = 0, parallel_init = 0;
   std::vector<std::string> specs;
   LibraryOptions library;
 };
@@ -44,10 +51,11 @@ void AddSizeOptions(CommandLine* line, Texts* texts) {
 }
 
 void AddCaseOptions(CommandLine* line, Texts* texts) {
-  line->Add("-C,--collective", &texts->collective, "default all-reduce");
+  line->Add("--collective", &texts->collective, "default all-reduce");
   line->Add("-d,--datatype", &texts->dtype, "float, half, bfloat16, int32, ... or all");
   line->Add("-o,--op", &texts->op, "sum, prod, max, min, avg or all");
-  line->Add("-r,--root", &texts->root, "root of broadcast and reduce").NotNegative();
+  line->Add("-r,--root", &texts->root, "root of broadcast and reduce; -1: each rank in turn")
+      .InRange(kEachRoot, INT_MAX);
   line->Add("-x,--compress", &texts->specs, "codec, as qsgd(bits=4); repeat to compare")
       .OneValueEach();
 }
@@ -57,13 +65,34 @@ void AddRunOptions(CommandLine* line, Texts* texts, PerfOptions* options) {
       .InRange(1, 1'000'000);
   line->Add("-w,--warmup_iters", &options->warm_ups, "iterations before; default 5")
       .InRange(0, 1'000'000);
+  line->Add("-m,--agg_iters", &options->operations,
+            "operations of an iteration, issued together; default 1")
+      .InRange(1, 1024);
   line->Add("-c,--check", &texts->check, "check results: 0 or 1; default 1");
   line->Add("-a,--average", &texts->average,
             "of the ranks' times: 0 rank 0, 1 mean, 2 min, 3 max; default 3")
       .InRange(0, 3);
-  line->Add("-t,--ranks", &options->thread_ranks,
+  line->Add("-C,--report_cputime", &texts->processor_time,
+            "1: time is the calling thread's processor time; default 0")
+      .InRange(0, 1);
+  line->Add("-T,--timeout", &texts->timeout_s,
+            "seconds without progress until an operation fails; default: op_timeout_ms")
+      .InRange(0, 1'000'000);
+  line->Add("-t,--ranks,--nthreads", &texts->threads,
             "ranks as threads of this process; default 2 without a launcher")
-      .InRange(1, 256);
+      .InRange(1, kMostThreadRanks);
+}
+
+// So that a command line of nccl-tests does what it can here, and says what it cannot.
+void AddOptionsOfGpus(CommandLine* line, Texts* texts) {
+  line->Add("-g,--ngpus", &texts->ranks_per_thread, "as so many times the -t")
+      .InRange(1, kMostThreadRanks);
+  line->Add("-z,--blocking", &texts->blocking, "0 or 1: calls are complete on return in any case")
+      .InRange(0, 1);
+  line->Add("-p,--parallel_init", &texts->parallel_init, "0 or 1: ranks start in parallel always")
+      .InRange(0, 1);
+  line->Add("-G,--cudagraph", &texts->cuda_graphs, "0: arrays are in host memory");
+  line->Add("-R,--local_register", &texts->local_register, "0: arrays are in host memory");
 }
 
 void AddFileOptions(CommandLine* line, PerfOptions* options) {
@@ -134,6 +163,25 @@ Status MakeCases(const Texts& texts, PerfOptions* options) {
   return Status::Ok();
 }
 
+// As many as nccl-tests has: for each of the threads all of its GPUs.
+Status CountThreadRanks(const Texts& texts, PerfOptions* options) {
+  if (texts.threads == 0 && texts.ranks_per_thread == 0) return Status();
+  options->thread_ranks = std::max(texts.threads, 1) * std::max(texts.ranks_per_thread, 1);
+  if (options->thread_ranks <= kMostThreadRanks) return Status();
+  return Status(gwInvalidArgument,
+                fmt::format("-t {} times -g {} are more than {} ranks", texts.threads,
+                            texts.ranks_per_thread, kMostThreadRanks),
+                "Start further ranks as processes: gradwire run -n N -- gradwire perf ...");
+}
+
+Status CheckOptionsOfGpus(const Texts& texts) {
+  if (texts.cuda_graphs == 0 && texts.local_register == 0) return Status();
+  return Status(gwInvalidArgument,
+                fmt::format("{} is for arrays in GPU memory, and these are in host memory",
+                            texts.cuda_graphs != 0 ? "--cudagraph" : "--local_register"),
+                "Leave the option out");
+}
+
 }  // namespace
 
 std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptions* options) {
@@ -142,16 +190,23 @@ std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptio
   AddSizeOptions(&line, &texts);
   AddCaseOptions(&line, &texts);
   AddRunOptions(&line, &texts, options);
+  AddOptionsOfGpus(&line, &texts);
   AddLibraryOptions(&line, &texts.library);
   AddFileOptions(&line, options);
   if (const auto code = line.Parse(args)) return code;
   options->check = texts.check != 0;
   options->combine = static_cast<Combine>(texts.average);
+  options->processor_time = texts.processor_time != 0;
+  if (texts.timeout_s > 0) {
+    texts.library.settings.push_back(fmt::format("op_timeout_ms={}", 1000LL * texts.timeout_s));
+  }
   options->settings = SettingsText(texts.library);
   options->command_line = fmt::format("gradwire perf {}", fmt::join(args, " "));
-  const Status made = MakeCases(texts, options);
-  if (made.ok()) return std::nullopt;
-  return ReportError("perf", made);
+  Status status = CountThreadRanks(texts, options);
+  if (status.ok()) status = CheckOptionsOfGpus(texts);
+  if (status.ok()) status = MakeCases(texts, options);
+  if (status.ok()) return std::nullopt;
+  return ReportError("perf", status);
 }
 
 }  // namespace gradwire

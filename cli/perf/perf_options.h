@@ -19,6 +19,8 @@ enum class Combine : uint8_t { kRank0, kMean, kMin, kMax };
 struct PerfOptions {
   std::vector<PerfCase> cases;  // in the order in which they are measured
   int iterations = 20, warm_ups = 5;
+  int operations = 1;           // of an iteration, issued together
+  bool processor_time = false;  // of the calling thread, in place of the time that passes
   bool check = true;
   Combine combine = Combine::kMax;
   int thread_ranks = 0;  // ranks as threads of this process; 0: not asked for

@@ -48,6 +48,19 @@ TEST(PerfOptions, LibraryOptionsBecomeSettings) {
             "slice_elems=4096");
 }
 
+TEST(PerfOptions, TakesCommandLinesOfNcclTests) {
+  PerfOptions options;
+  ASSERT_EQ(Parse({"-b", "8", "-e", "128", "-f", "2", "-t", "2", "-g", "4", "-m", "3",
+                   "-C", "1", "-T", "30",  "-p", "1", "-z", "1", "-G", "0", "-R", "0"},
+                  &options),
+            std::nullopt);
+  EXPECT_EQ(options.cases.size(), 5u);
+  EXPECT_EQ(options.thread_ranks, 8);
+  EXPECT_EQ(options.operations, 3);
+  EXPECT_TRUE(options.processor_time);
+  EXPECT_EQ(options.settings, "op_timeout_ms=30000");
+}
+
 TEST(PerfOptions, RefusesWhatCannotBeMeasured) {
   const std::vector<std::vector<std::string>> wrong = {{"-b", "x"},
                                                        {"-b", "2K", "-e", "1K"},
@@ -55,11 +68,16 @@ TEST(PerfOptions, RefusesWhatCannotBeMeasured) {
                                                        {"-o", "mean"},
                                                        {"-x", "qsdg"},
                                                        {"-x", "bf16", "-d", "int32"},
-                                                       {"-C", "allreduse"},
+                                                       {"--collective", "allreduse"},
                                                        {"-x", "bf16", "-o", "max"},
                                                        {"-n", "0"},
                                                        {"-a", "4"},
-                                                       {"-x", "bf16", "-C", "broadcast"}};
+                                                       {"-x", "bf16", "--collective", "broadcast"},
+                                                       {"-C", "2"},
+                                                       {"-m", "0"},
+                                                       {"-t", "200", "-g", "2"},
+                                                       {"-G", "1"},
+                                                       {"-R", "1"}};
   for (const auto& args : wrong) {
     PerfOptions options;
     EXPECT_EQ(Parse(args, &options), kExitUsage) << args[0] << " " << args[1];

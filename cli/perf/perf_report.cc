@@ -61,6 +61,8 @@ std::string PerfReport::Json(const RunFacts& facts) const {
   JsonValue json = FactsJson(facts, options_.command_line);
   json["iterations"] = options_.iterations;
   json["warm_ups"] = options_.warm_ups;
+  json["operations"] = options_.operations;
+  json["processor_time"] = options_.processor_time;
   json["results"] = JsonValue::array();
   for (const PerfRow& row : rows_) json["results"].push_back(RowJson(row));
   json["out_of_bounds"] = wrong();

@@ -22,7 +22,10 @@ bool GrowsInPlace(const PerfCase& c) { return !c.exact(); }
 }  // namespace
 
 RankBench::RankBench(gwComm_t comm, const PerfOptions& options, const Clock& clock)
-    : comm_(comm), options_(options), clock_(clock) {
+    : comm_(comm),
+      options_(options),
+      clock_(clock),
+      memory_(static_cast<size_t>(options.operations)) {
   (void)gwCommUserRank(comm, &rank_);
   (void)gwCommCount(comm, &ranks_);
 }
@@ -39,13 +42,14 @@ StatusOr<PerfRow> RankBench::Measure(const PerfCase& c) {
 }
 
 // In place the smaller array is a part of the larger one.
-StatusOr<RankBench::Arrays> RankBench::MakeArrays(const PerfCase& c, bool in_place) {
+StatusOr<RankBench::Arrays> RankBench::MakeArrays(const PerfCase& c, bool in_place,
+                                                  Memory* memory) {
   const int64_t size = SizeOf(c.dtype);
   const int64_t send = SendElems(c, ranks_), recv = RecvElems(c, ranks_);
-  GW_RETURN_IF_ERROR(send_memory_.EnsureBytes(std::max(send * size, kBufferAlign)));
-  GW_RETURN_IF_ERROR(recv_memory_.EnsureBytes(std::max(recv * size, kBufferAlign)));
+  GW_RETURN_IF_ERROR(memory->send.EnsureBytes(std::max(send * size, kBufferAlign)));
+  GW_RETURN_IF_ERROR(memory->recv.EnsureBytes(std::max(recv * size, kBufferAlign)));
   Arrays arrays = {
-      {send_memory_.data(), send, c.dtype}, {recv_memory_.data(), recv, c.dtype}, in_place};
+      {memory->send.data(), send, c.dtype}, {memory->recv.data(), recv, c.dtype}, in_place};
   if (!in_place) return arrays;
   const int64_t offset = InPlaceOffset(c, rank_, ranks_) * size;
   if (send > recv) {
@@ -56,16 +60,28 @@ StatusOr<RankBench::Arrays> RankBench::MakeArrays(const PerfCase& c, bool in_pla
   return arrays;
 }
 
+// Filled. Each operation has its own: those of a group are under way at the same time.
+StatusOr<std::vector<RankBench::Arrays>> RankBench::MakeAllArrays(const PerfCase& c,
+                                                                  bool in_place) {
+  std::vector<Arrays> all;
+  for (Memory& memory : memory_) {
+    const StatusOr<Arrays> arrays = MakeArrays(c, in_place, &memory);
+    if (!arrays.ok()) return arrays.status();
+    if (c.exact()) {
+      FillExactInput(c, {rank_, ranks_}, arrays->send);
+    } else {
+      FillWith(NormalPattern(c.dtype, rank_), 0, arrays->send);
+    }
+    all.push_back(*arrays);
+  }
+  return all;
+}
+
 StatusOr<Timing> RankBench::MeasureOneWay(const PerfCase& c, bool in_place, PerfRow* row) {
-  const StatusOr<Arrays> arrays = MakeArrays(c, in_place);
+  const StatusOr<std::vector<Arrays>> arrays = MakeAllArrays(c, in_place);
   if (!arrays.ok()) return arrays.status();
   PerfOperation operation(comm_, c, ranks_);
-  GW_RETURN_IF_ERROR(operation.Prepare(fmt::format("perf.{}", tensors_++)));
-  if (c.exact()) {
-    FillExactInput(c, {rank_, ranks_}, arrays->send);
-  } else {
-    FillWith(NormalPattern(c.dtype, rank_), 0, arrays->send);
-  }
+  GW_RETURN_IF_ERROR(operation.Prepare(fmt::format("perf.{}", prepared_++), arrays->size()));
   std::vector<double> times_us;
   GW_RETURN_IF_ERROR(CheckedResult(comm_, gwBarrier(comm_, nullptr)));
   const StatusOr<Counters> before = ReadCounters();
@@ -76,26 +92,40 @@ StatusOr<Timing> RankBench::MeasureOneWay(const PerfCase& c, bool in_place, Perf
   if (!in_place) GW_RETURN_IF_ERROR(CombineCosts(*before, *after, row));
   StatusOr<Timing> timing = CombineTimes(std::move(times_us));
   if (!timing.ok() || !options_.check) return timing;
-  GW_RETURN_IF_ERROR(c.exact() ? CheckExact(c, *arrays, &*timing, row)
-                               : CheckCodec(c, *arrays, &*timing, row));
+  const Arrays& checked = arrays->front();
+  GW_RETURN_IF_ERROR(c.exact() ? CheckExact(c, checked, &*timing, row)
+                               : CheckCodec(c, checked, &*timing, row));
   return timing;
 }
 
-Status RankBench::TimeIterations(const PerfCase& c, const Arrays& arrays, PerfOperation* operation,
-                                 std::vector<double>* times_us) {
-  const bool refill = arrays.in_place && GrowsInPlace(c);
-  if (refill)
-    FillWith(NormalPattern(c.dtype, rank_), 0, {send_memory_.data(), arrays.send.elems, c.dtype});
+// In place, from the memory of the other array, which nothing else uses then.
+void RankBench::Refill(std::span<const Arrays> arrays) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const View& send = arrays[i].send;
+    std::memcpy(send.data, memory_[i].send.data(), static_cast<size_t>(send.bytes()));
+  }
+}
+
+Status RankBench::TimeIterations(const PerfCase& c, std::span<const Arrays> arrays,
+                                 PerfOperation* operation, std::vector<double>* times_us) {
+  const bool refill = arrays[0].in_place && GrowsInPlace(c);
+  std::vector<PerfBuffers> buffers;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    buffers.push_back({arrays[i].send.data, arrays[i].recv.data});
+    if (!refill) continue;
+    FillWith(NormalPattern(c.dtype, rank_), 0,
+             {memory_[i].send.data(), arrays[i].send.elems, c.dtype});
+  }
   times_us->reserve(static_cast<size_t>(options_.iterations));
   for (int i = -options_.warm_ups; i < options_.iterations; ++i) {
-    if (refill) {
-      std::memcpy(arrays.send.data, send_memory_.data(), static_cast<size_t>(arrays.send.bytes()));
-    }
+    if (refill) Refill(arrays);
     const int64_t start_ns = clock_.NowNs();
-    const gwResult_t result = operation->Run(arrays.send.data, arrays.recv.data);
+    const gwResult_t result = operation->Run(buffers);
     const int64_t end_ns = clock_.NowNs();
     GW_RETURN_IF_ERROR(CheckedResult(comm_, result));
-    if (i >= 0) times_us->push_back(1e-3 * static_cast<double>(end_ns - start_ns));
+    if (i < 0) continue;
+    times_us->push_back(1e-3 * static_cast<double>(end_ns - start_ns) /
+                        static_cast<double>(buffers.size()));
   }
   return Status::Ok();
 }
@@ -103,8 +133,9 @@ Status RankBench::TimeIterations(const PerfCase& c, const Arrays& arrays, PerfOp
 // A tensor of its own, so that no residual of the timed runs is in the result.
 Status RankBench::RunOnce(const PerfCase& c, const Arrays& arrays) {
   PerfOperation operation(comm_, c, ranks_);
-  GW_RETURN_IF_ERROR(operation.Prepare(fmt::format("perf.{}", tensors_++)));
-  return CheckedResult(comm_, operation.Run(arrays.send.data, arrays.recv.data));
+  GW_RETURN_IF_ERROR(operation.Prepare(fmt::format("perf.{}", prepared_++), 1));
+  const PerfBuffers buffers[] = {{arrays.send.data, arrays.recv.data}};
+  return CheckedResult(comm_, operation.Run(buffers));
 }
 
 Status RankBench::CheckExact(const PerfCase& c, const Arrays& arrays, Timing* timing,
@@ -150,7 +181,7 @@ StatusOr<RankBench::Counters> RankBench::ReadCounters() {
 }
 
 Status RankBench::CombineCosts(const Counters& before, const Counters& after, PerfRow* row) {
-  const double runs = options_.iterations + options_.warm_ups;
+  const double runs = (options_.iterations + options_.warm_ups) * options_.operations;
   double values[] = {(after.wire_bytes - before.wire_bytes) / runs,
                      (after.encode_us - before.encode_us) / runs,
                      (after.decode_us - before.decode_us) / runs};

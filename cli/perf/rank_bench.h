@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_CLI_PERF_RANK_BENCH_H_
 #define GRADWIRE_CLI_PERF_RANK_BENCH_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace gradwire {
 // All ranks make one with equal options and measure the same cases in the same order. One thread.
 class RankBench {
  public:
-  // `comm`, `options` and `clock` outlive this.
+  // `comm`, `options` and `clock`, which times each iteration, outlive this.
   RankBench(gwComm_t comm, const PerfOptions& options, const Clock& clock);
 
   // Equal on all ranks. An error of the library with its own text; then the communicator must be
@@ -30,7 +31,10 @@ class RankBench {
   int ranks() const { return ranks_; }
 
  private:
-  struct Arrays {
+  struct Memory {
+    AlignedBuffer send, recv;
+  };
+  struct Arrays {  // of one operation
     View send, recv;
     bool in_place = false;
   };
@@ -40,10 +44,12 @@ class RankBench {
     std::string algorithm, transport;
   };
 
-  StatusOr<Arrays> MakeArrays(const PerfCase& c, bool in_place);
+  StatusOr<Arrays> MakeArrays(const PerfCase& c, bool in_place, Memory* memory);
+  StatusOr<std::vector<Arrays>> MakeAllArrays(const PerfCase& c, bool in_place);
   StatusOr<Timing> MeasureOneWay(const PerfCase& c, bool in_place, PerfRow* row);
-  Status TimeIterations(const PerfCase& c, const Arrays& arrays, PerfOperation* operation,
+  Status TimeIterations(const PerfCase& c, std::span<const Arrays> arrays, PerfOperation* operation,
                         std::vector<double>* times_us);
+  void Refill(std::span<const Arrays> arrays);
   Status CheckExact(const PerfCase& c, const Arrays& arrays, Timing* timing, PerfRow* row);
   Status CheckCodec(const PerfCase& c, const Arrays& arrays, Timing* timing, PerfRow* row);
   Status RunOnce(const PerfCase& c, const Arrays& arrays);
@@ -56,8 +62,8 @@ class RankBench {
   const PerfOptions& options_;
   const Clock& clock_;
   int rank_ = 0, ranks_ = 1;
-  AlignedBuffer send_memory_, recv_memory_;
-  int tensors_ = 0;  // registered so far: part of the next one's name
+  std::vector<Memory> memory_;  // of each operation of an iteration
+  int prepared_ = 0;            // operations so far: part of the next one's name
 };
 
 }  // namespace gradwire

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <ctime>
 
+#include "cli/measure/thread_clock.h"
+
 namespace gradwire {
 namespace {
 
@@ -27,21 +29,15 @@ class DeviceComputation final : public Computation {
   int64_t begin_ns_ = 0;
 };
 
-int64_t ThreadProcessorNs() {
-  timespec now = {};
-  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * kNsPerSecond + now.tv_nsec;
-}
-
 class HostComputation final : public Computation {
  public:
   void Begin() override { done_ns_ = 0; }
 
   void AdvanceTo(int64_t ns, const ComputeMemory& memory) override {
-    int64_t last_ns = ThreadProcessorNs();
+    int64_t last_ns = ThreadClock().NowNs();
     for (size_t first = 0; done_ns_ < ns;) {
       first = Touch(memory, first);
-      const int64_t now_ns = ThreadProcessorNs();
+      const int64_t now_ns = ThreadClock().NowNs();
       done_ns_ += now_ns - last_ns;
       last_ns = now_ns;
     }
