@@ -22,6 +22,10 @@ constexpr int64_t kByeNs = 5'000'000'000;
 // A vote holds a table and an observation.
 constexpr int64_t kMaxTableBytes = kMaxControlBodyBytes / 2;
 
+// Of the time that destroying may take, how long others are waited for. The rest is for taking back
+// what they did not come to.
+int64_t PatienceNs(int64_t destroy_ns) { return destroy_ns / 5 * 4; }
+
 // How many turns `a` is ahead of `b`.
 int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
 
@@ -65,15 +69,17 @@ Communicator::Communicator(CommParts parts)
       timeline_(parts_.timeline_path.empty() ? nullptr : std::make_unique<Timeline>()) {}
 
 Communicator::~Communicator() {
-  if (!finalized_ && !is_fatal_.load()) (void)Finalize();
+  const Deadline end = Deadline::After(*clock_, parts_.abort_timeout_ns);
+  if (!finalized_ && !is_fatal_.load()) {
+    (void)Leave(Deadline::After(*clock_, PatienceNs(parts_.abort_timeout_ns)));
+  }
   const bool idle = engine_->WithCore([](EngineCore& core) { return core.idle(); });
   if (!idle && !is_fatal_.load()) {
     // Requests outlive the communicator and must not stay incomplete.
     engine_->Abort(Status(gwAborted, {.message = "the communicator was destroyed",
                                       .hint = "Wait for all requests before gwCommDestroy",
                                       .rank = parts_.rank}));
-    engine_->HelpUntil([&](const EngineCore&) { return is_fatal_.load(); },
-                       Deadline::After(*clock_, parts_.abort_timeout_ns));
+    engine_->HelpUntil([&](const EngineCore&) { return is_fatal_.load(); }, end);
   }
   parts_.wake_target->store(nullptr);
   parts_.control->Shutdown();
@@ -251,7 +257,7 @@ StatusOr<StepEnd> Communicator::EndStep() {
   if (!step_open_) return Status(gwInvalidUsage, "no step is open", "Begin one with gwStepBegin");
   const uint16_t turn = user_turn_;
   if (Ahead(engine_turn_.load(), turn) <= 0) engine_->EndTurn(MakeTurnEnd(false));
-  const Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1));
+  const Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1), Deadline::Never());
   LeaveStep();
   // A rank lost right after the outcome does not change it.
   const std::optional<TurnResult> result = ResultOf(turn);
@@ -270,7 +276,7 @@ Status Communicator::EndStepNoWait() {
                   "Pass an outcome pointer");
   }
   // One turn may be waiting for its result, not two.
-  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
   engine_->EndTurn(MakeTurnEnd(true));
   ++user_turn_;
   LeaveStep();
@@ -285,11 +291,11 @@ bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadlin
 }
 
 // Until the engine has reached `turn`.
-Status Communicator::WaitForTurn(uint16_t turn) {
+Status Communicator::WaitForTurn(uint16_t turn, const Deadline& deadline) {
   auto reached = [&](const EngineCore&) {
     return is_fatal_.load() || Ahead(engine_turn_.load(), turn) >= 0;
   };
-  HelpUntil(reached, Deadline::Never());
+  if (!HelpUntil(reached, deadline)) return Status(gwTimeout, "the step has not ended");
   return async_error();
 }
 
@@ -298,7 +304,7 @@ Status Communicator::WaitForTurn(uint16_t turn) {
 void Communicator::FollowTurn(uint16_t failed) {
   const bool left_behind = Ahead(user_turn_, failed) > 0;
   if (step_open_ || left_behind) return;
-  (void)WaitForTurn(static_cast<uint16_t>(failed + 1));
+  (void)WaitForTurn(static_cast<uint16_t>(failed + 1), Deadline::Never());
   user_turn_ = static_cast<uint16_t>(failed + 1);
 }
 
@@ -360,15 +366,22 @@ Status Communicator::async_error() const {
 Status Communicator::Finalize() {
   if (finalized_)
     return Status(gwInvalidUsage, "the communicator is finalized already", "Destroy it");
+  return Leave(Deadline::Never());
+}
+
+// No later than `end`, beside the bounds that what it waits for has of its own.
+Status Communicator::Leave(const Deadline& end) {
   if (step_open_) LeaveStep();
-  Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_);
+  Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_, end);
   if (waited.ok()) {
+    // An operation that does not move is ended by op_timeout_ms.
     engine_->HelpUntil([&](const EngineCore& core) { return is_fatal_.load() || core.idle(); },
-                       Deadline::After(*clock_, parts_.abort_timeout_ns));
+                       end);
   }
   finalized_ = true;
   PassFailpoint(Failpoint::kBye);
-  const Status bye = parts_.control->GracefulBye(std::min(kByeNs, parts_.abort_timeout_ns));
+  const Status bye = parts_.control->GracefulBye(
+      std::min({kByeNs, parts_.abort_timeout_ns, end.RemainingNs(*clock_)}));
   return waited.ok() ? bye : waited;
 }
 

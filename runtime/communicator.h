@@ -157,11 +157,13 @@ class Communicator final : private EngineListener {
   Status CheckScatter(const TensorState& tensor) const;
   std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op,
                                                  Scheme scheme);
-  Status WaitForTurn(uint16_t turn);
+  Status WaitForTurn(uint16_t turn, const Deadline& deadline);
   void FollowTurn(uint16_t failed);
   std::optional<TurnResult> ResultOf(uint16_t turn);
   TurnEnd MakeTurnEnd(bool no_wait);
   void LeaveStep();
+  void BeginAnew(uint16_t turn);
+  Status Leave(const Deadline& end);
   void WriteRecord();
   void WriteTimeline();
 

@@ -96,7 +96,7 @@ Status Communicator::Deregister(TensorState* tensor) {
     return Status(gwInvalidUsage, fmt::format("tensor '{}' is in use", tensor->name),
                   "Deregister it between steps");
   }
-  if (!is_fatal_.load()) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  if (!is_fatal_.load()) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
   engine_->WithCore([&](EngineCore&) { tensors_.Remove(tensor); });
   return Status();
 }
@@ -123,7 +123,8 @@ Status Communicator::FollowPlan(std::span<const SubmittedTensor> tensors) {
     const Codec& codec = tensor.automatic->ladder[rung].codec;
     if (codec.spec == tensor.codec.spec) continue;
     // The engine may be about to commit state of the codec before.
-    if (!std::exchange(waited, true)) GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+    if (!std::exchange(waited, true))
+      GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
     engine_->WithCore([&](EngineCore&) { tensor.TakeRung(codec, parts_.world_size); });
   }
   return Status();
@@ -277,7 +278,7 @@ Status Communicator::WaitForRest(const char* done) {
     return Status(gwInvalidUsage, fmt::format("state is {} between steps", done),
                   "Call gwStepEnd first");
   }
-  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_));
+  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
   for (const TensorState* tensor : tensors_.All()) {
     if (!tensor->in_flight.load(std::memory_order_acquire)) continue;
     return Status(gwInvalidUsage,

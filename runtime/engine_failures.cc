@@ -15,6 +15,10 @@ constexpr int64_t kVerdictNs = 300'000'000;
 constexpr int64_t kLeftNs = kNsPerSecond;
 // Rank 0 serves the others no longer than this after its BYE.
 constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
+// How much of abort_timeout_ms, and how long at most, the transport may take to let go of memory
+// once the communicator has ended. Destroying keeps a fifth for it.
+constexpr int kQuietParts = 10;
+constexpr int64_t kMostQuietNs = kNsPerSecond;
 // So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
 constexpr int64_t kNoteWaitingNs = kNsPerSecond;
 
@@ -132,7 +136,7 @@ void EngineCore::Fatal(const Status& status) {
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
   quiet_deadline_ns_ =
-      clock_->NowNs() + std::min<int64_t>(options_.abort_timeout_ns, 1'000'000'000);
+      clock_->NowNs() + std::min(options_.abort_timeout_ns / kQuietParts, kMostQuietNs);
 }
 
 // Nobody waited for the outcome, so the caller may have updated from a step that was aborted. The

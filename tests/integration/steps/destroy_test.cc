@@ -1,0 +1,95 @@
+// gwCommDestroy is bounded with the default time-outs, whatever the rank had begun and whatever the
+// others fail to do.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <latch>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "gradwire/gradwire.h"
+
+namespace gradwire {
+namespace {
+
+// The default abort_timeout_ms.
+constexpr int64_t kBoundNs = 5 * kNsPerSecond;
+
+constexpr int64_t kElems = 1000;
+
+struct Begun {
+  gwRequest_t request = nullptr;
+  std::vector<float> memory = std::vector<float>(kElems, 1.0f);
+};
+
+struct Situation {
+  const char* name;
+  std::function<void(gwComm_t, gwTensor_t, Begun*)> begin;
+};
+
+void Submit(gwTensor_t tensor, Begun* begun) {
+  float* const data = begun->memory.data();
+  EXPECT_EQ(gwAllReduceTensor(tensor, data, data, gwSum, nullptr, &begun->request), gwSuccess);
+}
+
+const Situation kSituations[] = {
+    {"nothing", [](gwComm_t, gwTensor_t, Begun*) {}},
+    {"an operation", [](gwComm_t, gwTensor_t tensor, Begun* begun) { Submit(tensor, begun); }},
+    {"a step",
+     [](gwComm_t comm, gwTensor_t tensor, Begun* begun) {
+       EXPECT_EQ(gwStepBegin(comm, 1), gwSuccess);
+       Submit(tensor, begun);
+     }},
+    {"a step whose outcome it did not wait for", [](gwComm_t comm, gwTensor_t, Begun*) {
+       EXPECT_EQ(gwStepBegin(comm, 1), gwSuccess);
+       EXPECT_EQ(gwStepEnd(comm, nullptr), gwSuccess) << gwGetLastError(comm);
+     }}};
+
+void StartRank(const gwUniqueId& id, int rank, gwComm_t* comm, gwTensor_t* tensor) {
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = "transport=loopback; debug=none";
+  ASSERT_EQ(gwCommInitRankConfig(comm, 2, id, rank, &config), gwSuccess) << gwGetLastError(nullptr);
+  ASSERT_EQ(gwTensorRegister(*comm, "w", &kElems, 1, gwFloat32, nullptr, tensor), gwSuccess);
+}
+
+// `leaving` destroys; the other rank calls nothing until that has returned.
+void ExpectBounded(const Situation& situation, int leaving) {
+  SCOPED_TRACE(situation.name);
+  gwUniqueId id;
+  ASSERT_EQ(gwGetUniqueId(&id), gwSuccess) << gwGetLastError(nullptr);
+  std::latch has_left(1);
+  std::thread silent([&] {
+    gwComm_t comm = nullptr;
+    gwTensor_t tensor = nullptr;
+    StartRank(id, 1 - leaving, &comm, &tensor);
+    has_left.wait();
+    EXPECT_EQ(gwCommDestroy(comm), gwSuccess);
+  });
+  gwComm_t comm = nullptr;
+  gwTensor_t tensor = nullptr;
+  StartRank(id, leaving, &comm, &tensor);
+  Begun begun;
+  situation.begin(comm, tensor, &begun);
+  const int64_t start_ns = SteadyClock().NowNs();
+  EXPECT_EQ(gwCommDestroy(comm), gwSuccess);
+  EXPECT_LT(SteadyClock().NowNs() - start_ns, kBoundNs)
+      << "rank " << leaving << " had begun " << situation.name;
+  EXPECT_EQ(gwRequestFree(begun.request), gwSuccess) << "it must be complete";
+  has_left.count_down();
+  silent.join();
+}
+
+TEST(Destroy, IsBoundedWhateverTheOthersDo) {
+  std::vector<std::thread> jobs;  // at the same time: each takes seconds
+  for (const Situation& situation : kSituations) {
+    for (const int leaving : {0, 1}) {
+      jobs.emplace_back([&situation, leaving] { ExpectBounded(situation, leaving); });
+    }
+  }
+  for (std::thread& job : jobs) job.join();
+}
+
+}  // namespace
+}  // namespace gradwire
