@@ -50,6 +50,7 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
   EngineListener* listener = comm.get();
   comm->engine_ = std::make_unique<Engine>(options, p.idle, p.transport.get(), p.control.get(),
                                            comm->clock_, listener);
+  GW_RETURN_IF_ERROR(comm->engine_->StartThread());
   if (!p.record_path.empty()) {
     comm->engine_->WithCore([&](EngineCore& core) { core.SetRecord(&comm->record_); });
   }

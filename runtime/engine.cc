@@ -6,6 +6,9 @@
 #include <chrono>
 #include <utility>
 
+#include "base/float_rules.h"
+#include "base/service_thread.h"
+
 namespace gradwire {
 namespace {
 
@@ -31,13 +34,20 @@ Engine::Engine(const EngineCore::Options& options, const IdlePolicy& idle, Trans
     : transport_(transport),
       clock_(clock),
       idle_(idle),
-      core_(options, transport, control, clock, listener),
-      thread_([this] { Loop(); }) {}
+      core_(options, transport, control, clock, listener) {}
 
 Engine::~Engine() {
+  if (!thread_.joinable()) return;
   stop_ = true;
   Wake();
   thread_.join();
+}
+
+Status Engine::StartThread() {
+  StatusOr<std::thread> started = StartServiceThread("gw-engine", [this] { Loop(); });
+  if (!started.ok()) return started.status();
+  thread_ = std::move(*started);
+  return Status();
 }
 
 std::unique_lock<std::mutex> Engine::LockCore() {
@@ -84,6 +94,7 @@ void Engine::Post(std::vector<std::shared_ptr<Transfer>> transfers) {
 }
 
 void Engine::SubmitAndHelp(const std::shared_ptr<Operation>& operation) {
+  const ScopedFloatRules rules;
   helpers_.fetch_add(1);
   std::unique_lock core = LockCore();
   TakeInboxLocked();
@@ -147,6 +158,7 @@ void Engine::Park(int64_t ns) {
 
 void Engine::Loop() {
   RunAsBatch();
+  const ScopedFloatRules rules;  // a thread begins with those of the one that started it
   int idle_polls = 0;
   while (!stop_) {
     if (helpers_.load() > 0) {
@@ -186,6 +198,7 @@ void Engine::StopHelping(std::unique_lock<std::mutex> core) {
 }
 
 bool Engine::HelpUntil(const Ready& ready, const Deadline& deadline) {
+  const ScopedFloatRules rules;
   helpers_.fetch_add(1);
   std::unique_lock core = LockCore();
   const bool is_ready = HelpLocked(&core, ready, deadline);

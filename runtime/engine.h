@@ -23,11 +23,14 @@ struct IdlePolicy {
 
 class Engine {
  public:
-  // All pointers outlive the engine. The thread starts at once.
+  // All pointers outlive the engine.
   Engine(const EngineCore::Options& options, const IdlePolicy& idle, Transport* transport,
          ControlChannel* control, const Clock* clock, EngineListener* listener);
-  // Aborts what is under way and joins; bounded by the abort timeout.
+  // Ends the thread; one poll of it may be under way.
   ~Engine();
+
+  // Before anything else, once.
+  Status StartThread();
 
   // O(1): copies and encodes nothing.
   void Submit(std::shared_ptr<Operation> operation);
@@ -84,7 +87,7 @@ class Engine {
       park_;             // the thread rests here while somebody helps or nothing is to be done
   bool called_ = false;  // the thread is to look again; guarded by park_mu_
   std::atomic<bool> stop_{false};
-  std::thread thread_;
+  std::thread thread_;  // once started
 };
 
 }  // namespace gradwire

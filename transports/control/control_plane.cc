@@ -1,12 +1,9 @@
 #include "transports/control/control_plane.h"
 
-#include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
-
 #include <chrono>
-#include <system_error>
 #include <utility>
+
+#include "base/service_thread.h"
 
 namespace gradwire {
 
@@ -35,19 +32,10 @@ ControlPlane::ControlPlane(ControlPlaneOptions options, std::unique_ptr<TcpLinks
       node_(options_.node, links_.get(), options_.clock->NowNs()) {}
 
 Status ControlPlane::StartThread() {
-  // The application's signal handlers run on the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
-  Status status;
-  try {
-    thread_ = std::thread([this] { Run(); });
-    pthread_setname_np(thread_.native_handle(), "gw-control");
-  } catch (const std::system_error& e) {
-    status = Status(gwSystemError, fmt::format("cannot start the control thread: {}", e.what()));
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  StatusOr<std::thread> started = StartServiceThread("gw-control", [this] { Run(); });
+  if (!started.ok()) return started.status();
+  thread_ = std::move(*started);
+  return Status();
 }
 
 void ControlPlane::Run() {

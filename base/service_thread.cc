@@ -1,0 +1,31 @@
+#include "base/service_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace gradwire {
+
+StatusOr<std::thread> StartServiceThread(const char* name, std::function<void()> body) {
+  // A thread inherits the mask of the one that starts it.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  std::thread thread;
+  Status status;
+  try {
+    thread = std::thread(std::move(body));
+    pthread_setname_np(thread.native_handle(), name);
+  } catch (const std::system_error& e) {
+    status = Status(gwSystemError, std::string("cannot start the thread ") + name + ": " + e.what(),
+                    "Raise the limit of threads (ulimit -u, or the container's pids.max)");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!status.ok()) return status;
+  return thread;
+}
+
+}  // namespace gradwire
