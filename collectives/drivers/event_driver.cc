@@ -88,6 +88,7 @@ void EventDriver::Replay(Run& run) {
 
 void EventDriver::BeginTurn(uint16_t turn) {
   turn_ = turn;
+  finished_.clear();  // cancelled ones, whose names the new turn gives again
   completed_below_ = 0;
   submitted_.reset();
   cancelled_ = false;
@@ -180,8 +181,11 @@ void EventDriver::Fail(int peer, std::optional<RunKey> key, Status status, bool 
 // Whose it was nobody knows where the header's own checksum failed. Its number could be any, and of
 // two such the ranks would not agree which operation is the first in doubt.
 void EventDriver::OnDamage(int peer, const FrameHeader& header, Status why) {
-  if (options_.point_to_point != nullptr) options_.point_to_point->OnDamage(peer, why);
-  const bool is_known = why.detail().peer >= 0 && (header.flags & kFramePointToPoint) == 0;
+  const bool is_known = why.detail().peer >= 0;
+  const bool is_message = is_known && (header.flags & kFramePointToPoint) != 0;
+  if (options_.point_to_point != nullptr && (is_message || !is_known))
+    options_.point_to_point->OnDamage(peer, why);
+  if (is_message) return;
   Fail(peer, is_known ? std::optional(KeyOf(header)) : std::nullopt, std::move(why), true);
 }
 

@@ -116,6 +116,26 @@ TEST_F(HandMadeFrames, ADamagedFragmentNamesItsOperation) {
   EXPECT_EQ(error->key, RunKey{});
 }
 
+// Steps have no part in messages between two ranks.
+TEST_F(HandMadeFrames, ADamagedFragmentOfAPairsMessageEndsNoRun) {
+  ends_.Start(1);
+  FrameHeader header = Header();
+  header.flags |= kFramePointToPoint;
+  const ConstBytes fragment = {payload_.data(), header.fragment_bytes};
+  SealFrame(&header, fragment);
+  payload_[7] ^= std::byte{1};
+  driver().OnFragment(0, header, fragment);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+}
+
+// Operations are numbered from 0 again.
+TEST_F(HandMadeFrames, WhatWasCancelledIsForgottenWithItsTurn) {
+  ends_.Start(1);
+  driver().CancelAll(Status(gwAborted, "the step was revoked"));
+  driver().BeginTurn(1);
+  EXPECT_FALSE(driver().TakeFinished().has_value());
+}
+
 TEST_F(HandMadeFrames, AnUnknownMessageIsCorrupt) {
   ends_.Start(1);
   FrameHeader header = Header();
