@@ -55,17 +55,13 @@ void RawSlice::LayOutScratch() {
       bytes += ShardBytes(logical);
     }
   }
-  if (bytes > 0) (void)scratch_.EnsureBytes(bytes);  // checked in Next
+  if (bytes > 0) memory_ = scratch_.EnsureBytes(bytes);
 }
 
 StatusOr<SliceAction> RawSlice::Next() {
   switch (state_) {
     case State::kStart:
-      for (const std::vector<int64_t>& offsets : scratch_offset_) {
-        if (!offsets.empty() && offsets.back() > 0 && scratch_.data() == nullptr) {
-          return Status(gwSystemError, "out of memory for the scratch of a collective");
-        }
-      }
+      GW_RETURN_IF_ERROR(std::move(memory_));
       state_ = State::kRunning;
       return SliceAction{SliceAction::Kind::kRun, schedule_};
     case State::kRunning:

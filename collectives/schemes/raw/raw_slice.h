@@ -61,6 +61,7 @@ class RawSlice final : public SliceOp {
   Partition partition_;
   std::vector<std::vector<int64_t>> scratch_offset_;  // per buffer and shard; empty unless scratch
   AlignedBuffer scratch_;
+  Status memory_;  // whether it was to be had
   State state_ = State::kStart;
   int64_t finished_elems_ = 0;
 };

@@ -183,6 +183,23 @@ std::vector<float> AllReduceTwo(std::vector<float> a, std::vector<float> b, Redu
   return a;
 }
 
+TEST(RawSlice, TellsThatThereIsNoMemory) {
+  constexpr int64_t kTooMuch = int64_t{1} << 48;
+  for (const char* algorithm : {"ring", "recursive_doubling"}) {
+    SCOPED_TRACE(algorithm);
+    const StatusOr<const AlgorithmRow*> row = FindAlgorithm(Collective::kAllReduce, algorithm);
+    ASSERT_TRUE(row.ok());
+    // Of all ranks some have scratch.
+    int without_memory = 0;
+    for (const auto& schedule : PrepareAll(**row, 3)) {
+      RawSlice slice({.count = kTooMuch, .world_size = 3}, 0, kTooMuch, schedule.get());
+      const StatusOr<SliceAction> action = slice.Next();
+      without_memory += !action.ok() && action.status().code() == gwSystemError;
+    }
+    EXPECT_EQ(without_memory > 0, std::string(algorithm) == "recursive_doubling");
+  }
+}
+
 TEST(RawSlice, AverageIsTheSumTimesOneOverN) {
   std::vector<float> a(2500), b(2500);
   for (size_t i = 0; i < a.size(); ++i) a[i] = 0.1f * i, b[i] = 3.7f - i;
