@@ -42,7 +42,8 @@ Status ErrorOf(int rank, const Word& word) {
 
 // One round. An error of any rank is every rank's: its own where it has one, else that of the
 // lowest that has. What a rank tells after an error of the parent itself nobody hears.
-StatusOr<std::vector<Word>> Exchange(Communicator& parent, const Status& status, Word mine) {
+StatusOr<std::vector<Word>> Exchange(Communicator& parent, const Status& status, Word mine,
+                                     int64_t patience_ns) {
   if (!status.ok()) TellError(status, &mine);
   std::vector<Word> all(parent.world_size());
   GW_RETURN_IF_ERROR(parent.Run({.collective = Collective::kAllGather,
@@ -50,7 +51,7 @@ StatusOr<std::vector<Word>> Exchange(Communicator& parent, const Status& status,
                                  .recv = reinterpret_cast<std::byte*>(all.data()),
                                  .count = sizeof mine,
                                  .dtype = DType::kUint8},
-                                "split"));
+                                "split", {patience_ns, "GRADWIRE_INIT_TIMEOUT_MS"}));
   if (!status.ok()) return status;
   for (int rank = 0; rank < parent.world_size(); ++rank) {
     if (all[rank].code != gwSuccess) return ErrorOf(rank, all[rank]);
@@ -97,14 +98,15 @@ class GroupId {
 }  // namespace
 
 StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitPart& mine) {
-  const StatusOr<std::vector<Word>> wishes = Exchange(parent, mine.refused, WordOf(mine));
+  const int64_t start_ns = mine.settings->DurationNs("init_timeout_ms");
+  const StatusOr<std::vector<Word>> wishes = Exchange(parent, mine.refused, WordOf(mine), start_ns);
   if (!wishes.ok()) return wishes.status();
 
   const std::vector<int> group = mine.color ? GroupOf(*mine.color, *wishes) : std::vector<int>();
   GroupId made;
   Status status;
   if (!group.empty() && group.front() == parent.rank()) status = made.Create(*mine.settings);
-  const StatusOr<std::vector<Word>> ids = Exchange(parent, status, {.id = made.bytes()});
+  const StatusOr<std::vector<Word>> ids = Exchange(parent, status, {.id = made.bytes()}, start_ns);
   if (!ids.ok()) return ids.status();
 
   // Who waits for a rank in the start hears from the parent when that rank dies or gives up.
@@ -118,7 +120,8 @@ StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitP
     status = start.status();
     if (start.ok()) started = std::move(*start);
   }
-  const StatusOr<std::vector<Word>> outcomes = Exchange(parent, status, {});
+  // The others may be as long in their start as that may take.
+  const StatusOr<std::vector<Word>> outcomes = Exchange(parent, status, {}, 2 * start_ns);
   if (outcomes.ok()) return started;
   // Not all of this rank's group may have come so far: nobody is waited for.
   if (started) started->Abort();

@@ -119,10 +119,11 @@ std::shared_ptr<Operation> Communicator::MakeRawOperation(RawOp op, std::string_
   return operation;
 }
 
-Status Communicator::Run(RawOp op, std::string_view name) {
+Status Communicator::Run(RawOp op, std::string_view name, const Operation::Patience& patience) {
   GW_RETURN_IF_ERROR(CheckUsable());
   GW_RETURN_IF_ERROR(CatchUp());
   const std::shared_ptr<Operation> operation = MakeRawOperation(op, name);
+  operation->patience = patience;
   {
     const Controller::Blocked blocked(&controller_);
     const ScopedSpan span(timeline_.get(), clock_, SpanKind::kBlocked);

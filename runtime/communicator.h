@@ -96,7 +96,7 @@ class Communicator final : private EngineListener {
   int world_size() const { return parts_.world_size; }
 
   // Exact, complete on return. `name` in errors and records; empty: the collective's.
-  Status Run(RawOp op, std::string_view name = {});
+  Status Run(RawOp op, std::string_view name = {}, const Operation::Patience& patience = {});
   // Whether all of it can be issued.
   Status Check(const CallGroup& group) const;
   // Of a group that was checked. An error: nothing is issued. What is issued must be waited for.

@@ -268,14 +268,18 @@ bool EngineCore::CheckLeft(int64_t still_ns) {
 }
 
 bool EngineCore::CheckOperationTime(int64_t still_ns) {
-  const bool waiting = !revoked_ && !queue_.empty() && queue_.front().operation->turn == turn_;
-  if (options_.op_timeout_ns <= 0 || still_ns <= options_.op_timeout_ns || !waiting) return false;
-  RevokeTurn(Status(gwTimeout,
-                    {.message = fmt::format("no progress for {} ms: {}", still_ns / kNsPerMs,
-                                            driver_.DescribeWaiting()),
-                     .hint = "Look at what the awaited rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
-                     .peer = driver_.AwaitedPeer()}),
-             queue_.front().operation->op_seq, true);
+  if (revoked_ || queue_.empty() || queue_.front().operation->turn != turn_) return false;
+  const Operation& operation = *queue_.front().operation;
+  const int64_t bound_ns =
+      operation.patience.ns > 0 ? operation.patience.ns : options_.op_timeout_ns;
+  if (bound_ns <= 0 || still_ns <= bound_ns) return false;
+  RevokeTurn(
+      Status(gwTimeout, {.message = fmt::format("no progress for {} ms: {}", still_ns / kNsPerMs,
+                                                driver_.DescribeWaiting()),
+                         .hint = fmt::format("Look at what the awaited rank does, or raise {}",
+                                             operation.patience.variable),
+                         .peer = driver_.AwaitedPeer()}),
+      operation.op_seq, true);
   return true;
 }
 

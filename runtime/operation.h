@@ -55,6 +55,13 @@ class Operation {
   std::string tensor;   // first registered tensor, for error texts
   uint16_t turn = 0;    // of the step it was submitted in
   bool in_step = true;  // else its values are no concern of the vote's
+  // How long it may stand still, and the variable to raise where that is too short; 0:
+  // op_timeout_ms.
+  struct Patience {
+    int64_t ns = 0;
+    const char* variable = "GRADWIRE_OP_TIMEOUT_MS";
+  };
+  Patience patience;
   // How it is done, for the statistics.
   struct Course {
     const AlgorithmRow* algorithm = nullptr;  // a row of the registry

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <latch>
 #include <string>
 #include <vector>
 
@@ -230,6 +231,25 @@ TEST(SplitRefused, GroupsWhoseSettingsDiffer) {
 }
 
 // One rank does something else: all are told what.
+// As long as a start may take, whatever operations may.
+TEST(SplitRefused, WhereARankDoesNotCome) {
+  std::latch told(kRanks - 1);
+  RunRanks(kRanks, "init_timeout_ms=400", [&](int rank, gwComm_t comm) {
+    if (rank == 2) {
+      told.wait();
+      EXPECT_EQ(gwBarrier(comm, nullptr), gwTimeout) << "it is told of the turn that ended";
+    } else {
+      gwComm_t group = nullptr;
+      EXPECT_EQ(gwCommSplit(comm, 0, rank, &group, nullptr), gwTimeout);
+      EXPECT_EQ(group, nullptr);
+      const std::string error = gwGetLastError(comm);
+      EXPECT_NE(error.find("GRADWIRE_INIT_TIMEOUT_MS"), error.npos) << error;
+      told.count_down();
+    }
+    ExpectUsable(comm);
+  });
+}
+
 TEST(SplitRefused, AnotherOperationIsAMismatch) {
   RunRanks(3, "", [](int rank, gwComm_t comm) {
     gwComm_t group = nullptr;
