@@ -20,6 +20,7 @@
 #include "runtime/operation.h"
 #include "runtime/transport_choice.h"
 #include "transports/bootstrap/bootstrap.h"
+#include "transports/bootstrap/handshake.h"
 #include "transports/control/control_plane.h"
 
 namespace gradwire {
@@ -37,8 +38,8 @@ struct Identity {
   UniqueFd listener;
   std::string secret;
   bool insecure = false;
-  uint64_t job = 0;
-  std::string file_suffix;                         // behind the names of files
+  uint64_t job = 0;                                // names the rendezvous
+  bool is_group = false;                           // of a split: its files have names of their own
   const std::atomic<bool>* interrupted = nullptr;  // ends the start early
 };
 
@@ -91,6 +92,14 @@ OpText AgreedText(const Settings& settings) {
           {"window", std::to_string(settings.Int("window"))}};
 }
 
+// Names one communicator among all there ever are. What launchers tell is the same for all those of
+// a job, and of the next one.
+StatusOr<uint64_t> DrawJob() {
+  uint64_t job = 0;
+  GW_RETURN_IF_ERROR(SystemEntropy({reinterpret_cast<std::byte*>(&job), sizeof job}));
+  return job;
+}
+
 // Rank 0: refuses where the ranks' settings differ, and chooses what depends on all of them.
 StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const OpText& mine) {
   std::vector<std::string> texts;
@@ -113,6 +122,9 @@ StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const 
   OpText chosen = mine;
   chosen.emplace_back("one_host", one_host ? "1" : "0");
   chosen.emplace_back("end", *transport);
+  StatusOr<uint64_t> job = DrawJob();
+  if (!job.ok()) return job.status();
+  chosen.emplace_back("job", std::to_string(*job));
   return EncodeOpText(chosen);
 }
 
@@ -173,9 +185,10 @@ std::string BlobOf(const Settings& settings, const TransportOffer& offer, const 
 }
 
 // A job does not fail for its recorder's file: without one it records in memory.
-StatusOr<std::unique_ptr<Recorder>> OpenRecorder(const Identity& me, const std::string& dir) {
+StatusOr<std::unique_ptr<Recorder>> OpenRecorder(const Identity& me, uint64_t job,
+                                                 const std::string& dir) {
   RecorderOptions options = {.dir = dir,
-                             .job = me.job,
+                             .job = job,
                              .rank = me.rank,
                              .world_size = me.world_size,
                              .host = HostName(),
@@ -217,13 +230,14 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   StatusOr<BootstrapResult> joined = Bootstrap(std::move(bootstrap));
   if (!joined.ok()) return joined.status();
   const OpText chosen = DecodeOpText(joined->roster.settings);
+  const uint64_t job = std::stoull(FindInOpText(chosen, "job"));
 
   const auto file = [&](const std::string& name) {
-    return name.empty() ? name : name + me.file_suffix;
+    return name.empty() || !me.is_group ? name : fmt::format("{}-{:016x}", name, job);
   };
   CommParts parts = {.rank = me.rank,
                      .world_size = me.world_size,
-                     .job = me.job,
+                     .job = job,
                      .agreed = ParseAgreed(chosen),
                      .idle = ChooseIdle(settings, joined->roster),
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
@@ -232,14 +246,15 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .timeline_path = file(settings.Text("record_timeline")),
                      .plan_log = file(settings.Text("plan_log")),
                      .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
-  StatusOr<std::unique_ptr<Recorder>> recorder = OpenRecorder(me, settings.Text("recorder_dir"));
+  StatusOr<std::unique_ptr<Recorder>> recorder =
+      OpenRecorder(me, job, settings.Text("recorder_dir"));
   if (!recorder.ok()) return recorder.status();
   parts.recorder = std::move(*recorder);
   parts.transport = std::move(transport);
   StatusOr<std::unique_ptr<ControlPlane>> control = ControlPlane::Start(
       {.node = {.rank = me.rank,
                 .world_size = me.world_size,
-                .job = me.job,
+                .job = job,
                 .liveness = {.period_ns = settings.DurationNs("heartbeat_ms"),
                              .bound_ns = settings.DurationNs("heartbeat_timeout_ms")}},
        .on_arrival =
@@ -380,7 +395,7 @@ StatusOr<std::unique_ptr<Communicator>> StartGroup(const UniqueId& id, int rank,
                                                    const std::atomic<bool>* interrupted) {
   StatusOr<Identity> me = IdentityFrom(id, rank, world_size);
   if (!me.ok()) return me.status();
-  me->file_suffix = fmt::format("-{:016x}", me->job);
+  me->is_group = true;
   me->interrupted = interrupted;
   return Start(std::move(*me), settings);
 }
