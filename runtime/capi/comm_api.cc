@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/forks.h"
@@ -156,6 +157,9 @@ GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {
     if (!guard.ok()) return guard.Refuse();
     if (Status s = CheckUngrouped(comm); !s.ok()) return Report(comm, std::move(s));
   }
+  // What another thread has aborted may return from its call before that thread does; it does not
+  // take long.
+  while (comm->aborting.load() > 0) std::this_thread::yield();
   delete comm;
   return gwSuccess;
 }
@@ -163,7 +167,9 @@ GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {
 // From any thread, also while another one is in a call: no guard.
 GW_DEFINE(gwResult_t, gwCommAbort, (gwComm_t comm)) {
   if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
+  ++comm->aborting;
   comm->comm->Abort();
+  --comm->aborting;
   return gwSuccess;
 }
 

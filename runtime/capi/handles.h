@@ -26,6 +26,7 @@ struct gwComm {
   gradwire::Settings settings;    // it was made with; groups split from it inherit them
   uint32_t forks = 0;             // generation of the process that made it
   std::atomic<bool> busy{false};  // a thread is in a call
+  std::atomic<int> aborting{0};   // threads in gwCommAbort, which comes at any time
   std::atomic<int> groups{0};     // of threads that hold calls of it
 };
 

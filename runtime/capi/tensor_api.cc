@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,9 +147,13 @@ gwResult_t GiveText(gwComm_t comm, void* buffer, size_t* bytes, bool terminate, 
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse(caller);
   if (bytes == nullptr) return Report(comm, Status(gwInvalidArgument, "bytes is null"), caller);
-  StatusOr<std::string> text = make(*comm->comm);
-  if (!text.ok()) return Report(comm, text.status(), caller);
-  return CopyOut(comm, *text, buffer, bytes, terminate, caller);
+  try {
+    StatusOr<std::string> text = make(*comm->comm);
+    if (!text.ok()) return Report(comm, text.status(), caller);
+    return CopyOut(comm, *text, buffer, bytes, terminate, caller);
+  } catch (const std::bad_alloc&) {  // state may be as large as the model
+    return Report(comm, Status(gwSystemError, "there is no memory for a copy of it"), caller);
+  }
 }
 
 }  // namespace
@@ -262,7 +267,8 @@ GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done)) {
   if (!guard.ok()) return guard.Refuse();
   if (done == nullptr) return Report(request->owner, Status(gwInvalidArgument, "done is null"));
   *done = request->request->done() ? 1 : 0;
-  return *done ? Report(request->owner, request->request->status()) : gwSuccess;
+  if (*done == 0) return gwSuccess;
+  return Report(request->owner, request->owner->comm->Wait(request->request.get(), 0));
 }
 
 // Also after its communicator is gone: a complete request needs it no more.
