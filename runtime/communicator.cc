@@ -328,7 +328,7 @@ void Communicator::OnOperationDone(Operation& operation) {
 void Communicator::OnTurnEnd(const TurnResult& result) {
   const bool commit = result.outcome == StepOutcome::kCommit;
   tensors_.EndStep(result.step, commit);
-  if (result.begins_anew) tensors_.BeginAnew(result.turn);
+  if (result.begins_anew && parts_.world_size > 1) BeginAnew(result.turn);
   controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
   statistics_.NoteOutcome(result.outcome);
   std::lock_guard lock(mu_);
@@ -336,6 +336,13 @@ void Communicator::OnTurnEnd(const TurnResult& result) {
   if (turn_results_.size() > kKeptResults) turn_results_.erase(turn_results_.begin());
   engine_turn_.store(static_cast<uint16_t>(result.turn + 1));
   if (!commit) failed_.store(true);
+}
+
+// Without memory for a residual that others have, the tensor's next exact operation is a mismatch,
+// and this tells why.
+void Communicator::BeginAnew(uint16_t turn) {
+  const Status status = tensors_.BeginAnew(turn, parts_.agreed.transaction);
+  if (!status.ok()) GW_LOG(kWarn, kStep, "{}", status.ToString());
 }
 
 std::string Communicator::OnObservations(uint16_t turn, std::span<const std::string> observations) {

@@ -5,6 +5,7 @@
 
 #include "base/failpoint.h"
 #include "base/keep_forever.h"
+#include "collectives/drivers/submit_mismatch.h"
 #include "runtime/recorder/recorded_text.h"
 
 namespace gradwire {
@@ -65,14 +66,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   operation->submit_ns = clock_->NowNs();
   if (!fatal_.ok()) return Refuse(*operation, fatal_);
   const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(operation->turn - turn_));
-  if (ahead < 0) {
-    // Submitted while the result was on its way: the caller hears what those before it heard.
-    const Status late(gwAborted, "the step was aborted before this operation was submitted",
-                      "End the step and run it again");
-    return Refuse(*operation, last_reason_.ok() ? late
-                                                : FromMyPointOfView(last_reason_, options_.rank,
-                                                                    operation->Text()));
-  }
+  if (ahead < 0) return RefuseLate(operation.get());
   operation->op_seq = TakeOpSeq(ahead == 0 ? &submitted_ : &submitted_later_);
   operation->signature = operation->Signature();
   if (queue_.empty()) last_move_ns_ = operation->submit_ns;
@@ -187,12 +181,12 @@ bool EngineCore::AdmitSlices() {
     if (progress.operation->turn != turn_) break;
     if (!progress.prepared) {
       if (static_cast<int>(active_.size()) >= options_.window) return moved;
+      unfinished_ += progress.operation->in_step ? 0 : 1;
       if (Status s = progress.operation->Prepare(); !s.ok()) {
         RevokeTurn(std::move(s), progress.operation->op_seq, true);
         return true;
       }
       progress.prepared = true;
-      unvoted_ |= !progress.operation->in_step;
     }
     while (progress.admitted < progress.operation->slices()) {
       if (static_cast<int>(active_.size()) >= options_.window || revoked_) return moved;
@@ -296,6 +290,7 @@ void EngineCore::FinishSlice(size_t index) {
 void EngineCore::FinishOperation(Progress* progress) {
   Operation& operation = *progress->operation;
   nonfinite_ |= operation.in_step && operation.stats.nonfinite > 0;
+  unfinished_ -= operation.in_step ? 0 : 1;
   CompleteOperation(operation, Status());
   replicated_digest_ += operation.replicated_digest;
   SkipDone();
@@ -312,6 +307,16 @@ void EngineCore::SkipDone() {
   const bool waiting = !queue_.empty() && queue_.front().operation->turn == turn_;
   driver_.SetCompletedBelow(waiting ? queue_.front().operation->op_seq : submitted_);
   has_progress_ = true;
+}
+
+// Submitted while the result was on its way: the caller hears what those before it heard.
+void EngineCore::RefuseLate(Operation* operation) {
+  const Status late(gwAborted, "the step was aborted before this operation was submitted",
+                    "End the step and run it again");
+  OpText mine = operation->Text();
+  mine.emplace_back(kSubmittedField, std::to_string(++submitted_before_));
+  Refuse(*operation,
+         last_reason_.ok() ? late : FromMyPointOfView(last_reason_, options_.rank, mine));
 }
 
 // It was never submitted, so the record has nothing of it.

@@ -124,6 +124,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   void FinishSlice(size_t index);
   void FinishOperation(Progress* progress);
   void SkipDone();
+  void RefuseLate(Operation* operation);
   void Refuse(Operation& operation, Status status);
   void CompleteOperation(Operation& operation, Status status);
   void EndOperation(Operation& operation, Status status);
@@ -184,11 +185,12 @@ class EngineCore final : private ControlSink, private TransferListener {
   std::deque<std::shared_ptr<Operation>> done_;  // this turn's last ones, for mismatches
   std::deque<TurnEnd> ends_;
   uint16_t turn_ = 0;
-  uint32_t submitted_;            // in turn_: the number of its next operation
-  uint32_t submitted_later_ = 0;  // in turn_ + 1
+  uint32_t submitted_;             // in turn_: the number of its next operation
+  uint32_t submitted_later_ = 0;   // in turn_ + 1
+  uint32_t submitted_before_ = 0;  // in turn_ - 1, those that came too late included
   uint64_t slices_done_ = 0;
   bool nonfinite_ = false;
-  bool unvoted_ = false;            // operations outside steps have begun in this turn
+  int unfinished_ = 0;              // operations outside steps, begun in this turn and not complete
   uint64_t replicated_digest_ = 0;  // sum over the turn's operations, which complete in any order
   std::optional<uint32_t> voted_;   // this turn; the operation in doubt, kNoOpSeq: none was
   uint32_t plan_epoch_ = 0;         // orders that results have brought

@@ -50,7 +50,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .ok = static_cast<uint8_t>(ok),
                            .nonfinite = static_cast<uint8_t>(nonfinite_),
                            .no_wait = static_cast<uint8_t>(end.no_wait),
-                           .unvoted = static_cast<uint8_t>(unvoted_),
+                           .unfinished = static_cast<uint8_t>(unfinished_ > 0),
                            .table_bytes = static_cast<uint32_t>(table.size()),
                            .op_seq = revoked_op_},
       .body = ok ? table + end.observation : EncodeOpText(TextOf(revoked_op_))};
@@ -168,10 +168,11 @@ bool EngineCore::MaybeEndTurn() {
   if (!result.order.empty()) ++plan_epoch_;
   voted_.reset();
   nonfinite_ = false;
-  unvoted_ = false;
+  unfinished_ = 0;
   replicated_digest_ = 0;
   done_.clear();
   ++turn_;
+  submitted_before_ = submitted_;
   submitted_ = std::exchange(submitted_later_, 0);
   ballot_.BeginTurn();
   HearMine();

@@ -59,7 +59,8 @@ std::string JobRank::OnObservations(uint16_t turn, std::span<const std::string> 
 void JobRank::OnTurnEnd(const TurnResult& result) {
   const bool commit = result.outcome == StepOutcome::kCommit;
   tensors_.EndStep(result.step, commit);
-  if (result.begins_anew) tensors_.BeginAnew(result.turn);
+  if (result.begins_anew && !tensors_.BeginAnew(result.turn, options_.transaction).ok())
+    std::abort();
   controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
   for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
   results_.push_back(result);

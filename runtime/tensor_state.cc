@@ -194,13 +194,20 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
   }
 }
 
-void TensorTable::BeginAnew(uint16_t turn) {
-  // Turns have 16 bits, dithers outside steps 31: so many operations until two turns' meet.
+Status TensorTable::BeginAnew(uint16_t turn, bool transaction) {
+  // Turns have 16 bits, dithers outside steps 31: so many operations until two turns' meet. The
+  // last turn before turns wrap has the numbers of a new tensor.
   constexpr int kOpsBits = 15;
+  constexpr uint32_t kDitherMask = (1u << 31) - 1;
+  Status status;
   for (const auto& [name, tensor] : tensors_) {
     tensor->replicated.Release();
-    tensor->free_ops.store((uint32_t{turn} + 1) << kOpsBits);
+    tensor->free_ops.store(((uint32_t{turn} + 1) << kOpsBits) & kDitherMask);
+    if (!tensor->feedback() || tensor->residual.allocated()) continue;
+    Status allocated = tensor->residual.Allocate(tensor->elems, transaction);
+    if (!allocated.ok()) status = std::move(allocated).WithTensor(name);
   }
+  return status;
 }
 
 }  // namespace gradwire

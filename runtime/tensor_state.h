@@ -170,8 +170,9 @@ class TensorTable {
   void EndStep(uint64_t step, bool commit);
   // What is the same on all ranks while they complete the same operations, and may not be after
   // this turn: replicated state goes, operations outside steps are counted from a number of the
-  // turn's. Residuals and local state are each rank's own and stay.
-  void BeginAnew(uint16_t turn);
+  // turn's, and all tensors with feedback have a residual, as those of other ranks may. What is in
+  // residuals and local state is each rank's own and stays. gwSystemError: no memory for one.
+  Status BeginAnew(uint16_t turn, bool transaction);
 
   // This rank's residuals, states of methods and counters as bytes with a checksum, and back. Load
   // changes nothing unless it succeeds. `controller`: what that wants to be kept beside them.

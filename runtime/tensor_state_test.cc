@@ -297,13 +297,17 @@ TEST_F(TableTest, BeginsAnewWithWhatRanksHaveAlike) {
   ASSERT_TRUE(a_->replicated.Allocate(8, kReplicatedSlots).ok());
   a_->free_ops = 3;
   b_->free_ops = 70000;
-  table_.BeginAnew(4);
+  b_->SetCodec(*MakeCodec("efsign"));
+  ASSERT_TRUE(table_.BeginAnew(4, true).ok());
   EXPECT_FALSE(a_->replicated.allocated());
   EXPECT_EQ(Values(a_->residual.live()), std::vector<float>(6, 2.5f));
   EXPECT_EQ(a_->free_ops, b_->free_ops) << "ranks may have counted differently";
+  EXPECT_TRUE(b_->residual.allocated()) << "another rank may have completed what began it";
   const uint32_t first = a_->free_ops;
-  table_.BeginAnew(5);
+  ASSERT_TRUE(table_.BeginAnew(5, true).ok());
   EXPECT_NE(a_->free_ops, first) << "no draw comes twice";
+  ASSERT_TRUE(table_.BeginAnew(UINT16_MAX, true).ok());
+  EXPECT_LT(a_->free_ops, 1u << 31) << "the top bit tells draws outside steps from those in steps";
 }
 
 // It is in units of the sum, not of a codec.

@@ -206,9 +206,9 @@ TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& 
 TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
                       NonFinitePolicy policy) {
   TurnResult result = Outcome(turn, votes, revoked, policy);
-  result.begins_anew =
-      result.outcome == StepOutcome::kAbort &&
-      std::any_of(votes.begin(), votes.end(), [](const Vote& v) { return v.fields.unvoted != 0; });
+  result.begins_anew = result.outcome == StepOutcome::kAbort &&
+                       std::any_of(votes.begin(), votes.end(),
+                                   [](const Vote& v) { return v.fields.unfinished != 0; });
   return result;
 }
 

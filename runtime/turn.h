@@ -24,8 +24,9 @@ struct TurnResult {
   StepOutcome outcome = StepOutcome::kCommit;
   Status reason;      // why it was skipped or aborted
   std::string order;  // what the result brought besides, opaque here; only of a commit
-  // Of an abort: codecs have worked outside steps in this turn, perhaps not on all ranks. No vote
-  // takes that back, so what they count and keep alike on all ranks begins anew.
+  // Of an abort: codecs have worked outside steps in this turn, and a rank did not come to the end
+  // of it as others may have. No vote takes that back, so what they count and keep alike on all
+  // ranks begins anew.
   bool begins_anew = false;
 };
 

@@ -44,7 +44,7 @@ TEST(DecideTurn, OneVoteAgainstAborts) {
 TEST(DecideTurn, AnAbortAfterUnvotedOperationsBeginsAnew) {
   std::vector<Vote> votes = Votes(3);
   EXPECT_FALSE(Decide(votes, Status(gwDataCorrupt, "a bad frame")).begins_anew);
-  votes[1].fields.unvoted = 1;
+  votes[1].fields.unfinished = 1;
   EXPECT_TRUE(Decide(votes, Status(gwDataCorrupt, "a bad frame")).begins_anew);
   EXPECT_FALSE(Decide(votes).begins_anew) << "a commit";
   votes[2].fields.nonfinite = 1;

@@ -157,14 +157,15 @@ GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
 GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newcomm,
                               const gwConfig_t* config);
 
-/* Completes what was submitted and takes leave of the other ranks; bounded. gwPeerLost: a rank died
- * before; gwTimeout: rank 0, which leaves last, names who has not left. Afterwards only
+/* Completes what was submitted and takes leave of the other ranks. What does not move is ended by
+ * op_timeout_ms; leaving takes at most abort_timeout_ms. gwPeerLost: a rank died before; gwTimeout:
+ * rank 0, which leaves last, names who has not left. Afterwards only
  * gwCommDestroy and functions that only look or give back (statistics, errors, rank, gwRequestWait
  * and -Test, gwTensorDeregister) are allowed. */
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
-/* Finalizes if that was not done, and frees everything. Bounded by abort_timeout_ms, also when
- * peers are dead. The handles of the communicator and of its tensors are invalid from then on and
+/* Takes leave if that was not done, and frees everything. Returns within abort_timeout_ms: what the
+ * other ranks do not come to by then is ended with gwAborted. The handles of the communicator and of its tensors are invalid from then on and
  * must not be passed to any function; requests may still be freed. NULL: no effect. */
 GW_API gwResult_t gwCommDestroy(gwComm_t comm);
 

@@ -103,7 +103,7 @@ struct VoteFields {
   uint8_t ok = 0;              // 0 or 1
   uint8_t nonfinite = 0;       // 0 or 1
   uint8_t no_wait = 0;         // 0 or 1: StepEnd without an outcome pointer
-  uint8_t unvoted = 0;         // 0 or 1: codecs have worked outside steps in this turn
+  uint8_t unfinished = 0;      // 0 or 1: a codec's work outside steps that others may have finished
   uint32_t table_bytes = 0;    // of the body, the table's part
   uint32_t op_seq = kNoOpSeq;  // of a vote against: the operation in doubt
   uint32_t reserved_too = 0;
