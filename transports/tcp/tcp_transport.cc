@@ -54,15 +54,15 @@ void Prepare(int fd, int64_t death_timeout_ns) {
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   if (death_timeout_ns <= 0) return;
   // A connection on which nothing is under way is asked, by whole seconds, and has as long again to
-  // answer. Not TCP_USER_TIMEOUT: it would also end a connection whose receiver is alive and busy,
-  // with what is on the way.
+  // answer, or five seconds: fewer questions for short timeouts would make them fragile, and this
+  // only stands behind the heartbeats. Not TCP_USER_TIMEOUT: it would also end a connection whose
+  // receiver is alive and busy, with what is on the way.
   const auto idle_s =
       static_cast<int>(std::clamp<int64_t>(death_timeout_ns / kNsPerSecond, 1, INT_MAX));
-  const int probes = std::min(idle_s, kKeepaliveProbes);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, idle_s / probes);
-  set(IPPROTO_TCP, TCP_KEEPCNT, probes);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, idle_s / kKeepaliveProbes));
+  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
 }
 
 // Why a connection has ended. `error` is errno; 0: the peer closed it.

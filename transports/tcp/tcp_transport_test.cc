@@ -315,15 +315,13 @@ int TcpOption(int fd, int name) {
   return value;
 }
 
-TEST(TcpTransportTest, OneLostPacketEndsNoIdleConnection) {
-  constexpr int kDeathS = 10;
+// Of connections between two ranks with this death timeout.
+void ExpectFiveQuestions(int64_t death_ns, int idle_s, int interval_s) {
   Ends ends;
   std::vector<std::string> addresses;
   for (int rank = 0; rank < 2; ++rank) {
-    auto end = MakeTcpTransport({.rank = rank,
-                                 .world_size = 2,
-                                 .interface = "lo",
-                                 .death_timeout_ns = kDeathS * kNsPerSecond});
+    auto end = MakeTcpTransport(
+        {.rank = rank, .world_size = 2, .interface = "lo", .death_timeout_ns = death_ns});
     ASSERT_TRUE(end.ok()) << end.status().ToString();
     addresses.push_back((*end)->address());
     ends.push_back(std::move(*end));
@@ -336,11 +334,17 @@ TEST(TcpTransportTest, OneLostPacketEndsNoIdleConnection) {
   const std::vector<int> connections = KeptAlive();
   EXPECT_EQ(connections.size(), 2u);  // the two ends of one
   for (const int fd : connections) {
-    const int probes = TcpOption(fd, TCP_KEEPCNT);
-    EXPECT_GT(probes, 2);
-    EXPECT_EQ(TcpOption(fd, TCP_KEEPIDLE), kDeathS);
-    EXPECT_LE(probes * TcpOption(fd, TCP_KEEPINTVL), kDeathS);
+    EXPECT_EQ(TcpOption(fd, TCP_KEEPCNT), 5) << "one lost packet must end no idle connection";
+    EXPECT_EQ(TcpOption(fd, TCP_KEEPIDLE), idle_s);
+    EXPECT_EQ(TcpOption(fd, TCP_KEEPINTVL), interval_s);
   }
+}
+
+TEST(TcpTransportTest, AnIdleConnectionIsAskedFiveTimesWhateverTheTimeout) {
+  ExpectFiveQuestions(10 * kNsPerSecond, 10, 2);
+  ExpectFiveQuestions(3 * kNsPerSecond, 3, 1);
+  ExpectFiveQuestions(1 * kNsPerSecond, 1, 1);
+  ExpectFiveQuestions(1, 1, 1);
 }
 
 TEST(TcpTransportTest, QueueIsBoundedAndCancelFreesEverySource) {
