@@ -13,8 +13,10 @@
 namespace gradwire {
 namespace {
 
-constexpr uint32_t kStateMagic = 0x31535747;  // "GWS1"
+constexpr uint32_t kStateMagic = 0x32535747;  // "GWS2"
 constexpr uint32_t kStateFormat = 6;
+// Before format 6, with the format's number behind it.
+constexpr uint32_t kOlderMagic = 0x31535747;  // "GWS1"
 
 // Parts have checksums of their own, so that what is one rank's can be told from what all have
 // alike without knowing what is in it. docs/wire_format.md is the specification.
@@ -72,12 +74,24 @@ Status Corrupt(const char* what) {
                 "Load the bytes exactly as gwStateSave wrote them");
 }
 
+Status AnotherFormat(uint32_t format) {
+  return Status(gwMismatch, fmt::format("the state has format {}, not {}", format, kStateFormat),
+                "Load it with the version of gradwire that saved it");
+}
+
+Status CheckMagic(ByteReader* in) {
+  const auto magic = in->Get<uint32_t>();
+  if (!in->ok()) return Corrupt("too short");
+  if (magic == kStateMagic) return Status();
+  const auto format = in->Get<uint32_t>();
+  const bool older = magic == kOlderMagic && in->ok() && format < kStateFormat;
+  return older ? AnotherFormat(format) : Corrupt("not a gradwire state");
+}
+
 // All of them, the last one a kEnd. What they hold stays where it is.
 StatusOr<std::vector<Part>> ReadParts(ConstBytes bytes) {
   ByteReader in(bytes);
-  const auto magic = in.Get<uint32_t>();
-  if (!in.ok()) return Corrupt("too short");
-  if (magic != kStateMagic) return Corrupt("not a gradwire state");
+  GW_RETURN_IF_ERROR(CheckMagic(&in));
   std::vector<Part> parts;
   while (!in.at_end()) {
     const ConstBytes part = in.GetBytes();
@@ -97,10 +111,7 @@ StatusOr<Origin> ReadOrigin(const Part& part) {
   ByteReader in(part.content);
   const auto format = in.Get<uint32_t>();
   if (part.kind != Kind::kOrigin || !in.ok()) return Corrupt("it begins with another part");
-  if (format != kStateFormat) {
-    return Status(gwMismatch, fmt::format("the state has format {}, not {}", format, kStateFormat),
-                  "Load it with the version of gradwire that saved it");
-  }
+  if (format != kStateFormat) return AnotherFormat(format);
   Origin origin;
   in.Get(&origin.rank, &origin.world_size, &origin.tensors);
   if (!in.ok() || !in.at_end()) return Corrupt("its first part has another length");

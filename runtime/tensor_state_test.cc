@@ -373,6 +373,23 @@ TEST_F(TableTest, DamageIsAnErrorWithoutEffect) {
   EXPECT_EQ(table_.Save(1, 3), before);
 }
 
+// Formats up to 5 had another magic, and their number behind it.
+TEST_F(TableTest, AnotherFormatIsNamedAndIsNoDamage) {
+  const std::string older("GWS1\5\0\0\0\1\0\0\0", 12);
+  std::string later = table_.Save(1, 3);
+  later.at(4 + 8 + 4) = 7;  // behind magic, length and kind
+  SealState(&later);
+  for (const auto& [state, words] : {std::pair{older, "the state has format 5, not 6"},
+                                     std::pair{later, "the state has format 7, not 6"}}) {
+    const Status status = Load(state);
+    EXPECT_EQ(status.code(), gwMismatch);
+    EXPECT_THAT(status.ToString(),
+                AllOf(HasSubstr(words), HasSubstr("the version of gradwire that saved it")));
+  }
+  EXPECT_EQ(Load("GWS1").code(), gwDataCorrupt);
+  EXPECT_EQ(Load("GWS1" + table_.Save(1, 3).substr(4)).code(), gwDataCorrupt) << "no such format";
+}
+
 // Forged with right checksums: the lengths inside lie.
 TEST_F(TableTest, LyingLengthsAreAnErrorWithoutEffect) {
   ASSERT_TRUE(a_->residual.Allocate(6, true).ok());

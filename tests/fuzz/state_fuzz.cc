@@ -59,7 +59,8 @@ std::vector<Input> Seeds() {
   Fill(&full);
   std::string twice = full.Save(kRank, kWorldSize);
   twice.replace(twice.find("keep"), 4, "kept");
-  std::vector<Input> seeds = {SeedOf(1, twice)};
+  const std::string older("GWS1\5\0\0\0", 8);  // of format 5
+  std::vector<Input> seeds = {SeedOf(1, twice), SeedOf(0, older)};
   for (const uint8_t how : {0, 1}) {
     seeds.push_back(SeedOf(how, empty.Save(kRank, kWorldSize)));
     seeds.push_back(SeedOf(how, full.Save(kRank, kWorldSize)));
