@@ -46,6 +46,24 @@ class ReportTest(unittest.TestCase):
         names = [item.find("span").tail.split("(")[0] for item in page.findall(".//li")]
         self.assertEqual(names, ["none", "qsgd", "none", "bf16"])
 
+    def test_ranks_on_several_hosts_are_called_so(self):
+        """Told apart by the setting host_id."""
+        own_host = 'GRADWIRE_HOST_ID="$GRADWIRE_RANK" exec "$@"'
+        measured = {"perf": ("-b", "4K", "-n", "2", "-w", "1"),
+                    "train": ("--model", "fashion-mlp", "--compute-ms", "0", "-n", "4")}
+        with tempfile.TemporaryDirectory() as folder:
+            for command, options in measured.items():
+                done = _gradwire("run", "-n", "2", "--", "sh", "-c", own_host, "sh", _GRADWIRE,
+                                 command, *options, "--transport", "tcp", "--json",
+                                 command + ".json", cwd=folder)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            done = _gradwire("report", "perf.json", "train.json", "-o", "page.html", cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            _, page = _page(os.path.join(folder, "page.html"))
+        self.assertEqual([heading.text for heading in page.findall(".//h2")],
+                         ["all-reduce, float, 2 ranks, several hosts, tcp",
+                          "fashion-mlp, 2 ranks, several hosts"])
+
     def test_the_page_as_data_on_its_page_is_one(self):
         with open("docs/commands.md", encoding="utf-8") as file:
             (section,) = re.findall(r"```json\n(.*?)```", file.read(), re.DOTALL)

@@ -24,9 +24,14 @@ struct CommFacts {
   int64_t control_bytes = 0;
 };
 
+// Where a communicator's ranks are.
+enum class Hosts { kOne, kSeveral };
+
 // Sums over the life of a communicator. A value; threads: one at a time.
 class CommStatistics {
  public:
+  explicit CommStatistics(Hosts hosts) : hosts_(hosts) {}
+
   void NoteDone(const Operation& operation);
   void NoteOutcome(StepOutcome outcome);
 
@@ -34,6 +39,7 @@ class CommStatistics {
   std::string Json(const CommFacts& facts, ScheduleCache* schedules) const;
 
  private:
+  Hosts hosts_;
   int64_t operations_ = 0, raw_bytes_ = 0, payload_bytes_ = 0;
   int64_t encode_ns_ = 0, decode_ns_ = 0, op_ns_ = 0;
   int64_t commits_ = 0, skips_ = 0, aborts_ = 0;

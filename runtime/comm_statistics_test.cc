@@ -27,7 +27,7 @@ class FakeOperation final : public Operation {
 
 // Slices of several operations are in flight, and a small one overtakes a large one.
 TEST(CommStatistics, NamesTheOperationSubmittedLastInWhateverOrderTheyEnd) {
-  CommStatistics statistics;
+  CommStatistics statistics(Hosts::kOne);
   ScheduleCache schedules(0, 2);
   statistics.NoteDone(FakeOperation("ring", 100));
   statistics.NoteDone(FakeOperation("direct", 300));
@@ -35,6 +35,15 @@ TEST(CommStatistics, NamesTheOperationSubmittedLastInWhateverOrderTheyEnd) {
   const std::string json = statistics.Json({.world_size = 2}, &schedules);
   EXPECT_THAT(json, HasSubstr("\"algorithm\": \"direct\""));
   EXPECT_THAT(json, HasSubstr("\"operations\": 3"));
+}
+
+TEST(CommStatistics, TellWhetherAllRanksShareAHost) {
+  ScheduleCache schedules(0, 2);
+  const auto json = [&](Hosts hosts) {
+    return CommStatistics(hosts).Json({.world_size = 2}, &schedules);
+  };
+  EXPECT_THAT(json(Hosts::kOne), HasSubstr("\"one_host\": true"));
+  EXPECT_THAT(json(Hosts::kSeveral), HasSubstr("\"one_host\": false"));
 }
 
 }  // namespace

@@ -193,7 +193,8 @@ class Communicator final : private EngineListener {
   Status fatal_;                          // guarded by mu_
   std::vector<TurnResult> turn_results_;  // the last ones; guarded by mu_
   std::string last_error_;                // guarded by mu_
-  CommStatistics statistics_;             // guarded by the engine's core
+  // Guarded by the engine's core.
+  CommStatistics statistics_{parts_.agreed.one_host ? Hosts::kOne : Hosts::kSeveral};
   Controller controller_;
   std::vector<SentMessage> record_;
   std::unique_ptr<Timeline> timeline_;  // null: nobody wants it

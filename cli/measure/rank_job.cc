@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -69,11 +70,19 @@ class Communicators {
   Status Work(const RankJob& job, RunFacts* facts) const {
     int rank = 0;
     (void)gwCommUserRank(handles_[0], &rank);
-    if (rank == 0) (void)gwCommCount(handles_[0], &facts->ranks);
+    if (rank == 0) GW_RETURN_IF_ERROR(Note(facts));
     return job.work(handles_, rank == 0 ? facts : nullptr);
   }
 
  private:
+  // What only a communicator knows.
+  Status Note(RunFacts* facts) const {
+    (void)gwCommCount(handles_[0], &facts->ranks);
+    const auto stats = ReadStats(handles_[0]);
+    if (stats.ok()) facts->one_host = stats->at("one_host").get<bool>();
+    return stats.status();
+  }
+
   std::vector<OwnedComm> owned_;
   std::vector<gwComm_t> handles_;
 };

@@ -64,6 +64,7 @@ Json FactsJson(const RunFacts& facts, const std::string& command_line) {
           {"env", facts.environment},
           {"hostname", facts.host},
           {"ranks", facts.ranks},
+          {"one_host", facts.one_host ? Json(*facts.one_host) : Json(nullptr)},
           {"netlab", facts.netlab.empty() ? Json(nullptr) : Json(facts.netlab)},
           {"ping_pong_us",
            {OptionalNumber(facts.ping_pong_before_us), OptionalNumber(facts.ping_pong_after_us)}}};

@@ -15,6 +15,7 @@ struct RunFacts {
   int64_t start_unix_s = 0, end_unix_s = 0;
   std::string host;
   int ranks = 0;
+  std::optional<bool> one_host;          // all ranks share one; absent: nobody has asked
   std::string netlab;                    // rate, empty outside `gradwire run --netlab`
   std::vector<std::string> environment;  // GRADWIRE_ variables, without secrets
   std::optional<double> ping_pong_before_us, ping_pong_after_us;

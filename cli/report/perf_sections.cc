@@ -13,9 +13,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What may tell two lines apart, the most telling first; the file's name is the last.
+// What may tell two lines apart, the most telling first; the file's name is the last. Empty: not
+// known.
 using Traits = std::array<std::string, 8>;
-// What of it a heading tells where all lines agree: number of ranks, link and transport.
+// What of it a heading tells where all lines agree: number of ranks, place and transport.
 constexpr size_t kFirstOfHeading = 1, kLastOfHeading = 3;
 
 struct Measured {
@@ -27,15 +28,14 @@ struct Measured {
 std::vector<Measured> RowsOf(const ResultFile& file) {
   std::vector<Measured> rows;
   const Json& run = *file.json;
-  const Json& netlab = run.at("netlab");
+  const std::string place = PlaceOf(run);
   for (const Json& row : run.at("results")) {
     const bool in_place = row.at("out_of_place").is_null();
     rows.push_back(
         {.section = fmt::format("{}, {}", row.at("collective").get<std::string>(),
                                 row.at("type").get<std::string>()),
          .traits = {row.at("spec").get<std::string>(),
-                    fmt::format("{} ranks", row.at("ranks").get<int>()),
-                    netlab.is_null() ? "one host" : netlab.get<std::string>(),
+                    fmt::format("{} ranks", row.at("ranks").get<int>()), place,
                     row.at("transport").get<std::string>(), row.at("redop").get<std::string>(),
                     fmt::format("root {}", row.at("root").get<int>()),
                     in_place ? "in place" : "out of place", file.name},
@@ -50,16 +50,18 @@ bool Differ(const std::vector<Measured>& rows, size_t trait) {
       rows, [&](const Measured& row) { return row.traits[trait] != rows.front().traits[trait]; });
 }
 
+void Append(const std::string& trait, std::string* text) {
+  if (!text->empty() && !trait.empty()) *text += ", ";
+  *text += trait;
+}
+
 // Each row's name: of its traits those in which rows differ, the file's only where no other does.
 std::vector<std::string> NamesOf(const std::vector<Measured>& rows) {
   const size_t file = std::tuple_size_v<Traits> - 1;
   std::vector<std::string> names(rows.size());
-  bool told = false;
   for (size_t trait = 0; trait < file; ++trait) {
     if (!Differ(rows, trait)) continue;
-    told = true;
-    for (size_t i = 0; i < rows.size(); ++i)
-      names[i] += (names[i].empty() ? "" : ", ") + rows[i].traits[trait];
+    for (size_t i = 0; i < rows.size(); ++i) Append(rows[i].traits[trait], &names[i]);
   }
   // The same line in two files is two lines.
   bool shared = false;
@@ -68,17 +70,15 @@ std::vector<std::string> NamesOf(const std::vector<Measured>& rows) {
       shared = shared || (names[i] == names[k] && rows[i].traits[file] != rows[k].traits[file]);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (shared)
-      names[i] += (names[i].empty() ? "" : ", ") + rows[i].traits[file];
-    else if (!told)
-      names[i] = rows[i].traits.front();
+    if (shared) Append(rows[i].traits[file], &names[i]);
+    if (names[i].empty()) names[i] = rows[i].traits.front();
   }
   return names;
 }
 
 std::string HeadingOf(std::string heading, const std::vector<Measured>& rows) {
   for (size_t trait = kFirstOfHeading; trait <= kLastOfHeading; ++trait) {
-    if (!Differ(rows, trait)) heading += ", " + rows.front().traits[trait];
+    if (!Differ(rows, trait)) Append(rows.front().traits[trait], &heading);
   }
   return heading;
 }

@@ -28,9 +28,11 @@ std::string PerfRow(const std::string& spec, int size, double eff_busbw,
          R"(, "wrong": 0}, "ratio": 2, "enc_us": 1, "dec_us": 1, "relerr": null})";
 }
 
-std::string PerfFile(const std::string& name, const std::string& rows, const std::string& netlab) {
-  return WriteFile(
-      name, R"({"args": "gradwire perf", "netlab": )" + netlab + R"(, "results": [)" + rows + "]}");
+// With `more` members behind the rate.
+std::string PerfFile(const std::string& name, const std::string& rows, const std::string& netlab,
+                     const std::string& more = "") {
+  return WriteFile(name, R"({"args": "gradwire perf", "netlab": )" + netlab + more +
+                             R"(, "results": [)" + rows + "]}");
 }
 
 std::vector<std::string> NamesOf(const LinePlot& plot) {
@@ -67,9 +69,30 @@ TEST(BuildReport, NamesLinesByWhatDiffers) {
   EXPECT_EQ(NamesOf(BuildReport(std::vector{a})->sections[0].plots[0]),
             (std::vector<std::string>{"none"}));
   EXPECT_EQ(NamesOf(BuildReport(std::vector{a, b})->sections[0].plots[0]),
-            (std::vector<std::string>{"1gbit", "one host"}));
+            (std::vector<std::string>{"1gbit", "none"}))
+      << "b.json tells of no place";
   EXPECT_EQ(NamesOf(BuildReport(std::vector{b, c})->sections[0].plots[0]),
             (std::vector<std::string>{"b.json", "c.json"}));
+}
+
+constexpr const char* kOneHost = R"(, "one_host": true)";
+constexpr const char* kSeveralHosts = R"(, "one_host": false)";
+constexpr const char* kUnknownHosts = R"(, "one_host": null)";
+
+TEST(BuildReport, TellsWhereRanksWereOnlyWhereItKnows) {
+  const std::string row = PerfRow("none", 1024, 1.5);
+  const auto heading = [&](const std::string& netlab, const std::string& more) {
+    return BuildReport(std::vector{PerfFile("a.json", row, netlab, more)})->sections[0].heading;
+  };
+  EXPECT_EQ(heading("null", kOneHost), "all-reduce, float, 4 ranks, one host, ucx");
+  EXPECT_EQ(heading("null", kSeveralHosts), "all-reduce, float, 4 ranks, several hosts, ucx");
+  EXPECT_EQ(heading("null", kUnknownHosts), "all-reduce, float, 4 ranks, ucx");
+  EXPECT_EQ(heading("null", ""), "all-reduce, float, 4 ranks, ucx");
+  EXPECT_EQ(heading("\"1gbit\"", kSeveralHosts), "all-reduce, float, 4 ranks, 1gbit, ucx");
+  const std::string one = PerfFile("one.json", row, "null", kOneHost);
+  const std::string several = PerfFile("several.json", row, "null", kSeveralHosts);
+  EXPECT_EQ(NamesOf(BuildReport(std::vector{one, several})->sections[0].plots[0]),
+            (std::vector<std::string>{"one host", "several hosts"}));
 }
 
 TEST(BuildReport, TellsOperationsAndRootsApart) {
@@ -103,20 +126,23 @@ TEST(BuildReport, HasNoPlotsOfABarrier) {
   EXPECT_EQ(page->sections[0].tables[0].rows.size(), 1u);
 }
 
-TEST(BuildReport, DrawsTheStepsOfARunInTheirOrder) {
-  const std::string path =
-      WriteFile("train.json",
-                R"({"args": "gradwire train", "netlab": null, "ranks": 2, "nominal_compute_ms": 5,
-          "model": {"name": "mlp"}, "results": [{"spec": "auto", "step_ms": 12.345,
+// With `more` members.
+std::string TrainFile(const std::string& more) {
+  return WriteFile("train.json", R"({"args": "gradwire train", "netlab": null)" + more + R"(,
+          "ranks": 2, "nominal_compute_ms": 5, "model": {"name": "mlp"}, "results": [{"spec": "auto", "step_ms": 12.345,
           "step_p10_ms": 11, "step_p90_ms": 13, "compute_ms": 5, "exposed_ms": 7,
           "wire_bytes": 2500000, "relerr": 0.1, "ratio": 1, "ratio_low": null, "ratio_high": null,
           "blocks": [{"begin_s": [101, 102.5], "step_ms": [12, 13]}],
           "plan_changes": [{"step": 4, "change": "w none -> bf16", "why": "predicted",
                             "predicted_ms": 10, "was_ms": 12}]}]})");
-  const StatusOr<ReportPage> page = BuildReport(std::vector{path});
+}
+
+TEST(BuildReport, DrawsTheStepsOfARunInTheirOrder) {
+  const StatusOr<ReportPage> page = BuildReport(std::vector{TrainFile(kSeveralHosts)});
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   const ReportSection& section = page->sections.at(0);
-  EXPECT_EQ(section.heading, "mlp, 2 ranks, one host");
+  EXPECT_EQ(section.heading, "mlp, 2 ranks, several hosts");
+  EXPECT_EQ(BuildReport(std::vector{TrainFile("")})->sections.at(0).heading, "mlp, 2 ranks");
   const std::vector<PlotPoint>& points = section.plots.at(0).series.at(0).points;
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[0].x, 0);

@@ -69,15 +69,14 @@ ReportTable PlanChanges(const Json& run) {
 
 ReportSection SectionOf(const ResultFile& file) {
   const Json& run = *file.json;
-  const Json& netlab = run.at("netlab");
+  const std::string place = PlaceOf(run);
   LinePlot plot = {
       .heading = "Step time", .x = {.label = "seconds"}, .y = {.label = "ms a step"}, .series = {}};
   const double first_s = FirstBegin(run);
   for (const Json& result : run.at("results")) plot.series.push_back(StepTimes(result, first_s));
   ReportSection section = {
-      .heading = fmt::format("{}, {} ranks, {}", run.at("model").at("name").get<std::string>(),
-                             run.at("ranks").get<int>(),
-                             netlab.is_null() ? "one host" : netlab.get<std::string>()),
+      .heading = fmt::format("{}, {} ranks{}{}", run.at("model").at("name").get<std::string>(),
+                             run.at("ranks").get<int>(), place.empty() ? "" : ", ", place),
       .plots = {std::move(plot)},
       .tables = {Medians(run)},
       .notes = {fmt::format("{}: {}", file.name, run.at("args").get<std::string>()),
