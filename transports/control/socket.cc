@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,13 @@ namespace gradwire {
 void UniqueFd::reset(int fd) {
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
+}
+
+void CloseConnection(int epoll, int how, UniqueFd* fd) {
+  if (!fd->valid()) return;
+  (void)epoll_ctl(epoll, EPOLL_CTL_DEL, fd->get(), nullptr);
+  (void)shutdown(fd->get(), how);
+  fd->reset();
 }
 
 Status ErrnoStatus(const std::string& what, int error) {

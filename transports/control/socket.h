@@ -31,6 +31,11 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+// Ends a connection that `epoll` watches, and closes it; `how` as for shutdown(2). Closing alone
+// would do neither where a child of fork holds a copy: the connection would live on, and its end be
+// an event of every later wait. No effect on an invalid descriptor.
+void CloseConnection(int epoll, int how, UniqueFd* fd);
+
 // gwSystemError with the text of errno.
 Status ErrnoStatus(const std::string& what, int error);
 

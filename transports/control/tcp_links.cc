@@ -109,11 +109,7 @@ void TcpLinks::Fence(int peer) {
 }
 
 void TcpLinks::Lose(Link* link, const Status& cause, LinkSink* sink) {
-  // Closing alone would do neither where a child of fork holds a copy: the connection would live
-  // on, and its end would be an event of every later wait.
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->star.fd.get(), nullptr);
-  (void)shutdown(link->star.fd.get(), SHUT_RDWR);
-  link->star.fd.reset();
+  CloseConnection(epoll_.get(), SHUT_RDWR, &link->star.fd);
   link->out.clear();
   link->out_offset = 0;
   if (std::exchange(link->reported, true) || link->fenced) return;

@@ -116,7 +116,7 @@ class TcpTransport final : public Transport {
 
   // What has been sent goes out before anybody can hear that this end is gone.
   ~TcpTransport() override {
-    for (TcpPeer& peer : peers_) Close(&peer.out, SHUT_WR);
+    for (TcpPeer& peer : peers_) CloseConnection(epoll_.get(), SHUT_WR, &peer.out);
   }
 
   Status Start(const SocketAddress& address) {
@@ -151,7 +151,6 @@ class TcpTransport final : public Transport {
   Status Watch(int fd, uint32_t events, uint64_t mark);
   void Open(TcpPeer* peer);
   void Flush(TcpPeer* peer);
-  void Close(UniqueFd* fd, int how);
   void Fail(TcpPeer* peer, int error);
   void Lose(TcpPeer* peer, const std::string& why);
   void Admit();
@@ -240,14 +239,6 @@ void TcpTransport::Flush(TcpPeer* peer) {
   }
 }
 
-// A child of fork may hold a copy, with which the connection would live on, and its events too.
-void TcpTransport::Close(UniqueFd* fd, int how) {
-  if (!fd->valid()) return;
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd->get(), nullptr);
-  (void)shutdown(fd->get(), how);
-  fd->reset();
-}
-
 // Nothing goes to the peer any more. What it has sent before may still be on its way: its
 // connection is closed in the other direction only, which tells it to end it if it is still there.
 void TcpTransport::Fail(TcpPeer* peer, int error) {
@@ -255,7 +246,7 @@ void TcpTransport::Fail(TcpPeer* peer, int error) {
   peer->cause = Status(gwPeerLost, fmt::format("tcp: the connection to rank {} at {}: {}",
                                                peer->rank, peer->address.ToString(), Why(error)))
                     .WithPeer(peer->rank);
-  Close(&peer->out, SHUT_RDWR);
+  CloseConnection(epoll_.get(), SHUT_RDWR, &peer->out);
   peer->outbox.Clear(&sent_);
   unreachable_.push_back(peer);
   if (peer->in.valid()) (void)shutdown(peer->in.get(), SHUT_WR);
@@ -268,8 +259,8 @@ void TcpTransport::Lose(TcpPeer* peer, const std::string& why) {
             .WithPeer(peer->rank);
   }
   peer->lost = true;
-  Close(&peer->in, SHUT_RDWR);
-  Close(&peer->out, SHUT_RDWR);
+  CloseConnection(epoll_.get(), SHUT_RDWR, &peer->in);
+  CloseConnection(epoll_.get(), SHUT_RDWR, &peer->out);
   peer->outbox.Clear(&sent_);
   lost_.push_back(peer);
 }
