@@ -119,7 +119,7 @@ void TcpDoor::Hear(Stranger* stranger, std::vector<TcpGuest>* guests) {
 }
 
 void TcpDoor::TurnAway(Stranger* stranger) {
-  stranger->fd.reset();
+  CloseConnection(epoll_.get(), SHUT_RDWR, &stranger->fd);
   int64_t left_out = 0;
   if (!turned_away_.Allow(&left_out)) return;
   GW_LOG(kInfo, kNet, "tcp: closed a connection that is none of this job's ({} more like it)",

@@ -8,7 +8,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -481,6 +483,31 @@ TEST_F(TcpDoorTest, OneStrangerTooManyPushesTheOldestOut) {
   while (guests_.empty() && !HasFatalFailure()) Visit();
   ASSERT_EQ(guests_.size(), 1u);
   EXPECT_EQ(guests_[0].src, 1);
+}
+
+// The sockets of this process, as a child of fork holds them.
+std::vector<UniqueFd> CopiesOfSockets() {
+  std::vector<int> fds;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    int type = 0;
+    socklen_t bytes = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0) fds.push_back(fd);
+  }
+  std::vector<UniqueFd> copies;
+  for (const int fd : fds) copies.emplace_back(dup(fd));
+  return copies;
+}
+
+TEST_F(TcpDoorTest, StrangerIsTurnedAwayAlsoWhileAChildOfForkHoldsItsSocket) {
+  const UniqueFd stranger = Call(door_.address());
+  Visit();
+  const std::vector<UniqueFd> inherited = CopiesOfSockets();
+  Say(stranger, std::array<TcpHello, 2>{});  // more than anybody will read
+  Visit();
+  pollfd door = {door_.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&door, 1, 0), 0) << "every later wait would end at once";
+  EXPECT_TRUE(EndsClosed(stranger));
 }
 
 TEST_F(TcpDoorTest, HelloMayComeByteByByte) {
