@@ -72,6 +72,20 @@ class RunTest(unittest.TestCase):
         self.assertEqual(job.returncode, 128 + signal.SIGKILL)
         self.assertIn("killed by signal 9", job.stderr)
 
+    def test_a_ucx_that_cannot_be_loaded_is_told_of_between_hosts(self):
+        """At the default level, once; where ranks share a host nobody needs it."""
+        script = '{}exec "$@"'
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "libucp.so.0"), "w", encoding="utf-8") as file:
+                file.write("no library")
+            environment = {**os.environ, "LD_LIBRARY_PATH": folder}
+            for hosts, lines in (("GRADWIRE_HOST_ID=$GRADWIRE_RANK ", 1), ("", 0)):
+                job = _run("-n", "2", "--", "sh", "-c", script.format(hosts), "sh", _GRADWIRE,
+                           "perf", "-b", "1K", "-n", "1", "-w", "0", env=environment)
+                self.assertEqual(job.returncode, 0, job.stderr)
+                for words in ("takes tcp and passes over ucx", "libucp.so.0: file too short"):
+                    self.assertEqual(job.stderr.count(words), lines, job.stderr)
+
     def test_the_others_may_report_first(self):
         # Rank 1 fails; rank 0 ends by itself within the grace and is not terminated.
         script = "[[ $RANK == 1 ]] && exit 3; sleep 0.2; echo reported"

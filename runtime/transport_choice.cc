@@ -12,8 +12,9 @@
 namespace gradwire {
 namespace {
 
-// Keys of an offer; values are an end's kind, a bar, and its address or why there is none.
-const std::string kAddress = "end", kMissing = "no-end";
+// Keys of an offer; values are an end's kind, a bar, and its address, why there is none, or
+// nothing.
+const std::string kAddress = "end", kMissing = "no-end", kNotInstalled = "not-installed";
 // A kind is the transport's spec and how far the end reaches.
 const std::string kHost = " host", kAnywhere = " anywhere";
 
@@ -81,6 +82,31 @@ Status NoCommonTransport(std::span<const OpText> offers) {
                 "Set transport=auto, or one that reaches other hosts: see `gradwire info`");
 }
 
+// The first rank on which `kind` is installed and yet has no end, and why; empty: none.
+std::string FirstBroken(std::span<const OpText> offers, const std::string& kind) {
+  for (int rank = 0; rank < static_cast<int>(offers.size()); ++rank) {
+    const std::optional<std::string> why = Find(offers[rank], kMissing, kind);
+    if (!why || Find(offers[rank], kNotInstalled, kind)) continue;
+    return fmt::format("rank {}: {}", rank, *why);
+  }
+  return "";
+}
+
+// Whoever has installed a transport expects it to be used. What is not installed is not missed.
+void WarnOfPassedOver(std::span<const OpText> offers, const std::string& chosen, bool one_host) {
+  const std::string taken = TransportName(chosen);
+  std::string told;  // the ends of a transport follow each other
+  for (const auto& [key, value] : offers[0]) {
+    const std::string kind = Split(value).first, name = TransportName(kind);
+    if (kind == chosen) return;
+    if (name == taken || name == told || (kind.ends_with(kHost) && !one_host)) continue;
+    const std::string broken = FirstBroken(offers, kind);
+    if (broken.empty()) continue;
+    GW_LOG(kWarn, kInit, "transport=auto takes {} and passes over {}: {}", taken, name, broken);
+    told = name;
+  }
+}
+
 std::string OneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -100,23 +126,28 @@ StatusOr<TransportOffer> TransportOffer::Make(const std::string& spec, Transport
     if (!row.ok()) return row.status();
     if ((*row)->within_host && !(automatic && within_host)) {
       options.all_ranks_on_host = true;
-      within_host = offer.AddEnd(one, options);
+      within_host = offer.AddEnd(**row, one, options);
     }
     if ((*row)->between_hosts) {
       options.all_ranks_on_host = false;
-      offer.AddEnd(one, options);
+      offer.AddEnd(**row, one, options);
     }
   }
   return offer;
 }
 
-bool TransportOffer::AddEnd(const std::string& spec, const TransportOptions& options) {
+bool TransportOffer::AddEnd(const TransportRow& row, const std::string& spec,
+                            const TransportOptions& options) {
   StatusOr<std::unique_ptr<Transport>> made = MakeTransport(spec, options);
   End& end = ends_.emplace_back();
   end.kind = spec + (options.all_ranks_on_host ? kHost : kAnywhere);
   end.error = made.status();
-  if (!made.ok()) GW_LOG(kInfo, kInit, "no {} here: {}", end.kind, end.error.ToString());
-  if (made.ok()) end.transport = std::move(*made);
+  if (made.ok()) {
+    end.transport = std::move(*made);
+  } else {
+    end.installed = row.installed == nullptr || row.installed();
+    GW_LOG(kInfo, kInit, "no {} here: {}", end.kind, end.error.ToString());
+  }
   return made.ok();
 }
 
@@ -127,6 +158,7 @@ OpText TransportOffer::Text() const {
       text.emplace_back(kAddress, end.kind + "|" + Hex(end.transport->address()));
     } else {
       text.emplace_back(kMissing, end.kind + "|" + OneLine(end.error.ToString()));
+      if (!end.installed) text.emplace_back(kNotInstalled, end.kind + "|");
     }
   }
   return text;
@@ -160,10 +192,7 @@ StatusOr<std::string> ChooseTransport(std::span<const OpText> offers, bool one_h
     // A transport that has an end for one host is not replaced by its other one in silence.
     if (!within_host && one_host && AnyLacks(offers, TransportName(kind) + kHost)) continue;
     if (!AllOffer(offers, kind)) continue;
-    const std::string lack = FirstLack(offers);
-    if (one_host && !within_host && !lack.empty()) {
-      GW_LOG(kWarn, kInit, "ranks of one host talk over {}: {}", TransportName(kind), lack);
-    }
+    WarnOfPassedOver(offers, kind, one_host);
     return kind;
   }
   return NoCommonTransport(offers);

@@ -24,7 +24,8 @@ class TransportOffer {
   // transport.
   static StatusOr<TransportOffer> Make(const std::string& spec, TransportOptions options);
 
-  // One line an end: its address, or why there is none.
+  // One line an end: its address, or why there is none, and then perhaps one more that says that it
+  // is not installed.
   OpText Text() const;
 
   // Connects the end of the kind that rank 0 chose; `offers` are all ranks' texts.
@@ -36,15 +37,17 @@ class TransportOffer {
     std::string kind;
     std::unique_ptr<Transport> transport;  // null: `error` has the reason
     Status error;
+    bool installed = true;
   };
   // False: it is offered with its error.
-  bool AddEnd(const std::string& spec, const TransportOptions& options);
+  bool AddEnd(const TransportRow& row, const std::string& spec, const TransportOptions& options);
 
   std::vector<End> ends_;
 };
 
-// Rank 0: the first kind of its own that all ranks have offered, and that reaches them all.
-// gwTransportUnavailable: there is none; the text names a rank and its reason.
+// Rank 0: the first kind of its own that all ranks have offered, and that reaches them all. Warns
+// of each transport before it that a rank has installed and cannot use. gwTransportUnavailable:
+// there is none; the text names a rank and its reason.
 StatusOr<std::string> ChooseTransport(std::span<const OpText> offers, bool one_host);
 
 // "ucx" of the kind "ucx host".

@@ -6,16 +6,45 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
+
 namespace gradwire {
 namespace {
 
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 OpText Offer(const std::vector<std::string>& kinds, const std::vector<std::string>& missing = {}) {
   OpText text;
   for (const std::string& kind : kinds) text.emplace_back("end", kind + "|00");
   for (const std::string& kind : missing) text.emplace_back("no-end", kind + "|it is not here");
   return text;
+}
+
+// With the ends in this order; `-kind` is not installed, `!kind` is and does not work.
+OpText OfferOf(const std::vector<std::string>& ends) {
+  OpText text;
+  for (const std::string& end : ends) {
+    const std::string kind = end.substr(1);
+    if (end[0] == '-') text.emplace_back("not-installed", kind + "|");
+    if (end[0] == '-' || end[0] == '!') text.emplace_back("no-end", kind + "|it is broken");
+    if (end[0] == '+') text.emplace_back("end", kind + "|00");
+  }
+  return text;
+}
+
+// What a choice tells of at the default level.
+std::vector<std::string> Warnings(const std::vector<OpText>& offers, bool one_host) {
+  std::vector<std::string> lines;
+  const auto keep = [](void* user, LogLevel, LogSubsys, const char* line) {
+    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
+  };
+  EXPECT_TRUE(ConfigureLog({.callback = keep, .user = &lines}).ok());
+  EXPECT_TRUE(ChooseTransport(offers, one_host).ok());
+  EXPECT_TRUE(ConfigureLog({}).ok());
+  return lines;
 }
 
 std::string Chosen(const std::vector<OpText>& offers, bool one_host) {
@@ -35,6 +64,33 @@ TEST(TransportChoiceTest, NoEndWithinTheHostIsNotReplacedInSilence) {
   const OpText half = Offer({"ucx anywhere"}, {"ucx host"});
   EXPECT_THAT(Chosen({whole, half}, true), HasSubstr("rank 1 lacks ucx: it is not here"));
   EXPECT_EQ(Chosen({whole, half}, false), "ucx anywhere");
+}
+
+TEST(TransportChoiceTest, WhatIsInstalledAndDoesNotWorkIsPassedOverWithAWarning) {
+  const OpText whole = OfferOf({"+shm host", "+ucx anywhere", "+tcp anywhere"});
+  const OpText broken = OfferOf({"+shm host", "!ucx anywhere", "+tcp anywhere"});
+  const OpText absent = OfferOf({"+shm host", "-ucx anywhere", "+tcp anywhere"});
+  const auto of_rank = [](const char* rank) {
+    return ElementsAre(AllOf(HasSubstr("WARN"), HasSubstr("takes tcp and passes over ucx"),
+                             HasSubstr(rank), HasSubstr("it is broken")));
+  };
+  EXPECT_THAT(Warnings({broken, broken}, false), of_rank("rank 0"));
+  EXPECT_THAT(Warnings({whole, broken}, false), of_rank("rank 1"));
+  EXPECT_THAT(Warnings({absent, broken}, false), of_rank("rank 1"));
+  EXPECT_THAT(Warnings({absent, absent}, false), IsEmpty());
+  EXPECT_THAT(Warnings({whole, absent}, false), IsEmpty());
+  EXPECT_THAT(Warnings({whole, whole}, false), IsEmpty());
+  EXPECT_THAT(Warnings({broken, broken}, true), IsEmpty()) << "shm is better in any case";
+}
+
+TEST(TransportChoiceTest, RanksOfAHostThatDoNotShareMemoryAreWarnedOnce) {
+  const OpText no_shm = OfferOf({"!shm host", "!ucx host", "!ucx anywhere", "+tcp anywhere"});
+  EXPECT_THAT(Warnings({no_shm, no_shm}, true),
+              ElementsAre(HasSubstr("passes over shm"), HasSubstr("passes over ucx")));
+  const OpText by_ucx = OfferOf({"!shm host", "+ucx host", "+ucx anywhere", "+tcp anywhere"});
+  EXPECT_THAT(Warnings({by_ucx, by_ucx}, true),
+              ElementsAre(HasSubstr("takes ucx and passes over shm")));
+  EXPECT_THAT(Warnings({by_ucx, by_ucx}, false), IsEmpty()) << "shm reaches no other host";
 }
 
 TEST(TransportChoiceTest, AHostsTransportDoesNotReachOthers) {

@@ -33,7 +33,8 @@ std::span<const TransportRow> Transports() {
                    .doc = "shared memory on a host, TCP between hosts; needs libucp.so.0",
                    .make = &MakeUcxTransport,
                    .within_host = true,
-                   .between_hosts = true},
+                   .between_hosts = true,
+                   .installed = &UcxIsInstalled},
 #endif
       TransportRow{.name = "tcp",
                    .doc = "TCP, also between hosts; needs nothing but the system",

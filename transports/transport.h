@@ -113,6 +113,9 @@ struct TransportRow {
   // is needed is known only after the roster (TransportOptions::all_ranks_on_host).
   bool within_host = false, between_hosts = false;
   bool between_processes = true;  // else ranks are threads, and `auto` leaves it out
+  // Whether what it needs of others is on this machine, usable or not; null: it needs nothing.
+  // Asked only where `make` has failed, to tell what is broken from what nobody has wanted.
+  bool (*installed)() = nullptr;
 };
 
 // All transports of this build, in order of preference for `auto`. transports/registry.cc.

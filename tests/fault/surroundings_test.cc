@@ -268,13 +268,20 @@ TEST(Surroundings, UcxWithoutAWayToTheOthersFailsClearly) {
   EXPECT_EQ(clear, 2);
 }
 
-// The same surroundings, and the choice is gradwire's.
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The same surroundings, and the choice is gradwire's. Between hosts rank 0 warns of it.
 void ExpectAutoTakes(const std::string& transport, bool two_hosts) {
+  const std::string log = testing::TempDir() + "/auto_" + transport;
   RankProcesses ranks(2, [&](RankSide& side) {
     setenv("UCX_TLS", "self", 1);
     gwUniqueId id;
     if (!side.ExchangeId(&id)) return side.Tell(ReportKind::kVoid, 0, "");
-    std::string settings = "transport=auto; debug=none; init_timeout_ms=20000";
+    std::string settings = "transport=auto; debug=warn; init_timeout_ms=20000; debug_file=" + log +
+                           std::to_string(side.rank);
     if (two_hosts) settings += "; host_id=host" + std::to_string(side.rank);
     gwConfig_t config = GW_CONFIG_INITIALIZER;
     config.settings = settings.c_str();
@@ -298,6 +305,10 @@ void ExpectAutoTakes(const std::string& transport, bool two_hosts) {
     done += report->kind == ReportKind::kDone ? 1 : 0;
   }
   EXPECT_EQ(done, 2);
+  const std::string warned = TextOf(log + "0");
+  EXPECT_EQ(warned.find("passes over ucx: rank 0") != warned.npos, two_hosts) << warned;
+  EXPECT_EQ(warned.find("UCX_TLS=self") != warned.npos, two_hosts) << warned;
+  EXPECT_EQ(TextOf(log + "1"), "");
 }
 
 TEST(Surroundings, AutoSharesMemoryOnAHostWhereUcxDoesNotWork) { ExpectAutoTakes("shm", false); }

@@ -6,13 +6,13 @@
 #include <strings.h>
 
 #include <array>
+#include <string_view>
 
 #include "base/log.h"
 
 namespace gradwire {
 namespace {
 
-constexpr char kLibrary[] = "libucp.so.0";
 constexpr unsigned kOldestMajor = 1, kOldestMinor = 13;
 
 // UCX's constructor takes these (UCX_ERROR_SIGNALS); a library inside somebody's program must not.
@@ -96,9 +96,17 @@ StatusOr<UcxApi> OpenUcx(const char* library) {
 }
 
 StatusOr<const UcxApi*> LoadUcx() {
-  static const StatusOr<UcxApi> loaded = OpenUcx(kLibrary);
+  static const StatusOr<UcxApi> loaded = OpenUcx(kUcxLibrary);
   if (!loaded.ok()) return loaded.status();
   return &*loaded;
+}
+
+// A file that is found is called by its whole path, and one that it needs and lacks by that one's
+// name.
+bool LibraryIsThere(const char* library) {
+  if (OpenLibrary(library) != nullptr) return true;
+  const char* why = dlerror();
+  return why != nullptr && !std::string_view(why).starts_with(std::string(library) + ':');
 }
 
 Status UcxError(const UcxApi& api, gwResult_t code, const std::string& what, ucs_status_t status) {

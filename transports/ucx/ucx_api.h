@@ -12,6 +12,8 @@
 
 namespace gradwire {
 
+inline constexpr char kUcxLibrary[] = "libucp.so.0";
+
 // Every function of UCX that we call, so that the table and its look-up cannot differ.
 #define GRADWIRE_UCX_FUNCTIONS(X)   \
   X(ucp_get_version)                \
@@ -59,6 +61,10 @@ StatusOr<const UcxApi*> LoadUcx();
 
 // The same for another file and with nothing kept: for tests.
 StatusOr<UcxApi> OpenUcx(const char* library);
+
+// Whether a library of this name, without a folder, is on this machine, also if it cannot be
+// loaded.
+bool LibraryIsThere(const char* library);
 
 // "ucx: <what>: <UCX's text>" with the given code.
 Status UcxError(const UcxApi& api, gwResult_t code, const std::string& what, ucs_status_t status);

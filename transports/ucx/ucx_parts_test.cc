@@ -32,6 +32,11 @@ TEST(UcxApiTest, OtherLibraryNamesTheMissingFunction) {
   EXPECT_NE(api.status().ToString().find("ucp_get_version"), std::string::npos);
 }
 
+TEST(UcxApiTest, InstalledIsWhatIsThereWorkingOrNot) {
+  EXPECT_FALSE(LibraryIsThere("libgradwire_has_no_such.so.0"));
+  EXPECT_TRUE(LibraryIsThere("libm.so.6"));
+}
+
 TEST(UcxPlanTest, SettingsAreReadFromWhatUcxPrints) {
   const UcxUserSettings user =
       ParseUcxSettings("#\n# title\nUCX_SOME_TLS=no\nUCX_NET_DEVICES=eth7\nUCX_TLS=tcp,self\n");

@@ -176,4 +176,6 @@ StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const TransportOptions& op
   return std::unique_ptr<Transport>(std::move(transport));
 }
 
+bool UcxIsInstalled() { return LibraryIsThere(kUcxLibrary); }
+
 }  // namespace gradwire

@@ -27,6 +27,9 @@ namespace gradwire {
 // 65280) is out of range.
 StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const TransportOptions& options);
 
+// Whether there is a UCX on this machine, also one that cannot be used.
+bool UcxIsInstalled();
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_TRANSPORTS_UCX_UCX_TRANSPORT_H_
