@@ -73,6 +73,12 @@ def find_netlab_problem(args):
     return " ".join(done.stderr.split())
 
 
+def _short(text):
+    """The trainer's words without those that 80 columns have no room for."""
+    parts = [part for part in text.split(", ") if not part.startswith(("step ", "loss "))]
+    return ", ".join(parts).replace("accuracy ", "acc ")
+
+
 class Progress:
     """One line that is written over on a terminal, a plain line every few seconds elsewhere."""
 
@@ -86,7 +92,7 @@ class Progress:
         now = time.monotonic()
         if self._terminal:
             room = shutil.get_terminal_size().columns - 1
-            print("\r\x1b[K" + f"{self._setting}: {text}"[:room], end="", flush=True)
+            print("\r\x1b[K" + f"{self._setting}: {_short(text)}"[:room], end="", flush=True)
         elif now - self._last >= _PLAIN_LINE_SECONDS:
             print(f"{self._setting}: {text}", flush=True)
             self._last = now
@@ -214,6 +220,7 @@ def main(argv):
     write_results(args, runs, rows, by_link)
     print("\n# " + demo_table.title(runs[0]))
     print("\n".join(demo_table.format_table(rows)))
+    print("# " + demo_table.first_at_target(rows, runs[0]["target"]))
     for note in demo_table.footnotes(runs):
         print("# " + note)
     print("\n# " + demo_links.title(by_link))

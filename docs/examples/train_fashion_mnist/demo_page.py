@@ -33,8 +33,8 @@ def _plots(runs):
     seconds = {"label": "seconds of training"}
     yield _plot("Test accuracy against time", runs, seconds, lambda p: p["seconds"])
     if any(p["sent_bytes"] for run in runs for p in run["points"]):
-        sent = {"label": "bytes sent by a rank (logarithmic)", "logarithmic": True}
-        yield _plot("Test accuracy against traffic", runs, sent, lambda p: p["sent_bytes"])
+        sent = {"label": "MB sent by a rank (logarithmic)", "logarithmic": True}
+        yield _plot("Test accuracy against traffic", runs, sent, lambda p: p["sent_bytes"] / 1e6)
 
 
 def _table(rows):

@@ -73,6 +73,21 @@ def format_table(rows):
     return ["# " + line(COLUMNS), *("  " + line(texts) for texts in cells)]
 
 
+def first_at_target(rows, target):
+    """Who reached it first, as one line."""
+    text = f"first at {target:g} %: "
+    times = {row["setting"]: row["to_target_s"] for row in rows}
+    reached = {setting: time_s for setting, time_s in times.items() if time_s is not None}
+    if not reached:
+        return text + "no setting"
+    first = min(reached, key=reached.get)
+    text += f"{first} after {reached[first]:.1f} s"
+    if first == "none" or "none" not in times:
+        return text
+    return text + (f" (none: {reached['none']:.1f} s)" if "none" in reached
+                   else " (none: not reached)")
+
+
 def title(run):
     """What all settings have in common, as one line."""
     network = rate_text(run["netlab"]) if run["netlab"] else "unshaped loopback"

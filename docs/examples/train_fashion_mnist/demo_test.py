@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import demo
 import demo_links
@@ -95,6 +96,20 @@ class TableTest(unittest.TestCase):
             "bf16 60.00 4.00 56.00 1.389 0.0123 - 87.37 - 0123456789abcdef".split(),
         )
 
+    def test_tells_who_was_first(self):
+        def first(*times, target=86.0):
+            rows = [{"setting": setting, "to_target_s": time_s} for setting, time_s in times]
+            return demo_table.first_at_target(rows, target)
+
+        none, lost = ("none", 37.62), ("none", None)
+        self.assertEqual(first(none, ("bf16", 19.6), ("efsign", 2.58)),
+                         "first at 86 %: efsign after 2.6 s (none: 37.6 s)")
+        self.assertEqual(first(none, ("bf16", 40.0)), "first at 86 %: none after 37.6 s")
+        self.assertEqual(first(lost, ("bf16", 19.6)),
+                         "first at 86 %: bf16 after 19.6 s (none: not reached)")
+        self.assertEqual(first(("bf16", 19.6), target=70.5), "first at 70.5 %: bf16 after 19.6 s")
+        self.assertEqual(first(lost, ("bf16", None)), "first at 86 %: no setting")
+
     def test_columns_are_aligned(self):
         runs = [make_run("none"), make_run("a-very-long(" + "x" * 40 + ")")]
         rows = demo_table.make_rows(runs)
@@ -160,7 +175,10 @@ class PageTest(unittest.TestCase):
             # Not the point before the first step.
             self.assertEqual([len(one["points"]) for one in plot["series"]], [24, 24])
             self.assertEqual(plot["target"], {"value": 86.0, "text": "target 86 %"})
-        self.assertEqual(plots[0]["series"][1]["points"][0][0], self.runs[1]["points"][1]["seconds"])
+        point = self.runs[1]["points"][1]
+        self.assertEqual(plots[0]["series"][1]["points"][0][0], point["seconds"])
+        self.assertEqual(plots[1]["series"][1]["points"][0][0], point["sent_bytes"] / 1e6)
+        self.assertEqual(plots[1]["x"]["label"], "MB sent by a rank (logarithmic)")
 
     def test_has_both_tables(self):
         (first,), (second,) = (section["tables"] for section in self.page["sections"])
@@ -177,14 +195,15 @@ class PageTest(unittest.TestCase):
 
 
 class ProgressTest(unittest.TestCase):
-    def shown(self, is_terminal):
+    def shown(self, is_terminal, setting="none"):
         """What a setting prints that shows three states at once and is done."""
         text = io.StringIO()
         text.isatty = lambda: is_terminal
-        with contextlib.redirect_stdout(text):
-            progress = demo.Progress("none")
+        with contextlib.redirect_stdout(text), mock.patch.dict(os.environ, COLUMNS="80"):
+            progress = demo.Progress(setting)
             for step in range(3):
-                progress.show(f"step {step}, epoch 0.00, accuracy 50.00 %, 1 images/s, 1 s left")
+                progress.show(f"step {step}/936, epoch 1.0{step}, loss 0.312, accuracy 85.12 %, "
+                              "123456 images/s, 1234 s left")
             progress.done("3 steps")
         return text.getvalue()
 
@@ -193,13 +212,21 @@ class ProgressTest(unittest.TestCase):
         self.assertEqual(text.count("\n"), 1)
         *earlier, last = text.split("\r\x1b[K")
         self.assertEqual(last, "none: 3 steps\n")
-        self.assertEqual([line[:12] for line in earlier],
-                         ["", "none: step 0", "none: step 1", "none: step 2"])
+        self.assertEqual([line[:16] for line in earlier],
+                         ["", "none: epoch 1.00", "none: epoch 1.01", "none: epoch 1.02"])
+
+    def test_80_columns_have_all_that_matters(self):
+        setting = "qsgd(bits=4,feedback=on)"
+        line = self.shown(is_terminal=True, setting=setting).split("\r\x1b[K")[1]
+        self.assertEqual(
+            line, setting + ": epoch 1.00, acc 85.12 %, 123456 images/s, 1234 s left"
+        )
+        self.assertLess(len(line), 80)
 
     def test_elsewhere_there_are_few_plain_lines(self):
         lines = self.shown(is_terminal=False).splitlines()
-        self.assertEqual(lines, ["none: step 0, epoch 0.00, accuracy 50.00 %, 1 images/s, 1 s left",
-                                 "none: 3 steps"])
+        self.assertEqual(lines, ["none: step 0/936, epoch 1.00, loss 0.312, accuracy 85.12 %, "
+                                 "123456 images/s, 1234 s left", "none: 3 steps"])
 
 
 _FAKE_GRADWIRE = """#!/usr/bin/env python3
@@ -259,7 +286,8 @@ class DriverTest(unittest.TestCase):
         self.assertIn("none: step 1/2, epoch 0.00", text)
         self.assertEqual([r["setting"] for r in results["rows"]], ["none", "qsgd(bits=8)"])
         self.assertEqual(tuple(results["rows"][0]), demo_table.COLUMNS)
-        self.assertIn("\n".join(demo_table.format_table(results["rows"])), text)
+        table = demo_table.format_table(results["rows"])
+        self.assertIn("\n".join([*table, "# first at 86 %: none after "]), text)
         self.assertEqual(results["links"]["rows"]["qsgd(bits=8)"], {"unlimited": 3.0})
         self.assertIn("\n".join(demo_links.format_table(results["links"])), text)
         self.assertEqual(sorted(files), ["demo.html", "demo.json"])
