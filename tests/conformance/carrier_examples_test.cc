@@ -2,6 +2,7 @@
 // of votes that no ranks can have sent.
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "compress/kernels/dispatch.h"
@@ -113,6 +114,14 @@ TEST(Terngrad, ConstantBlocksAreNotLost) {
     for (float v : OutOf(results[0])) ASSERT_NEAR(v, -0.37f * static_cast<float>(ranks), 1e-5);
     for (float e : results[0].e_out) ASSERT_EQ(e, 0);
   }
+}
+
+// Squares are taken of values near 1, for which the largest powers of two have no inverse.
+TEST(Terngrad, BlocksOfTheLargestFloatsAreNotLost) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const std::vector<float> grad(700, kMost);
+  const auto results = StepOf("terngrad", CasesOf({grad}, ResidualMode::kSeparate));
+  for (float v : OutOf(results[0])) ASSERT_FLOAT_EQ(v, kMost);
 }
 
 // The average of the steps votes, not the last of them: m' = m / 2 + g / 2.

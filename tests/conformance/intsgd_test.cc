@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "compress/kernels/dispatch.h"
 #include "tests/conformance/carrier_world.h"
 #include "tests/lib/test_seed.h"
 
@@ -148,11 +149,16 @@ TEST_P(Intsgd, ClipsWhatThePastDidNotExpect) {
     c.e_in.resize(kElems);
     c.e_in[7] = 1e12f;
   }
-  const std::vector<CarrierRank> results = Step(cases);
-  EXPECT_FLOAT_EQ(GradAt(results[1].out, DType::kFloat32, 7),
-                  static_cast<float>(kRanks * most * unit));
-  EXPECT_FLOAT_EQ(results[1].e_out[7], 1e12f - static_cast<float>(most * unit));
-  EXPECT_GT(AverageOf(results[0].replicated), 0.099 * std::pow(most * unit, 2)) << "now it does";
+  for (const SimdTarget target : SupportedTargets()) {
+    SCOPED_TRACE(Name(target));
+    ASSERT_TRUE(ForceTargetForTest(Name(target)));
+    const std::vector<CarrierRank> results = Step(cases);
+    ForceTargetForTest("");
+    EXPECT_FLOAT_EQ(GradAt(results[1].out, DType::kFloat32, 7),
+                    static_cast<float>(kRanks * most * unit));
+    EXPECT_FLOAT_EQ(results[1].e_out[7], 1e12f - static_cast<float>(most * unit));
+    EXPECT_GT(AverageOf(results[0].replicated), 0.099 * std::pow(most * unit, 2)) << "now it does";
+  }
 }
 
 // Whatever somebody has saved, and after so many steps of zeros that nothing is left of the past.
