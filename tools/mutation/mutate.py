@@ -2,7 +2,8 @@
 """Breaks chosen lines one at a time and expects the tests to notice each.
 
 Works in copies of the committed tree, each with a Bazel output base of its own. Every mutation of mutations.json names a file, a text
-that occurs in it exactly once, what to put in its place, and the tests that must fail. First the tests must pass as they are.
+that occurs in it exactly once, what to put in its place, and the tests that must fail; some name the kind of their line. First the tests must
+pass as they are.
 """
 
 import argparse
@@ -22,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS_FAILED = 3  # Bazel's exit code: built, and a test failed
 BUILD_FAILED = 1
 STOP_AT_FIRST = "--test_env=GTEST_FAIL_FAST=1"
+# A sample has one of each. dependency: an edge between the steps of a schedule; residual: what of it is written.
+KINDS = ("clamp", "crc", "dependency", "residual", "tail", "vote")
 
 
 def load(path):
@@ -33,7 +36,18 @@ def load(path):
     names = [m["name"] for m in mutations]
     if len(set(names)) != len(names):
         raise SystemExit("mutate: two mutations have one name")
+    if {m["kind"] for m in mutations if "kind" in m} != set(KINDS):
+        raise SystemExit(f"mutate: there must be a mutation of each of these kinds and of no other: {', '.join(KINDS)}")
     return mutations
+
+
+def drawn(mutations, count, seed):
+    """`count` of them at random, among these one of each kind as far as there is room."""
+    draw = random.Random(seed)
+    of_kinds = [draw.choice([m for m in mutations if m.get("kind") == kind]) for kind in KINDS]
+    chosen = draw.sample(of_kinds, min(count, len(of_kinds)))
+    others = [m for m in mutations if m not in chosen]
+    return chosen + draw.sample(others, min(count - len(chosen), len(others)))
 
 
 class Workplace:
@@ -108,7 +122,7 @@ def survivors(chosen, workplaces):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="run the mutation of this name alone")
-    parser.add_argument("--sample", type=int, metavar="N", help="run N mutations, drawn anew for every commit")
+    parser.add_argument("--sample", type=int, metavar="N", help="run N mutations, drawn anew for every commit, with one of each kind")
     parser.add_argument("--check", action="store_true", help="only see whether all lines are where they are said to be")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one test (default: 300, as of the unchanged run)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N",
@@ -129,7 +143,7 @@ def main():
     if args.sample:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
         print(f"mutate: {args.sample} of {len(chosen)}, drawn for commit {commit}")
-        chosen = random.Random(commit).sample(chosen, min(args.sample, len(chosen)))
+        chosen = drawn(chosen, args.sample, commit)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradwire-mutation-")))
         workplaces = [Workplace(folder / str(i), args.timeout) for i in range(max(1, min(args.at_once, len(chosen))))]

@@ -1,0 +1,46 @@
+"""What tools/mutation/mutate.py draws, and what it refuses to draw from."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+from tools import unittest_main
+from tools.mutation import mutate
+
+
+def _load(mutations):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "mutations.json")
+        path.write_text(json.dumps(mutations), encoding="utf-8")
+        return mutate.load(path)
+
+
+class MutateTest(unittest.TestCase):
+    def setUp(self):
+        self.all = mutate.load(pathlib.Path(mutate.__file__).with_name("mutations.json"))
+
+    def test_a_sample_has_one_of_each_kind(self):
+        for seed in range(50):
+            chosen = mutate.drawn(self.all, 20, seed)
+            self.assertEqual(len({m["name"] for m in chosen}), 20)
+            self.assertEqual({m["kind"] for m in chosen if "kind" in m}, set(mutate.KINDS))
+
+    def test_a_sample_is_drawn_anew_and_may_be_of_any_size(self):
+        names = [[m["name"] for m in mutate.drawn(self.all, 20, seed)] for seed in ("a", "a", "b")]
+        self.assertEqual(names[0], names[1])
+        self.assertNotEqual(names[1], names[2])
+        self.assertEqual(len(mutate.drawn(self.all, 3, "a")), 3)
+        self.assertEqual(len(mutate.drawn(self.all, 1000, "a")), len(self.all))
+
+    def test_no_kind_may_be_missing_or_unknown(self):
+        self.assertEqual(_load(self.all), self.all)
+        without = [m for m in self.all if m.get("kind") != "clamp"]
+        unknown = [{**self.all[0], "name": "another", "kind": "clmap"}, *self.all]
+        for bad in (without, unknown):
+            with self.assertRaisesRegex(SystemExit, "of each of these kinds"):
+                _load(bad)
+
+
+if __name__ == "__main__":
+    unittest_main.main()
