@@ -93,7 +93,7 @@ class TrainTest(unittest.TestCase):
                 threads = self.train(*few, "--transport=loopback", ranks=3, threads=True)
                 self.assertEqual(threads["stats"]["transport"], "loopback")
                 self.assertEqual(len(set(threads["digests"])), 1)
-                for transport in ("ucx", "tcp"):
+                for transport in ("shm", "ucx", "tcp"):
                     processes = self.train(*few, f"--transport={transport}", ranks=3)
                     self.assertEqual(processes["stats"]["transport"], transport)
                     self.assertEqual(threads["digests"], processes["digests"], few)
