@@ -9,6 +9,9 @@
 namespace gradwire {
 namespace {
 
+// Where the workspace begins: a piece's residual as it was.
+constexpr int64_t kSavedBytes = kPieceElems * SizeOf(DType::kFloat32);
+
 ConstView SubOrEmpty(ConstView view, const Piece& piece) {
   return view.empty() ? ConstView() : view.Sub(piece.first, piece.elems);
 }
@@ -95,10 +98,14 @@ Status TwoShotSlice::LayOut() {
     }
   }
   GW_RETURN_IF_ERROR(memory_.EnsureBytes(bytes));
-  int64_t workspace = kPieceElems * SizeOf(DType::kFloat32);  // EncodeSum saves a residual there
+  int64_t codecs = 0;
   for (const TensorPart& part : parts_)
-    workspace = std::max(workspace, part.codec->WorkspaceBytes(kPieceElems));
-  return workspace_.EnsureBytes(workspace);
+    codecs = std::max(codecs, part.codec->WorkspaceBytes(kPieceElems));
+  return workspace_.EnsureBytes(kSavedBytes + codecs);
+}
+
+Bytes TwoShotSlice::CodecWorkspace() {
+  return workspace_.bytes().Sub(kSavedBytes, workspace_.bytes().size - kSavedBytes);
 }
 
 Bytes TwoShotSlice::Memory(const Region& region) {
@@ -237,7 +244,7 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
       .e_in = SubOrEmpty(part.e_in, piece),
       .e_out = SubOrEmpty(part.e_out, piece),
       .out = {const_cast<std::byte*>(payload.data), payload.size},
-      .workspace = workspace_.bytes(),
+      .workspace = CodecWorkspace(),
       .in_scale = context_.in_scale,
       .stats = &stats,
       .dither = {.seed = context_.seed,
@@ -255,23 +262,16 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
 // never encodes as a worker.
 Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
   const TensorPart& part = parts_[piece.part];
-  const View sum = Row(piece);
   const ConstView e_in = SubOrEmpty(part.e_in, piece);
   const View e_out = SubOrEmpty(part.e_out, piece);
-  // A block whose sum is not finite keeps the residual it had; saved first, because e_out may be
-  // e_in.
-  const bool keep = !e_out.empty() && CountNonFinite(sum) > 0;
-  if (keep && !e_in.empty()) std::memcpy(workspace_.data(), e_in.data, e_in.bytes());
-  AlignedBuffer codec_workspace;
-  if (keep)
-    GW_RETURN_IF_ERROR(codec_workspace.EnsureBytes(part.codec->WorkspaceBytes(piece.elems)));
+  const ConstView had = SaveResidual(e_in, e_out);
   EncodeStats stats;
   GW_RETURN_IF_ERROR(part.codec->Encode({
-      .grad = sum,
+      .grad = Row(piece),
       .e_in = {},
       .e_out = e_out,
       .out = {const_cast<std::byte*>(payload.data), payload.size},
-      .workspace = keep ? codec_workspace.bytes() : workspace_.bytes(),
+      .workspace = CodecWorkspace(),
       .stats = &stats,
       .dither = {.seed = context_.seed,
                  .purpose = DitherPurpose::kOwner,
@@ -281,13 +281,25 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
                  .first_elem = piece.first},
   }));
   CountEncoding(stats);
-  if (!keep || e_in.empty()) return Status();
-  const int64_t block = part.codec->traits().quantum_elems;
-  for (int64_t first = 0; first < piece.elems; first += block) {
-    const int64_t elems = std::min(block, piece.elems - first);
-    if (CountNonFinite(sum.Sub(first, elems)) == 0) continue;
-    std::memcpy(e_out.Sub(first, elems).data, workspace_.as<float>() + first,
-                elems * sizeof(float));
+  if (stats.nonfinite == 0 || had.empty() || e_out.empty()) return Status();
+  return KeepWhereNotFinite(piece, payload, had, e_out);
+}
+
+// The residual as it was, also where the encoding writes over it.
+ConstView TwoShotSlice::SaveResidual(ConstView e_in, View e_out) {
+  if (e_in.empty() || e_in.data != e_out.data) return e_in;
+  std::memcpy(workspace_.data(), e_in.data, e_in.bytes());
+  return {workspace_.data(), e_in.elems, DType::kFloat32};
+}
+
+// A block that is not finite keeps the residual it had. What the others will decode tells which
+// those are: a finite sum may be too large for the codec's type. Nobody needs the sum any more.
+Status TwoShotSlice::KeepWhereNotFinite(const Piece& piece, ConstBytes payload, ConstView had,
+                                        View e_out) {
+  const View decoded = Row(piece);
+  GW_RETURN_IF_ERROR(parts_[piece.part].codec->Decode(payload, decoded, 1.0f, nullptr));
+  for (int64_t i = 0; i < piece.elems; ++i) {
+    if (!std::isfinite(decoded.as<float>()[i])) e_out.as<float>()[i] = had.as<float>()[i];
   }
   return Status();
 }

@@ -53,6 +53,8 @@ class TwoShotSlice final : public SliceOp {
   Status ComputePiece(const Step& step, const Piece& piece);
   Status EncodeOwn(const Piece& piece, ConstBytes payload);
   Status EncodeSum(const Piece& piece, ConstBytes payload);
+  ConstView SaveResidual(ConstView e_in, View e_out);
+  Status KeepWhereNotFinite(const Piece& piece, ConstBytes payload, ConstView had, View e_out);
   void CopyOut(const Piece& piece);
   Status DecodeResult(const Piece& piece, ConstBytes payload);
   void TakeSum(const Piece& piece);
@@ -62,6 +64,7 @@ class TwoShotSlice final : public SliceOp {
   int64_t DitherElemOf(const Piece& piece) const;
   void CountEncoding(const EncodeStats& stats);
   View Row(const Piece& piece);  // of the accumulator
+  Bytes CodecWorkspace();
 
   const std::span<const TensorPart> parts_;
   const PartContext context_;

@@ -26,6 +26,7 @@ const char* const kSpecs[] = {"qsgd(bits=4)", "qsgd(bits=8,block=768)",  "bf16",
 struct Tensor {
   Codec codec;
   std::vector<float> grad, out, e_in, e_out;
+  bool in_place = false;  // e_in becomes e_out
 };
 
 // `out` has the result of an all-reduce or, of a reduce-scatter, one shard.
@@ -37,7 +38,7 @@ TensorPart PartOf(Tensor* t, uint64_t id) {
                      .codec = t->codec.payload.get()};
   if (t->e_in.empty()) return part;
   part.e_in = FloatView(std::as_const(t->e_in).data(), elems);
-  part.e_out = FloatView(t->e_out.data(), elems);
+  part.e_out = FloatView(t->in_place ? t->e_in.data() : t->e_out.data(), elems);
   return part;
 }
 
@@ -289,6 +290,32 @@ TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResiduals) {
         ASSERT_EQ(world.At(bad_rank, 0).e_out[i], world.At(bad_rank, 0).e_in[i]) << i;
         for (int r = 0; r < 3; ++r) ASSERT_TRUE(std::isfinite(world.At(r, 0).e_out[i])) << i;
       }
+    }
+  }
+}
+
+// A finite sum that the codec's type does not hold: its owner keeps what it had, and nothing else
+// of the piece does.
+TEST(TwoShotSlice, SumsTooLargeForTheTypeKeepTheOwnersResidual) {
+  constexpr int64_t kElems = 3000;
+  constexpr int64_t kLarge[] = {10, 2990};  // in both owners' shards
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place ? "in place" : "to another slot");
+    World world(2, {{kElems, "bf16(feedback=on)"}}, 7);
+    std::vector<std::vector<float>> had;
+    for (int r = 0; r < 2; ++r) {
+      world.At(r, 0).in_place = in_place;
+      for (int64_t i : kLarge) world.At(r, 0).grad[i] = 1.7e38f;
+      had.push_back(world.At(r, 0).e_in);
+    }
+    ASSERT_NO_FATAL_FAILURE(world.Run());
+    for (int64_t i : kLarge) {
+      const int owner = i < kElems / 2 ? 0 : 1;
+      const Tensor& t = world.At(owner, 0);
+      const std::vector<float>& kept = in_place ? t.e_in : t.e_out;
+      EXPECT_TRUE(std::isinf(t.out[i])) << i;
+      EXPECT_EQ(kept[i], had[owner][i]) << i;
+      EXPECT_NE(kept[i + 1], had[owner][i + 1]) << i;
     }
   }
 }
