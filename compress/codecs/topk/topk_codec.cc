@@ -56,6 +56,9 @@ struct Selection {
   int64_t quota = 0;
 
   int64_t LeastQuota() const { return (k + speakers - 1) / speakers; }
+  // What quotas settle near, before there is one: as measured with ranks that are correlated by 0
+  // to .7, docs/algorithms.md.
+  int64_t ExpectedQuota() const { return LeastQuota() + k / kMaxSpeakers; }
   int64_t SlotWords() const { return IndexListBytes(elems, quota) / kWordBytes; }
   int64_t MaxUnion() const { return std::min(speakers * k, elems); }  // with any quota
 
@@ -201,8 +204,9 @@ class TopkCarrier final : public CarrierMethod {
                            .k = SelectedElems(density_, meta.elems),
                            .speakers = std::min(world_size, kMaxSpeakers)};
     const State state = StateOf(replicated);
+    const int64_t quota = replicated.empty() ? selection.ExpectedQuota() : int64_t{state.quota};
     // Within their ranges also where the number of ranks has changed.
-    selection.quota = std::clamp(int64_t{state.quota}, selection.LeastQuota(), selection.k);
+    selection.quota = std::clamp(quota, selection.LeastQuota(), selection.k);
     selection.first_speaker = state.first_speaker % world_size;
     return selection;
   }
@@ -339,8 +343,9 @@ CodecRow TopkRow() {
       .name = "topk",
       .doc =
           "the elements that up to 8 ranks, in turn, find largest, about density * elements; "
-          "error feedback, about (32 + 2 + log2(ranks / density)) density bits per element; "
-          "after ScaleCom, Chen et al. 2020; with agreement=owners each rank's largest, and of "
+          "error feedback, (32 + 2 + log2(ranks / density)) density bits per element, more where "
+          "these agree; after ScaleCom, Chen et al. 2020; with agreement=owners each rank's "
+          "largest, and of "
           "their sum the largest, (32 + 2 - log2(density)) density bits per element; with "
           "agreement=gather each rank's largest, of averages with momentum (Deep Gradient "
           "Compression, Lin et al. 2018), as many bits times half the ranks",
