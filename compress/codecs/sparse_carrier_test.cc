@@ -59,12 +59,29 @@ TEST(SparseSpecs, RefuseTensorsOfWhichNothingIsSelected) {
 }
 
 TEST(SparseSpecs, NoteWhatRoundingChanges) {
-  for (const std::string spec : {"randk(density=0.01)", "topk(density=0.01)"}) {
+  for (const std::string spec : {"randk(density=0.01)", "topk(density=0.01,agreement=gather)"}) {
     const auto method = Make(spec)->carrier;
     EXPECT_EQ(method->Note({.elems = 100'000}), "");
     EXPECT_EQ(method->Note({.elems = 0}), "");
     EXPECT_EQ(method->Note({.elems = 60}), "density 0.01 is rounded to 1 of 60 elements");
   }
+}
+
+TEST(SparseSpecs, NoteThatEachSpeakerNamesAnElement) {
+  const auto note = [](double density, int64_t elems) {
+    return Make("topk(density=" + std::to_string(density) + ")")->carrier->Note({.elems = elems});
+  };
+  EXPECT_EQ(note(0.01, 100'000), "");
+  EXPECT_EQ(note(0.01, 0), "");
+  EXPECT_EQ(note(0.01, 1600), "");
+  EXPECT_EQ(note(1, 5), "") << "all of them are sent anyway";
+  EXPECT_EQ(note(0.001, 2000),
+            "up to 8 elements are sent, as each of up to 8 speakers names 1 at least");
+  EXPECT_EQ(note(0.01, 900),
+            "up to 16 elements are sent, as each of up to 8 speakers names 2 at least");
+  EXPECT_EQ(note(0.01, 60),
+            "density 0.01 is rounded to 1 of 60 elements; "
+            "up to 8 elements are sent, as each of up to 8 speakers names 1 at least");
 }
 
 }  // namespace

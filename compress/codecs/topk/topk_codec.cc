@@ -72,6 +72,16 @@ struct Selection {
   }
 };
 
+// Where so many speakers that name one element each, or a few, name notably more than k.
+std::string NoteOfLeastQuota(const Selection& selection) {
+  const int64_t least = selection.LeastQuota();
+  const int64_t most = std::min(selection.speakers * least, selection.elems);
+  if (most <= selection.k + selection.k / 10) return {};
+  return "up to " + std::to_string(most) + " elements are sent, as each of up to " +
+         std::to_string(selection.speakers) + " speakers names " + std::to_string(least) +
+         " at least";
+}
+
 // Agreed scratch. The indices follow.
 struct Agreed {
   uint32_t nonfinite_ranks = 0;
@@ -141,7 +151,9 @@ class TopkCarrier final : public CarrierMethod {
   CarrierUnit unit() const override { return CarrierUnit::kTensor; }
   int64_t QuantumElems(const TensorMeta&, int) const override { return 1; }
   std::string Note(const TensorMeta& meta) const override {
-    return NoteOfSelection(density_, meta);
+    const std::string rounding = NoteOfSelection(density_, meta);
+    const std::string floor = NoteOfLeastQuota(SelectionOf(meta, kMaxSpeakers, {}));
+    return rounding + (rounding.empty() || floor.empty() ? "" : "; ") + floor;
   }
   Status Check(const TensorMeta& meta, int) const override {
     return CheckSelection(density_, meta);
@@ -345,10 +357,9 @@ CodecRow TopkRow() {
           "the elements that up to 8 ranks, in turn, find largest, about density * elements; "
           "error feedback, (32 + 2 + log2(ranks / density)) density bits per element, more where "
           "these agree; after ScaleCom, Chen et al. 2020; with agreement=owners each rank's "
-          "largest, and of "
-          "their sum the largest, (32 + 2 - log2(density)) density bits per element; with "
-          "agreement=gather each rank's largest, of averages with momentum (Deep Gradient "
-          "Compression, Lin et al. 2018), as many bits times half the ranks",
+          "largest, and of their sum the largest, (32 + 2 - log2(density)) density bits per "
+          "element; with agreement=gather each rank's largest, of averages with momentum (Deep "
+          "Gradient Compression, Lin et al. 2018), as many bits times half the ranks",
       .keys = {"density", "agreement", "momentum", "warmup"},
       .conformance_specs = {"topk(density=0.1)", "topk(density=0.5)",
                             "topk(density=0.1,agreement=owners)",
