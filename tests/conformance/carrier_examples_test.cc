@@ -89,6 +89,20 @@ TEST(Terngrad, ClipsAtSoManyRootMeanSquares) {
   EXPECT_EQ(whole[0].e_out[9], 0);
 }
 
+// One element is all of its block: what clips a block of any length clips this one.
+TEST(Terngrad, ClipsNothingWithTheLargestClip) {
+  for (const int ranks : {1, 2, 3, 4, 7, 8, 15, 16, 31, 32}) {
+    const int64_t block = MakeCodec("terngrad")->carrier->QuantumElems({}, ranks);
+    std::vector<float> grad(static_cast<size_t>(block));
+    grad[9] = -32;
+    const auto cases =
+        CasesOf(std::vector<std::vector<float>>(ranks, grad), ResidualMode::kSeparate);
+    const auto results = StepOf("terngrad(clip=18)", cases);
+    EXPECT_EQ(OutOf(results[0])[9], -32.0f * static_cast<float>(ranks)) << "blocks of " << block;
+  }
+  EXPECT_EQ(MakeCodec("terngrad(clip=18.1)").status().code(), gwInvalidArgument);
+}
+
 // The rank with the larger bound decides the scale of all: values beyond it are clipped to it.
 TEST(Terngrad, ClipsToTheLargestBoundOfTheRanks) {
   ASSERT_EQ(MakeCodec("terngrad")->carrier->QuantumElems({}, 2), 320);

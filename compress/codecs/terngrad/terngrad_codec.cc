@@ -9,9 +9,9 @@ namespace gradwire {
 namespace {
 
 constexpr int kTernaryBits = 2;
-// The paper's, and a bound beyond which nothing is clipped: one element of a block of 256 is at
-// most 16 times the block's root mean square.
-constexpr double kDefaultClip = 2.5, kMaxClip = 16;
+// The paper's, and a bound beyond which nothing is clipped: one element of a block of 320, the
+// longest at any number of ranks, is at most 17.9 times the block's root mean square.
+constexpr double kDefaultClip = 2.5, kMaxClip = 18;
 
 StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
