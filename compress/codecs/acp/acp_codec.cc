@@ -27,7 +27,7 @@ class AcpCarrier final : public LowRankCarrier {
   RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes,
                   ConstBytes replicated) const override {
     const LowRankDims dims = Dims(meta);
-    if (replicated.empty()) return {.elems = dims.larger_elems()};
+    if (replicated.empty()) return {.elems = (dims.p_elems() + dims.q_elems() + 1) / 2};  // a mean
     return {.elems = TurnIn(replicated) == Turn::kMakeP ? dims.p_elems() : dims.q_elems()};
   }
 
