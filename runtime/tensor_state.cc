@@ -8,6 +8,7 @@
 
 #include "base/failpoint.h"
 #include "base/hash.h"
+#include "compress/contribution.h"
 
 namespace gradwire {
 
@@ -101,6 +102,20 @@ std::string ShapeText(std::span<const int64_t> shape, DType dtype) {
   return fmt::format("[{}] {}", fmt::join(shape, ","), Name(dtype));
 }
 
+namespace {
+
+// Of a matrix whose factors are no smaller than itself; empty: they are, or the codec makes none.
+std::string GrowthIn(const Codec& codec, const TensorState& tensor) {
+  constexpr int kAnyRanks = 1;  // factors do not depend on it
+  if (codec.carrier == nullptr || codec.min_dims == 0 || tensor.elems == 0) return {};
+  const int64_t factors = ContributionBytes(codec, MetaOf(tensor), kAnyRanks);
+  const int64_t whole = tensor.elems * SizeOf(tensor.dtype);
+  if (factors < whole) return {};
+  return fmt::format("its factors have {} bytes, the matrix {}", factors, whole);
+}
+
+}  // namespace
+
 std::string ExemptionFrom(const Codec& codec, const TensorState& tensor) {
   if (tensor.elems < codec.min_numel)
     return fmt::format("{} elements < min_numel {}", tensor.elems, codec.min_numel);
@@ -108,7 +123,7 @@ std::string ExemptionFrom(const Codec& codec, const TensorState& tensor) {
     return fmt::format("dimensions {} < {}", tensor.shape.size(), codec.min_dims);
   if (MatchesAny(codec.exclude, tensor.name))
     return fmt::format("its name matches exclude \"{}\"", codec.exclude);
-  return {};
+  return GrowthIn(codec, tensor);
 }
 
 int64_t ReplicatedBytes(const TensorState& tensor, int world_size) {

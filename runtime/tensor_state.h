@@ -141,7 +141,7 @@ TensorMeta MetaOf(const TensorState& tensor);
 // "[128,64] float"
 std::string ShapeText(std::span<const int64_t> shape, DType dtype);
 // Why the tensor travels as `none` under this codec: "512 elements < min_numel 1024", or too few
-// dimensions, or `exclude`. Empty: it does not.
+// dimensions, or `exclude`, or factors that are no smaller than the matrix. Empty: it does not.
 std::string ExemptionFrom(const Codec& codec, const TensorState& tensor);
 // Of its codec, for this many ranks; 0: it keeps none, or has no elements.
 int64_t ReplicatedBytes(const TensorState& tensor, int world_size);

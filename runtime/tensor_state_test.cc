@@ -430,6 +430,29 @@ TEST(TensorState, CanUseRungsWhoseCodecCanEncodeIt) {
   EXPECT_EQ(usable("w.bias", {64, 64}, 4096), only_none);
 }
 
+TEST(TensorState, MatricesThatFactorsDoNotMakeSmallerAreExempt) {
+  const auto exempt = [](const char* spec, std::vector<int64_t> shape, DType dtype) {
+    TensorState tensor;
+    tensor.elems = 1;
+    for (const int64_t length : shape) tensor.elems *= length;
+    tensor.shape = std::move(shape);
+    tensor.dtype = dtype;
+    return ExemptionFrom(*MakeCodec(spec), tensor);
+  };
+  EXPECT_EQ(exempt("powersgd(rank=4)", {2, 768}, DType::kFloat32),
+            "its factors have 6160 bytes, the matrix 6144");
+  EXPECT_EQ(exempt("powersgd(rank=4,start_step=9)", {8, 8, 16}, DType::kFloat32), "");
+  EXPECT_EQ(exempt("powersgd(rank=4)", {5, 768}, DType::kFloat32), "");
+  // Factors are of float32 also where the gradient is half as wide.
+  EXPECT_NE(exempt("powersgd(rank=4)", {5, 768}, DType::kBfloat16), "");
+  EXPECT_EQ(exempt("powersgd(rank=1)", {0, 768}, DType::kFloat32), "0 elements < min_numel 1024");
+  EXPECT_EQ(exempt("powersgd(min_numel=0)", {0, 768}, DType::kFloat32), "");
+  // One factor in each step.
+  EXPECT_EQ(exempt("acp(rank=4)", {2, 768}, DType::kFloat32), "");
+  EXPECT_NE(exempt("acp(rank=4,min_numel=0)", {4, 4}, DType::kFloat32), "");
+  EXPECT_EQ(exempt("topk(1)", {2, 768}, DType::kFloat32), "") << "it makes no factors";
+}
+
 TEST(MatchesAny, TakesGlobsWithCommas) {
   EXPECT_TRUE(MatchesAny("*.bias,norm?", "layer.bias"));
   EXPECT_TRUE(MatchesAny("*.bias,norm?", "norm1"));

@@ -30,7 +30,7 @@ std::string LedgerOf(const std::vector<int64_t>& shape, const char* spec, int ra
 }
 
 TEST(Ledger, TellsOfARankThatIsClamped) {
-  EXPECT_THAT(LedgerOf({4, 100}, "powersgd(rank=8,min_numel=0)"),
+  EXPECT_THAT(LedgerOf({4, 100}, "acp(rank=8,min_numel=0)"),
               HasSubstr("\"note\": \"rank 4 of 8, for the matrix is 4 x 100\""));
   EXPECT_THAT(LedgerOf({400, 100}, "powersgd(rank=8)"), HasSubstr("\"note\": \"\""));
   EXPECT_THAT(LedgerOf({2, 1000}, "acp(rank=3,start_step=5)"), HasSubstr("rank 2 of 3"));
@@ -46,6 +46,8 @@ TEST(Ledger, TellsWhyATensorIsExempt) {
       HasSubstr("\"note\": \"exempt from topk(density=0.01,agreement=speakers,feedback=on): "
                 "512 elements < min_numel 1024\""));
   EXPECT_THAT(LedgerOf({4096}, "powersgd"), HasSubstr("dimensions 1 < 2\""));
+  EXPECT_THAT(LedgerOf({2, 768}, "powersgd(rank=4)"),
+              HasSubstr("its factors have 6160 bytes, the matrix 6144\""));
   EXPECT_THAT(LedgerOf({4096}, "efsign(exclude=\"*.bias\")"), HasSubstr("matches exclude"));
   EXPECT_THAT(LedgerOf({4096}, "efsign"), HasSubstr("\"note\": \"\""));
 }
