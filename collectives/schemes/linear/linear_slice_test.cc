@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -19,7 +20,8 @@ namespace {
 
 // Small integers: sums are exact in every order.
 struct Tensor {
-  std::vector<float> grad, e_in, out;
+  std::vector<float> grad, out;
+  std::vector<float> e_in, e_out, local_in, local_out;
   std::vector<std::byte> replicated_in, replicated_out;
 };
 
@@ -46,6 +48,9 @@ class World {
           t.e_in.push_back(static_cast<float>(random.Below(64)) / 8);
         }
         t.out.resize(elems, -7);
+        t.e_out.resize(elems, -7);
+        t.local_in.resize(codec_.carrier->KeepsLocal() ? elems : 0);
+        t.local_out.resize(t.local_in.size(), -7);
         t.replicated_in.resize(codec_.carrier->ReplicatedBytes({.elems = elems}, c.n));
         t.replicated_out.resize(t.replicated_in.size());
         tensors.push_back(std::move(t));
@@ -91,7 +96,29 @@ class World {
     }
   }
 
-  const std::vector<float>& out(int rank, size_t tensor) const { return ranks_[rank][tensor].out; }
+  // The same, to run by another algorithm.
+  World By(const std::string& algorithm) const {
+    World other = *this;
+    other.case_.algorithm = algorithm;
+    return other;
+  }
+
+  // The next step begins with what this one has kept, and other gradients.
+  void TakeStep() {
+    ++step_;
+    for (auto& tensors : ranks_) {
+      for (Tensor& t : tensors) {
+        std::rotate(t.grad.begin(), t.grad.begin() + std::min<size_t>(1, t.grad.size()),
+                    t.grad.end());
+        t.e_in = t.e_out;
+        t.local_in = t.local_out;
+        t.replicated_in = t.replicated_out;
+      }
+    }
+  }
+
+  const Tensor& At(int rank, size_t tensor) const { return ranks_[rank][tensor]; }
+  const std::vector<float>& out(int rank, size_t tensor) const { return At(rank, tensor).out; }
 
  private:
   TensorPart PartOf(Tensor* t) {
@@ -101,16 +128,25 @@ class World {
                        .out = FloatView(t->out.data(), elems),
                        .replicated_in = {t->replicated_in.data(), bytes},
                        .replicated_out = {t->replicated_out.data(), bytes},
+                       .dither_step = step_,
                        .method = codec_.carrier.get(),
                        .quantum_elems = codec_.carrier->QuantumElems({}, case_.n),
                        .has_residual = case_.residual};
-    if (case_.residual) part.e_in = FloatView(std::as_const(t->e_in).data(), elems);
+    if (case_.residual) {
+      part.e_in = FloatView(std::as_const(t->e_in).data(), elems);
+      part.e_out = FloatView(t->e_out.data(), elems);
+    }
+    if (codec_.carrier->KeepsLocal()) {
+      part.local_in = FloatView(std::as_const(t->local_in).data(), elems);
+      part.local_out = FloatView(t->local_out.data(), elems);
+    }
     return part;
   }
 
-  const Case case_;
-  const Codec codec_;
+  Case case_;
+  Codec codec_;
   std::vector<std::vector<Tensor>> ranks_;
+  uint32_t step_ = 0;
 };
 
 void Check(const Case& c) {
@@ -175,33 +211,53 @@ TEST(LinearSlice, RoundsOfNoElementsAreNotRun) {
   EXPECT_EQ(ComputesBeforeTheFirstRun({reinterpret_cast<const std::byte*>(&some), 4}), 3);
 }
 
-// Bit for bit on every rank: in whichever order an algorithm adds, and wherever it cuts.
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// Bit for bit on every rank, what it keeps too: in whichever order an algorithm adds, and wherever
+// it cuts.
 void CheckSame(const Case& c, const World& expected, const World& actual) {
   SCOPED_TRACE(c.spec + " by " + c.algorithm + ", " + std::to_string(c.n) + " ranks");
   for (size_t t = 0; t < c.sizes.size(); ++t) {
-    const std::vector<float>& out = expected.out(0, t);
     for (int r = 0; r < c.n; ++r) {
-      ASSERT_EQ(std::memcmp(actual.out(r, t).data(), out.data(), out.size() * sizeof(float)), 0)
-          << "rank " << r << " tensor " << t;
+      SCOPED_TRACE("rank " + std::to_string(r) + ", tensor " + std::to_string(t));
+      const Tensor &kept = expected.At(r, t), &now = actual.At(r, t);
+      ASSERT_TRUE(SameBits(now.out, expected.out(0, t)));
+      ASSERT_TRUE(SameBits(now.e_out, kept.e_out));
+      ASSERT_TRUE(SameBits(now.local_out, kept.local_out));
+      ASSERT_EQ(now.replicated_out, expected.At(0, t).replicated_out);
     }
   }
 }
 
+// All algorithms take the step that `expected` has taken.
+void CheckAlgorithms(const World& before, const World& expected, Case c) {
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.encoded || row.collective != Collective::kAllReduce) continue;
+    c.algorithm = row.name;
+    World actual = before.By(row.name);
+    ASSERT_NO_FATAL_FAILURE(actual.Run());
+    ASSERT_NO_FATAL_FAILURE(CheckSame(c, expected, actual));
+  }
+}
+
+// In the first step and in one that begins with what that has kept.
 TEST(LinearSlice, EveryAlgorithmGivesTheSameIntegerSum) {
-  for (const char* spec :
-       {"qsgd(bits=4,sum=carrier)", "qsgd(bits=8,sum=carrier)", "terngrad", "signsgd", "intsgd"}) {
+  for (const char* spec : {"qsgd(bits=4,sum=carrier)", "qsgd(bits=8,sum=carrier)", "terngrad",
+                           "signsgd", "signsgd(momentum=0.9)", "intsgd", "intsgd(bits=32)"}) {
     for (int n = 2; n <= 16; ++n) {
-      Case c = {.algorithm = "direct", .n = n, .sizes = {1500, 70}, .residual = true, .spec = spec};
-      World expected(c);
-      ASSERT_NO_FATAL_FAILURE(expected.Run());
-      // Not of nothing: a rank's part of the sum would show.
-      EXPECT_GT(std::set<float>(expected.out(0, 0).begin(), expected.out(0, 0).end()).size(), 1u);
-      for (const AlgorithmRow& row : Algorithms()) {
-        if (row.encoded || row.collective != Collective::kAllReduce) continue;
-        c.algorithm = row.name;
-        World actual(c);
-        ASSERT_NO_FATAL_FAILURE(actual.Run());
-        ASSERT_NO_FATAL_FAILURE(CheckSame(c, expected, actual));
+      const Case c = {
+          .algorithm = "direct", .n = n, .sizes = {1500, 70}, .residual = true, .spec = spec};
+      World world(c);
+      for (int step = 0; step < 2; ++step) {
+        const World before = world;
+        ASSERT_NO_FATAL_FAILURE(world.Run());
+        // Not of nothing: a rank's part of the sum would show.
+        EXPECT_GT(std::set<float>(world.out(0, 0).begin(), world.out(0, 0).end()).size(), 1u);
+        ASSERT_NO_FATAL_FAILURE(CheckAlgorithms(before, world, c));
+        world.TakeStep();
       }
     }
   }
