@@ -1,13 +1,17 @@
 // A rank of an MPI job: fills carriers of every method, lets MPI_Allreduce add them, absorbs the
-// sums, and compares with what the plain sum of all ranks' carriers gives: in the first step and in
-// those that follow from its state. Rank 0 prints a line for each spec.
+// sums, and compares with what the plain sum of all ranks' carriers gives, in each round and at the
+// end: in the first step and in those that follow from its state. Rank 0 prints a line for each
+// spec.
 #include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -51,14 +55,74 @@ std::vector<EncodeCase> CasesOf(int ranks, const std::vector<int64_t>& shape, bo
   return cases;
 }
 
-std::vector<float> Floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
+using ByteArray = std::vector<std::byte>;
+
+// What the plain sum of all ranks' carriers gives.
+struct Plain {
+  std::vector<CarrierRank> ranks;
+  std::vector<ByteArray> sums;  // by round
+};
+
+Plain RunPlain(const CarrierMethod& method, const std::vector<EncodeCase>& cases) {
+  Plain plain;
+  plain.ranks = RunCarriers(method, cases, InOrder(static_cast<int>(cases.size())), 1.0f,
+                            [&](int, ByteArray* sum) { plain.sums.push_back(*sum); });
+  return plain;
+}
+
+template <typename T>
+std::vector<T> ValuesOf(const ByteArray& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
-// Empty: the same bytes, of the state too, where all carriers are integers; else zero at the same
-// places and equal to rounding.
+// Empty: equal to rounding.
+std::string FarApart(const char* what, const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size())
+    return fmt::format("{} of {} and {} elements", what, a.size(), b.size());
+  float largest = 0;
+  for (float value : a) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(std::abs(a[i] - b[i]) <= kRounding * largest)) {
+      return fmt::format("{} {} is {} and {}", what, i, a[i], b[i]);
+    }
+  }
+  return "";
+}
+
+// Of state words that are counts, as floats subnormal, none may differ.
+std::string OtherCounts(const ByteArray& a, const ByteArray& b) {
+  const auto x = ValuesOf<uint32_t>(a), y = ValuesOf<uint32_t>(b);
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    const bool counts = !std::isnormal(std::bit_cast<float>(x[i]));
+    if (counts && x[i] != y[i]) return fmt::format("state word {} is {} and {}", i, x[i], y[i]);
+  }
+  return "";
+}
+
+std::string OtherZeros(const std::vector<float>& a, const std::vector<float>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((a[i] == 0) != (b[i] == 0)) return fmt::format("element {} is in one of them only", i);
+  }
+  return "";
+}
+
+std::string FirstOf(std::initializer_list<std::string> differences) {
+  for (const std::string& difference : differences) {
+    if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
+// Of the sums of a round. Empty: the same bytes where it adds integers; else equal to rounding.
+std::string SumDifference(const ByteArray& plain, const ByteArray& mpi, bool integer) {
+  if (integer) return plain == mpi ? "" : "other sums of integers";
+  return FarApart("the sum at", ValuesOf<float>(plain), ValuesOf<float>(mpi));
+}
+
+// Of what a rank ends with. Empty: the same bytes where all carriers are integers; else zero at the
+// same places of the output, and all equal to rounding.
 std::string Difference(const CarrierRank& plain, const CarrierRank& mpi, bool integer) {
   if (!mpi.absorbed.ok()) return mpi.absorbed.ToString();
   if (integer) {
@@ -66,39 +130,42 @@ std::string Difference(const CarrierRank& plain, const CarrierRank& mpi, bool in
                       plain.e_out == mpi.e_out && plain.local == mpi.local;
     return same ? "" : "other bytes";
   }
-  const std::vector<float> a = Floats(plain.out), b = Floats(mpi.out);
-  float largest = 0;
-  for (float value : a) largest = std::max(largest, std::abs(value));
-  for (size_t i = 0; i < a.size(); ++i) {
-    if ((a[i] == 0) != (b[i] == 0)) return fmt::format("element {} is in one of them only", i);
-    if (std::abs(a[i] - b[i]) > kRounding * largest) {
-      return fmt::format("element {} is {} and {}", i, a[i], b[i]);
-    }
-  }
-  return "";
+  const auto a = ValuesOf<float>(plain.out), b = ValuesOf<float>(mpi.out);
+  return FirstOf(
+      {FarApart("element", a, b), OtherZeros(a, b), FarApart("residual", plain.e_out, mpi.e_out),
+       FarApart("local state", plain.local, mpi.local),
+       FarApart("state", ValuesOf<float>(plain.replicated), ValuesOf<float>(mpi.replicated)),
+       OtherCounts(plain.replicated, mpi.replicated)});
 }
 
-std::vector<std::byte> Gather(const std::vector<std::byte>& mine, int ranks) {
+ByteArray Gather(const ByteArray& mine, int ranks) {
   const int bytes = static_cast<int>(mine.size());
-  std::vector<std::byte> all(mine.size() * static_cast<size_t>(ranks));
+  ByteArray all(mine.size() * static_cast<size_t>(ranks));
   MPI_Allgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, MPI_COMM_WORLD);
   return all;
 }
 
 std::string CheckStep(const CarrierMethod& method, const std::vector<EncodeCase>& cases,
-                      const CarrierRank& plain, int rank) {
+                      const Plain& plain, int rank) {
   const int ranks = static_cast<int>(cases.size());
   bool integer = true;
-  const auto add = [&](const RoundSpec& round, const std::vector<std::byte>& mine) {
-    integer &= IsInteger(round.dtype);
-    if (method.Gathers()) return Gather(mine, ranks);
-    std::vector<std::byte> sum(mine.size());
-    MPI_Allreduce(mine.data(), sum.data(), static_cast<int>(round.elems), TypeOf(round.dtype),
-                  OpOf(round.op), MPI_COMM_WORLD);
+  size_t round = 0;
+  std::string difference;
+  const auto add = [&](const RoundSpec& spec, const ByteArray& mine) {
+    integer &= IsInteger(spec.dtype);
+    ByteArray sum(mine.size());
+    if (method.Gathers()) {
+      sum = Gather(mine, ranks);
+    } else {
+      MPI_Allreduce(mine.data(), sum.data(), static_cast<int>(spec.elems), TypeOf(spec.dtype),
+                    OpOf(spec.op), MPI_COMM_WORLD);
+    }
+    difference =
+        FirstOf({difference, SumDifference(plain.sums[round++], sum, IsInteger(spec.dtype))});
     return sum;
   };
   const CarrierRank mpi = RunCarrier(method, cases[rank], rank, ranks, add);
-  return Difference(plain, mpi, integer);
+  return FirstOf({difference, Difference(plain.ranks[rank], mpi, integer)});
 }
 
 // All ranks run all steps, also after a difference: the others wait for them.
@@ -107,12 +174,12 @@ std::string Check(const std::string& spec, const std::vector<int64_t>& shape, in
   std::vector<EncodeCase> cases = CasesOf(ranks, shape, codec.feedback == Feedback::kOn);
   std::string differences;
   for (int step = 0; step < kSteps; ++step) {
-    const std::vector<CarrierRank> plain = RunCarriers(*codec.carrier, cases, InOrder(ranks));
-    const std::string difference = CheckStep(*codec.carrier, cases, plain[rank], rank);
+    const Plain plain = RunPlain(*codec.carrier, cases);
+    const std::string difference = CheckStep(*codec.carrier, cases, plain, rank);
     if (!difference.empty()) differences += fmt::format(" step {}: {}", step, difference);
     // The plain sum's state, which every rank knows: what MPI rounds otherwise changes no later
     // step.
-    TakeStep(plain, &cases);
+    TakeStep(plain.ranks, &cases);
   }
   return differences;
 }
