@@ -14,11 +14,10 @@ struct Law {
   double correlation, least_ratio;  // to what a leader finds
 };
 
-void CheckLaws(const std::string& spec, std::initializer_list<Law> laws) {
+void CheckLaws(const std::string& spec, int steps, std::initializer_list<Law> laws) {
   for (const Law& law : laws) {
     SCOPED_TRACE(::testing::Message() << spec << ", correlation " << law.correlation);
-    const auto found =
-        FindEnergy(spec, {.correlation = law.correlation, .settling_steps = 6, .steps = 16});
+    const auto found = FindEnergy(spec, {.correlation = law.correlation, .steps = steps});
     ASSERT_TRUE(found.ok()) << found.status().ToString();
     EXPECT_GT(found->method, law.least_ratio * found->leader);
     EXPECT_LT(found->method, found->best);
@@ -26,14 +25,15 @@ void CheckLaws(const std::string& spec, std::initializer_list<Law> laws) {
   }
 }
 
-// Measured over many steps: 1.9, 1.09 and 0.97.
+// The goals. So many steps give 1.90 to 1.94, 1.08 to 1.09 and 0.97 to 0.98 with five seeds: all
+// goals lie five deviations below their means or more.
 TEST(Energy, SpeakersFindMoreThanALeader) {
-  CheckLaws("topk(density=0.01)", {{0, 1.6}, {0.3, 1.02}, {0.7, 0.92}});
+  CheckLaws("topk(density=0.01)", 128, {{0, 1.8}, {0.3, 1.05}, {0.7, 0.95}});
 }
 
 // Measured over many steps: 2.07, 1.27 and 1.06.
 TEST(Energy, OwnersFindMoreThanALeader) {
-  CheckLaws("topk(density=0.01,agreement=owners)", {{0, 1.8}, {0.3, 1.15}, {0.7, 1.0}});
+  CheckLaws("topk(density=0.01,agreement=owners)", 16, {{0, 1.8}, {0.3, 1.15}, {0.7, 1.0}});
 }
 
 TEST(Energy, IsRefusedForWhatIsNoSpec) {
