@@ -242,7 +242,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   m_.spent_us += std::max(0.0, excess_us);
   const double ratio = std::exp(m_.trial->mean());
   const int blocks = m_.trial->blocks();
-  if (blocks > 0) LearnFromTrial(*m_.other);
+  if (blocks > 0) LearnFromTrial(*m_.other, verdict);
   m_.trial.reset();
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
@@ -261,13 +261,15 @@ std::optional<Decision> Decider::StepOfTrial() {
 }
 
 // Two plans measured by turns.
-void Decider::LearnFromTrial(const Plan& b) {
+void Decider::LearnFromTrial(const Plan& b, Verdict verdict) {
   const Memory::Medians a_medians = MediansOf(m_.window);
   Memory::Medians b_medians = MediansOf(m_.other_window);
   if (a_medians.busy_us > 0 && b_medians.busy_us > 0)
     FitPair({m_.running, a_medians.busy_us}, {b, b_medians.busy_us});
   b_medians.step_us = std::exp(m_.trial->mean()) * m_.tried[TopRung(m_.running)].medians.step_us;
-  Remember(b, b_medians);
+  // A rung has room for one plan. The one that runs on is needed: its next window is compared with
+  // what it took before.
+  if (verdict == Verdict::kKeep || TopRung(b) != TopRung(m_.running)) Remember(b, b_medians);
 }
 
 // ---- what goes out ----

@@ -100,7 +100,7 @@ struct Memory {
   int outside = 0;               // the last ones that lay far from the others
   ModelState model;
   double scale = 1;          // measured over predicted
-  std::vector<Tried> tried;  // by top rung: the plan measured last
+  std::vector<Tried> tried;  // by top rung: the running plan, or the one measured last
   bool model_off = false;
   int64_t last_baseline_step = 0;
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire

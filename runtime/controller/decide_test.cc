@@ -123,6 +123,34 @@ TEST(Decide, FollowsAChangeInTheMiddleOfATrial) {
   }
 }
 
+// Of one rung one plan is remembered: that which is tried must not take the place of the one that
+// then runs on.
+TEST(Decide, FollowsAChangeInTheMiddleOfATrialWithinARung) {
+  struct Case {
+    double before, after;
+  };
+  for (const Case& c :
+       {Case{0.004, 0.08}, Case{0.006, 0.018}, Case{0.04, 0.004}, Case{0.008, 0.0008}}) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      World world(Layers(), seed);
+      world.us_per_byte = c.before;
+      world.noise = 0.02;
+      world.Steps(kWarmUp);
+      const auto within_a_rung = [&] {
+        const Decision& last = world.decisions.back();
+        return world.comparing() && TopRung(last.a) == TopRung(last.b);
+      };
+      // The more is computed the fewer tensors need a codec.
+      ASSERT_TRUE(StepUntil(&world, within_a_rung, [&] { world.compute_us *= 1.004; }));
+      world.Steps(10);
+      world.us_per_byte = c.after;
+      world.Steps(60);
+      EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs())
+          << c.before << " to " << c.after << ", seed " << seed;
+    }
+  }
+}
+
 // On a link so fast that bf16 only costs its encoding, the warm-up learns nothing of bytes.
 TEST(Decide, FollowsANetworkThatGetsSlowAfterAWarmUpThatTaughtNothing) {
   World world(Layers());

@@ -57,7 +57,7 @@ class Decider {
 
   // Trials.
   std::optional<Decision> StepOfTrial();
-  void LearnFromTrial(const Plan& b);
+  void LearnFromTrial(const Plan& b, Verdict verdict);
 
   // What goes out.
   void Reset(uint16_t from_turn);
