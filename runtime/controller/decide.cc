@@ -21,6 +21,10 @@ constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
 constexpr double kLeastMad = 0.01;  // of the median
 constexpr double kForgetLess = 0.875;
+// Fewer elements tell what calls cost rather than elements: as many as a probe has, or, where that
+// is less, this share of all.
+constexpr double kTellingElems = 65536;
+constexpr double kTellingShare = 0.1;
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -101,7 +105,7 @@ void Decider::TakeProbes() {
     tested.at_step = m_.steps;
     // Whatever disturbs a probe makes it longer, and what training's own steps tell is no guess.
     double& cost = m_.model.codec_us_per_elem[probe.candidate];
-    if (tested.has_run) continue;
+    if (HasRun(tested)) continue;
     const bool less = cost < 0 || probe.codec_us_per_elem < cost;
     cost = less ? probe.codec_us_per_elem
                 : kForgetLess * cost + (1 - kForgetLess) * probe.codec_us_per_elem;
@@ -117,6 +121,7 @@ const Plan& Decider::PlanOf(uint16_t turn) const {
 
 void Decider::TakeTensors() {
   const std::vector<TensorObservation>& seen = input_.step.tensors;
+  if (seen.empty()) return;
   const Plan& plan = PlanOf(input_.step.turn);
   std::vector<double> codec_us(job_.candidates.size()), elems(job_.candidates.size());
   size_t t = 0;
@@ -132,11 +137,22 @@ void Decider::TakeTensors() {
     m_.tensors[t].energy = o.energy;
     m_.tensors[t].error = o.error;
   }
-  for (size_t c = 0; c < codec_us.size(); ++c) {
-    if (elems[c] == 0) continue;
-    m_.model.codec_us_per_elem[c] = codec_us[c] / elems[c];
-    m_.candidates[c].has_run = true;
-  }
+  for (size_t c = 0; c < codec_us.size(); ++c) TakeCost(c, codec_us[c], elems[c]);
+}
+
+// What a codec costs in training outweighs probes for as long as a plan's time does.
+bool Decider::HasRun(const Memory::Tested& tested) const {
+  return tested.ran_at_step && m_.steps - *tested.ran_at_step <= kTriedLifeSteps;
+}
+
+void Decider::TakeCost(size_t candidate, double codec_us, double elems) {
+  double all = 0;
+  for (const JobTensor& tensor : job_.tensors) all += static_cast<double>(tensor.elems);
+  if (elems <= 0 || elems < std::min(kTellingElems, kTellingShare * all)) return;
+  Memory::Tested& tested = m_.candidates[candidate];
+  double& cost = m_.model.codec_us_per_elem[candidate];
+  cost = HasRun(tested) ? Mix(cost, codec_us / elems) : codec_us / elems;
+  tested.ran_at_step = m_.steps;
 }
 
 // True: a window is full.
@@ -175,6 +191,7 @@ bool Decider::NoticeChange(double step_us) {
 // `factor`: the running plan's step over what it took before.
 void Decider::ForgetTimes(double factor) {
   m_.bans.clear();
+  for (Memory::Tested& tested : m_.candidates) tested.ran_at_step.reset();
   m_.changed = true;
   Outdate(factor);
 }

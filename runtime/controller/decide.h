@@ -60,7 +60,7 @@ struct Memory {
   struct Tested {  // of a candidate
     double relative_error = -1;
     int64_t at_step = 0;
-    bool has_run = false;  // its cost is that of training's own steps
+    std::optional<int64_t> ran_at_step;  // the last step of training that told its cost
   };
   struct Tried {  // a plan
     Plan plan;

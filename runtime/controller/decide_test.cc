@@ -204,6 +204,46 @@ TEST(Decide, ACodecThatIsSlowerThanItsProbesIsNotTriedAllTheTime) {
   EXPECT_EQ(std::count_if(world.decisions.begin(), world.decisions.end(), proposed), 1);
 }
 
+// A busy neighbour takes its processor while a codec is tried, and then leaves.
+TEST(Decide, ACodecThatGetsFasterIsTriedAgain) {
+  struct Case {
+    double us_per_byte, factor, compute;
+  };
+  for (const Case& c : {Case{0.002, 20, 1}, Case{0.002, 20, 0.5}, Case{0.001, 8, 1},
+                        Case{0.001, 8, 1.5}, Case{0.005, 20, 1}}) {
+    SCOPED_TRACE(testing::Message() << c.us_per_byte << " us per byte, " << c.factor
+                                    << " times slower, compute then " << c.compute);
+    World world(Layers());
+    world.us_per_byte = c.us_per_byte;
+    world.compute_us = 1000;
+    world.noise = 0.02;
+    world.training_factor = {1, 1, c.factor, c.factor};
+    world.Steps(300);
+    world.training_factor = {1, 1, 1, 1};
+    world.compute_us *= c.compute;
+    ASSERT_GT(world.StepUs(world.running()), 1.3 * world.BestUniformUs());
+    world.Steps(600);
+    EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+  }
+}
+
+// Only the first tensor is large. While its errors are beyond most bounds small ones alone run the
+// last codec, and tell what calls cost.
+TEST(Decide, SmallTensorsTellNoPriceOfALargeOne) {
+  std::vector<int64_t> layers = {1000000};
+  layers.insert(layers.end(), 30, 2000);
+  World world(layers);
+  world.us_per_byte = 0.02;
+  world.call_us = 160;
+  world.first_error_factor = 1000;
+  world.Steps(200);
+  ASSERT_LT(world.running()[0], 2);
+  ASSERT_EQ(TopRung(world.running()), 3);
+  world.first_error_factor = 1;
+  world.Steps(400);
+  EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+}
+
 TEST(Decide, TurnsMayWrap) {
   World world(Layers());
   world.us_per_byte = 0.04;

@@ -15,7 +15,6 @@ namespace {
 
 // docs/controller.md has the reason for each.
 constexpr int kProbeLifeSteps = 400;
-constexpr int kTriedLifeSteps = 400;
 constexpr double kWorthSwitching =
     0.80;  // predicted over running: so much that it is switched first and verified then
 constexpr double kModelOff = 0.2;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/decide.h"
 #include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan.h"
@@ -44,10 +45,12 @@ class World {
   double compute_us = 20000;
   double noise = 0.0;
   Lies lies;
-  double error_factor = 1;  // of the errors
+  double error_factor = 1;        // of the errors
+  double first_error_factor = 1;  // of those of the first tensor besides; no probe sees it
   double error_bound = 0.1;
   // A codec's time in training over that in a probe.
   std::array<double, kLadder> training_factor = {1, 1, 1, 1};
+  double call_us = 0;  // that encoding a tensor takes besides, whatever its size; in no probe
   double disturbed_probes = 0;  // share of them, which take kDisturbance times as long
 
   explicit World(const std::vector<int64_t>& elems, uint64_t seed = 1) : random_(seed) {
@@ -139,12 +142,14 @@ class World {
     return training_factor[candidate] * kCandidates[candidate].codec_us_per_elem;
   }
 
+  double CallUs(int candidate) const { return candidate == kNoneRung ? 0 : call_us; }
+
   Walked Walk(const Plan& plan) const {
     double processor_us = 0, wire_us = 0, done_us = 0, busy_us = 0;
     for (size_t t = 0; t < plan.size(); ++t) {
       const WorldCandidate& codec = kCandidates[plan[t]];
       const double begin_us = std::max(ReadyUs(t), done_us);
-      processor_us = std::max(processor_us, ReadyUs(t));
+      processor_us = std::max(processor_us, ReadyUs(t)) + CallUs(plan[t]);
       wire_us = std::max(wire_us, ReadyUs(t)) + latency_us;
       for (int64_t left = job_.tensors[t].elems; left > 0; left -= kSlice) {
         const auto elems = static_cast<double>(std::min(left, kSlice));
@@ -166,9 +171,12 @@ class World {
       step->tensors.push_back(
           {.tensor = t,
            .ready_us = static_cast<float>(lies.ready * ReadyUs(t)),
-           .codec_us = elems * static_cast<float>(lies.codec * CodecUsPerElem(plan[t])),
+           .codec_us = static_cast<float>(
+               lies.codec *
+               (static_cast<double>(elems) * CodecUsPerElem(plan[t]) + CallUs(plan[t]))),
            .energy = elems,
-           .error = elems * static_cast<float>(ToldError(codec))});
+           .error =
+               elems * static_cast<float>((t == 0 ? first_error_factor : 1) * ToldError(codec))});
     }
   }
 

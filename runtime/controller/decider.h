@@ -15,6 +15,8 @@ namespace gradwire {
 
 // Weight of what was known against a new window.
 inline constexpr double kForget = 0.5;
+// What training told of a plan, or of a codec that it no longer runs, counts so long.
+inline constexpr int kTriedLifeSteps = 400;
 // A step this much longer than usual is no measurement.
 inline constexpr double kStaleFactor = 3;
 
@@ -40,6 +42,8 @@ class Decider {
   void TakeProbes();
   const Plan& PlanOf(uint16_t turn) const;
   void TakeTensors();
+  bool HasRun(const Memory::Tested& tested) const;
+  void TakeCost(size_t candidate, double codec_us, double elems);
   bool TakeStep();
   bool NoticeChange(double step_us);
   void ForgetTimes(double factor);
