@@ -207,6 +207,10 @@ class ShardedHandle(Fsdp2Handle):
             # FSDP reduces nothing over one rank, so no step will come that ends it.
             self.close()
 
+    def _load_alike(self, places):
+        """Tensors are padded to a multiple of the ranks, so those of another number are others."""
+        return False
+
 
 class ReplicatedHandle(Fsdp2Handle):
     """Of a model of several replicas."""

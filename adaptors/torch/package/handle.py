@@ -264,7 +264,7 @@ class Handle:
 
         The residuals of another number of ranks cannot be used: with residuals="drop" a warning
         says so and they begin at zero, with "error" it is a ValueError. What codecs keep alike on
-        all ranks (bases, counts) is kept.
+        all ranks (bases, counts) is kept, but for FSDP2 without across=, whose tensors are others.
         """
         self._check_attached()
         places = self._by_place(state_dict)

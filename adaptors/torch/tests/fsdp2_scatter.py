@@ -2,9 +2,11 @@
 fsdp2_program."""
 
 import functools
+import warnings
 
 import torch
 from torch import distributed as dist
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
@@ -166,6 +168,44 @@ def scattered_resume():
     once = resumed(state, weights)
     expect_equal(once, resumed(state, weights))
     assert not torch.equal(once, resumed(None, weights))
+
+
+def _trained_rows(ranks, steps):
+    """(model, handle) of a layer with ten rows, which 4 ranks pad and 2 do not."""
+    module = fsdp2_models.shard(nn.Sequential(nn.Linear(64, 10)), over=ranks)
+    model, handle = _attached(FEEDBACK, module)
+    for step in steps:
+        model.zero_grad()
+        inputs, _ = models.batch(step)
+        model(inputs).square().sum().backward()
+    return model, handle
+
+
+def _kept_bytes(handle):
+    return sum(row["held_bytes"] for row in handle.ledger()["tensors"])
+
+
+def scattered_checkpoints_of_other_sizes():
+    """Tensors are padded to a multiple of the ranks: those of another number are of no use."""
+    pair, everybody = fsdp2_models.mesh()["shard"], _everybody()
+    for before, now in ((pair, everybody), (everybody, pair)):
+        _, handle = _trained_rows(before, range(3))
+        state = handle.state_dict()
+        handle.close()
+        _, handle = _trained_rows(now, range(1))
+        kept = handle.state_dict()
+        expect_raises(ValueError, f"of{before.size()}, this is",
+                      lambda s=state, h=handle: h.load_state_dict(s, residuals="error"))
+        for key, value in handle.state_dict().items():
+            expect_equal(value, kept[key])
+        assert _kept_bytes(handle) > 0
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            handle.load_state_dict(state)
+        assert ["residuals begin at zero" in str(one.message) for one in caught] == [True], caught
+        assert _kept_bytes(handle) == 0
+        assert int(handle.state_dict()["gradwire/model/step"]) == 3
+        handle.close()
 
 
 def frozen_when_all_is_over():
