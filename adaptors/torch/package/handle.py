@@ -259,6 +259,14 @@ class Handle:
                 return True
         return False
 
+    def _step_in(self, state_dict):
+        """It is equal on all ranks, and has no rank in its key."""
+        key = f"{self._prefix}step"
+        if key not in state_dict:
+            raise ValueError(f"the checkpoint has no {key}, the count of steps, which is the same "
+                             "on all ranks: where keys are chosen by rank, choose that key too")
+        return int(state_dict[key])
+
     def load_state_dict(self, state_dict, residuals="drop"):
         """Reads what state_dict() gave on this rank; other keys are ignored.
 
@@ -271,21 +279,22 @@ class Handle:
         if not places:
             raise ValueError(f"there is no state of '{self._name}' in this checkpoint: it is "
                              "another model's, or was attached under another name")
+        step = self._step_in(state_dict)
         place = self._place()
         if place in places:
             controller = state_dict.get(f"{self._prefix}controller/{place}")
             end = None if controller is None else controller.numpy().tobytes()
             self._load(places[place], end)
-        else:
-            text = (f"the checkpoint has the state of {', '.join(sorted(places))}, this is "
-                    f"{place}")
-            if residuals != "drop":
-                raise ValueError(text)
-            if not self._load_alike(places):
-                self._reset_tensors()
-            warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)
-        # It is equal on all ranks.
-        self._step = int(state_dict[f"{self._prefix}step"])
+            self._step = step
+            return
+        text = f"the checkpoint has the state of {', '.join(sorted(places))}, this is {place}"
+        if residuals != "drop":
+            raise ValueError(text)
+        if not self._load_alike(places):
+            self._reset_tensors()
+        self._step = step
+        # Last: filters may make it an error.
+        warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)
 
 
 def _bytes_as_tensor(content):

@@ -96,6 +96,43 @@ def foreign_checkpoints():
     handle.close()
 
 
+def a_checkpoint_without_the_step_changes_nothing():
+    """As of who kept one rank's keys only, by their place; of this number of ranks or another."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(4))
+    state = handle.state_dict()
+    handle.close()
+    del state["gradwire/model/step"]
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    before = handle.state_dict()
+    for stepless in (state, {key.replace("of2", "of4"): value for key, value in state.items()}):
+        error = expect_raises(ValueError, "no gradwire/model/step",
+                              lambda s=stepless: handle.load_state_dict(s))
+        assert "that key too" in str(error), error
+        after = handle.state_dict()
+        assert after.keys() == before.keys()
+        for key, value in after.items():
+            expect_equal(value, before[key])
+    models.train(model, range(2, 4))
+    assert handle.stats()["commits"] == 4
+    handle.close()
+
+
+def warnings_that_are_errors_come_last():
+    """What they warn of has been done then, and steps are counted on."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(4))
+    foreign = {key.replace("of2", "of4"): value for key, value in handle.state_dict().items()}
+    handle.close()
+    _, handle = attached(FEEDBACK)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expect_raises(UserWarning, "begin at zero", lambda: handle.load_state_dict(foreign))
+    assert int(handle.state_dict()["gradwire/model/step"]) == 4
+    handle.close()
+
+
 def _with_one_bit_more(value):
     value = value.clone()
     value[20] += 1
