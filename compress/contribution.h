@@ -18,6 +18,9 @@ namespace gradwire {
 int64_t ContributionBytes(const Codec& codec, const TensorMeta& meta, int world_size,
                           ConstBytes replicated = {});
 
+// Of the longest of its carriers, as all ranks expect it. The codec has a carrier.
+int64_t LongestRoundBytes(const Codec& codec, const TensorMeta& meta, int world_size);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMPRESS_CONTRIBUTION_H_

@@ -24,6 +24,10 @@ TEST(ContributionBytes, AreThoseOfThePayloadOrOfAllRounds) {
   EXPECT_EQ(BytesOf("powersgd(rank=2)", 4), 4 * 2 * (64 + 32));
 }
 
+TEST(LongestRoundBytes, AreThoseOfTheLargerFactor) {
+  EXPECT_EQ(LongestRoundBytes(*MakeCodec("powersgd(rank=2)"), kMeta, 4), 4 * 2 * 64);
+}
+
 // What an all-reduce moves over one rank's link.
 double OverLink(int64_t bytes, int world_size) {
   return 2.0 * (world_size - 1) / world_size * static_cast<double>(bytes);

@@ -7,12 +7,22 @@
 #include <cmath>
 #include <utility>
 
+#include "compress/contribution.h"
+#include "runtime/tensor_groups.h"
+
 namespace gradwire {
 namespace {
 
 // Tensors that fall in no step draw from counters of their own, told apart from steps by the top
 // bit.
 constexpr uint32_t kOutsideStep = 0x80000000u;
+
+// What an all-reduce carries of a tensor: of a method its longest round, for one schedule serves all
+// of them.
+int64_t BytesToSum(const TensorState& tensor, Scheme scheme, int world_size) {
+  if (SendsPayloads(scheme) || IsLossless(tensor)) return tensor.elems * SizeOf(tensor.dtype);
+  return LongestRoundBytes(tensor.codec, MetaOf(tensor), world_size);
+}
 
 }  // namespace
 
@@ -169,7 +179,7 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
     submitted.tensor->submitted = step_open_;
     submitted.dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
                                        : submitted.tensor->free_ops | kOutsideStep;
-    bytes += submitted.tensor->elems * SizeOf(submitted.tensor->dtype);
+    bytes += BytesToSum(*submitted.tensor, scheme, parts_.world_size);
   }
   const AlgorithmRow& algorithm =
       AlgorithmFor(CollectiveOf(scheme, parts_.world_size), bytes, SendsPayloads(scheme));

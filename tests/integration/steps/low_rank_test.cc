@@ -125,5 +125,21 @@ TEST(LowRank, AMatrixOfAnotherShapeBeginsAnew) {
   }
 }
 
+// Rounds of some KiB want few messages, however large the matrix is.
+TEST(LowRank, RoundsAreSummedByAnAlgorithmOfTheirSize) {
+  constexpr int kManyRanks = 10;
+  constexpr int64_t kSide = 512;
+  RunRanks(kManyRanks, "", [](int rank, gwComm_t comm) {
+    const auto algorithm_of = [&](const char* name, const char* spec) {
+      (void)Step(comm, rank, 1, {Register(comm, name, {kSide, kSide}, spec)}, {kSide * kSide});
+      return StatsText(comm);
+    };
+    const std::string exact = algorithm_of("exact", "none");
+    EXPECT_EQ(exact.find("recursive_doubling"), exact.npos) << exact;
+    const std::string low_rank = algorithm_of("low rank", "powersgd(rank=4)");
+    EXPECT_NE(low_rank.find("recursive_doubling"), low_rank.npos) << low_rank;
+  });
+}
+
 }  // namespace
 }  // namespace gradwire
