@@ -17,8 +17,8 @@ namespace {
 // bit.
 constexpr uint32_t kOutsideStep = 0x80000000u;
 
-// What an all-reduce carries of a tensor: of a method its longest round, for one schedule serves all
-// of them.
+// What an all-reduce carries of a tensor: of a method its longest round, for one schedule serves
+// all of them.
 int64_t BytesToSum(const TensorState& tensor, Scheme scheme, int world_size) {
   if (SendsPayloads(scheme) || IsLossless(tensor)) return tensor.elems * SizeOf(tensor.dtype);
   return LongestRoundBytes(tensor.codec, MetaOf(tensor), world_size);

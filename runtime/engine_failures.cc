@@ -228,6 +228,15 @@ bool EngineCore::CheckLostPeers() {
   const bool needed = !queue_.empty() || !ends_.empty() || !messages_.idle();
   if (!needed || lost_by_transport_.empty()) return false;
   const Loss& loss = lost_by_transport_.front();
+  if (loss.cause.code() == gwSystemError) {
+    FatalForAll(Status(
+        gwSystemError,
+        {.message = fmt::format("rank {} has nothing left to reach rank {} by: {}", options_.rank,
+                                loss.peer, loss.cause.detail().message),
+         .hint = "Raise the limits of that process (ulimit -n), or look at what uses them up",
+         .peer = loss.peer}));
+    return true;
+  }
   if (clock_->NowNs() - loss.ns <= kVerdictNs) return false;
   Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", loss.peer,
                                                  loss.cause.detail().message),

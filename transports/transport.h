@@ -41,7 +41,8 @@ class Sink {
   virtual void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) = 0;
   // The source of an accepted send may be written again (locally complete).
   virtual void OnSent(SendToken token) = 0;
-  // The peer is gone; its tokens complete (OnSent) before or within the abort bound.
+  // The peer is gone; its tokens complete (OnSent) before or within the abort bound. gwSystemError:
+  // it is this process that lacks what it takes to reach it.
   virtual void OnPeerLost(int peer, const Status& cause) = 0;
 };
 

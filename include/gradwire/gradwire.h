@@ -165,8 +165,9 @@ GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newco
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
 /* Takes leave if that was not done, and frees everything. Returns within abort_timeout_ms: what the
- * other ranks do not come to by then is ended with gwAborted. The handles of the communicator and of its tensors are invalid from then on and
- * must not be passed to any function; requests may still be freed. NULL: no effect. */
+ * other ranks do not come to by then is ended with gwAborted. The handles of the communicator and
+ * of its tensors are invalid from then on and must not be passed to any function; requests may
+ * still be freed. NULL: no effect. */
 GW_API gwResult_t gwCommDestroy(gwComm_t comm);
 
 /* Ends everything that is under way with gwAborted, here and (as gwPeerLost) at the peers. Any

@@ -70,6 +70,13 @@ std::string Why(int error) {
   return error == 0 ? "closed by the peer" : std::generic_category().message(error);
 }
 
+// What this process lacks is no word about the peer.
+gwResult_t CodeOf(int error) {
+  const bool is_ours =
+      error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
+  return is_ours ? gwSystemError : gwPeerLost;
+}
+
 Status CheckPeer(const TcpAddress& theirs, int rank, int32_t fragment_bytes) {
   if (theirs.rank != rank) {
     return Status(gwInvalidArgument,
@@ -152,7 +159,7 @@ class TcpTransport final : public Transport {
   void Open(TcpPeer* peer);
   void Flush(TcpPeer* peer);
   void Fail(TcpPeer* peer, int error);
-  void Lose(TcpPeer* peer, const std::string& why);
+  void Lose(TcpPeer* peer, const std::string& why, gwResult_t code = gwPeerLost);
   void Admit();
   void OnOut(TcpPeer* peer, uint32_t events);
   int OnIn(TcpPeer* peer, Sink* sink);
@@ -243,8 +250,8 @@ void TcpTransport::Flush(TcpPeer* peer) {
 // connection is closed in the other direction only, which tells it to end it if it is still there.
 void TcpTransport::Fail(TcpPeer* peer, int error) {
   if (std::exchange(peer->unreachable, true)) return;
-  peer->cause = Status(gwPeerLost, fmt::format("tcp: the connection to rank {} at {}: {}",
-                                               peer->rank, peer->address.ToString(), Why(error)))
+  peer->cause = Status(CodeOf(error), fmt::format("tcp: the connection to rank {} at {}: {}",
+                                                  peer->rank, peer->address.ToString(), Why(error)))
                     .WithPeer(peer->rank);
   CloseConnection(epoll_.get(), SHUT_RDWR, &peer->out);
   peer->outbox.Clear(&sent_);
@@ -252,11 +259,10 @@ void TcpTransport::Fail(TcpPeer* peer, int error) {
   if (peer->in.valid()) (void)shutdown(peer->in.get(), SHUT_WR);
 }
 
-void TcpTransport::Lose(TcpPeer* peer, const std::string& why) {
+void TcpTransport::Lose(TcpPeer* peer, const std::string& why, gwResult_t code) {
   if (!std::exchange(peer->unreachable, true)) {
-    peer->cause =
-        Status(gwPeerLost, fmt::format("tcp: the connection from rank {}: {}", peer->rank, why))
-            .WithPeer(peer->rank);
+    peer->cause = Status(code, fmt::format("tcp: the connection from rank {}: {}", peer->rank, why))
+                      .WithPeer(peer->rank);
   }
   peer->lost = true;
   CloseConnection(epoll_.get(), SHUT_RDWR, &peer->in);
@@ -293,7 +299,7 @@ void TcpTransport::Admit() {
     if (peer.unreachable) (void)shutdown(peer.in.get(), SHUT_WR);
     Status opened = peer.inbox.Open(caps_.max_fragment_bytes);
     if (opened.ok()) opened = Watch(peer.in.get(), EPOLLIN, Mark(Way::kIn, peer.rank));
-    if (!opened.ok()) Lose(&peer, opened.detail().message);
+    if (!opened.ok()) Lose(&peer, opened.detail().message, opened.code());
   }
   guests_.clear();
 }

@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,13 +43,14 @@ struct Recorder : Sink {
   }
   void OnSent(SendToken token) override { sent.insert(token); }
   void OnPeerLost(int peer, const Status& cause) override {
-    EXPECT_EQ(cause.code(), gwPeerLost);
+    EXPECT_EQ(cause.code(), code_of_loss);
     EXPECT_EQ(cause.detail().peer, peer);
     lost.push_back(peer);
     why = cause.detail().message;
   }
   std::vector<uint32_t> messages, operations;
   std::set<SendToken> sent;
+  gwResult_t code_of_loss = gwPeerLost;
   std::vector<int> lost;
   std::string why;
 };
@@ -240,6 +242,21 @@ TEST(TcpTransportTest, RankThatNeverSpokeIsLostToWhomWritesToIt) {
 }
 
 // A wall lets connections through in one direction only.
+// Another program of the process may have used up what it may open.
+TEST(TcpTransportTest, WithoutADescriptorItIsNotThePeerThatFails) {
+  Ends ends = Connected(2);
+  Recorder sink = {.code_of_loss = gwSystemError};
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const SendOutcome outcome = Send(ends[0].get(), 1, {}, {});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(outcome, SendOutcome::kLost);
+  ASSERT_TRUE(Until({{ends[0].get(), &sink}}, [&] { return !sink.lost.empty(); }));
+  EXPECT_NE(sink.why.find("Too many open files"), sink.why.npos) << sink.why;
+}
+
 TEST(TcpTransportTest, PeerThatCannotBeReachedIsToldAndHeardToItsEnd) {
   auto end = MakeEnd(1);
   auto listener = Listen(*InterfaceAddress("lo", 0));
