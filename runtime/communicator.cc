@@ -66,6 +66,7 @@ Communicator::Communicator(CommParts parts)
                    .world_size = parts_.world_size,
                    .slice_elems = parts_.agreed.slice.elems,
                    .clock = clock_,
+                   .job = parts_.job,
                    .log_path = parts_.plan_log}),
       timeline_(parts_.timeline_path.empty() ? nullptr : std::make_unique<Timeline>()) {}
 

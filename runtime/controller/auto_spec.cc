@@ -81,7 +81,11 @@ std::vector<std::string> WithStrengths(const std::string& spec) {
 Status CheckExclude(std::string_view globs) {
   for (size_t begin = 0; begin <= globs.size();) {
     const size_t end = std::min(globs.find(',', begin), globs.size());
-    if (globs.substr(begin, end - begin) == "*") {
+    const std::string_view glob = globs.substr(begin, end - begin);
+    // Names have a character at least.
+    const bool is_all = glob.find('*') != glob.npos && glob.find_first_not_of("*?") == glob.npos &&
+                        std::count(glob.begin(), glob.end(), '?') <= 1;
+    if (is_all) {
       return Status(gwInvalidArgument, "exclude= names every tensor: auto has none to choose for",
                     "Write exclude=\"*.bias,*norm*\", or the spec none");
     }

@@ -90,6 +90,8 @@ TEST(AutoSpec, WhatIsWrongIsNamed) {
                {"auto(allow=\"signsgd\")", "estimate"},
                {"auto(exclude=\"*\")", "every tensor"},
                {"auto(exclude=\"*.bias,*\")", "every tensor"},
+               {"auto(exclude=\"**,w\")", "every tensor"},
+               {"auto(exclude=\"?*\")", "every tensor"},
                {"auto(allow=\"powersgd(rank=2,start_step=9)\")", "start_step"}};
   for (const auto& c : cases) {
     const StatusOr<AutoSpec> made = MakeAutoSpec(c.spec);

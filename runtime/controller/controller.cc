@@ -91,15 +91,18 @@ JobTensor JobTensorOf(const TensorState& tensor, int world_size,
   return job;
 }
 
-Controller::Controller(const Options& options) : options_(options), prober_(options.clock) {
-  if (options.rank != 0 || options.log_path.empty()) return;
-  log_.open(options.log_path);
+Controller::Controller(const Options& options) : options_(options), prober_(options.clock) {}
+
+// Who decides nothing leaves the file to other communicators of the process.
+void Controller::OpenLog() {
+  if (options_.rank != 0 || options_.log_path.empty() || log_.is_open()) return;
+  const std::string path = ClaimPlanLog(options_.log_path, options_.job);
+  log_.open(path);
   if (!log_.is_open())
-    GW_LOG(kWarn, kPlan, "the plan log '{}' cannot be written; there is none", options.log_path);
+    GW_LOG(kWarn, kPlan, "the plan log '{}' cannot be written; there is none", path);
 }
 
-// Without its last line a log is one that was cut off. Who decided nothing leaves the file to other
-// communicators of the process.
+// Without its last line a log is one that was cut off.
 Controller::~Controller() {
   if (logged_inputs_ > 0) Log(EndLine(logged_inputs_));
 }
@@ -271,6 +274,7 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled) {
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
   memory_ = {};
+  OpenLog();
   if (log_.is_open()) Log(JobLine(job_));
   Resume();
 }

@@ -37,6 +37,7 @@ class Controller {
     int world_size = 1;
     int64_t slice_elems = 0;
     const Clock* clock = nullptr;  // outlives this
+    uint64_t job = 0;              // of the communicator
     std::string log_path;          // of rank 0: what is decided from; empty: no log
   };
   explicit Controller(const Options& options);
@@ -119,6 +120,7 @@ class Controller {
   void Resume();
   Plan InEffect() const;
   std::vector<ProbeResult> TakeProbes();
+  void OpenLog();
   void Log(std::string line);
   void TellOutcome();
   void Tell(const StepInput& step, const Decision& decision, const Plan& before);

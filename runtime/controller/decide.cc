@@ -266,7 +266,8 @@ std::optional<Decision> Decider::StepOfTrial() {
   if (verdict == Verdict::kKeep) {
     BanPlan(m_.running);
     return Switch(std::move(b),
-                  fmt::format("it took {:.3f} of the time in {} blocks", ratio, blocks), 0, 0);
+                  fmt::format("it took {:.3f} of the time in {} blocks", ratio, blocks),
+                  m_.predicted_us, m_.was_us);
   }
   BanPlan(b);
   if (blocks == 0) {
@@ -321,6 +322,8 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, const Tria
   m_.to_tell = false;
   m_.trial.emplace(trial);
   m_.other = std::move(other);
+  m_.predicted_us = predicted_us;
+  m_.was_us = was_us;
   Reset(from_turn);
   return Decision{from_turn, m_.running, *m_.other, std::move(why), predicted_us, was_us};
 }

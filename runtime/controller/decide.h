@@ -88,7 +88,8 @@ struct Memory {
   std::optional<Plan> other;      // compared with it
   std::optional<Plan> to_verify;  // left for `running` without a trial that has ended yet
   std::optional<Trial> trial;
-  int stale_in_trial = 0;  // steps too long to be measurements
+  double predicted_us = 0, was_us = 0;  // what the trial was begun for
+  int stale_in_trial = 0;               // steps too long to be measurements
   // Steps of the running plan since the last decision, and of the other one.
   std::vector<StepInput> window, other_window;
   bool skipped_first = false;  // step of the running plan

@@ -52,6 +52,26 @@ TEST(Decide, CompressesOnASlowLink) {
   EXPECT_LT(world.StepUs(world.running()), 0.5 * world.NoneUs());
 }
 
+// What a plan was tried for is told again when it is taken up.
+TEST(Decide, TellsOfAPlanThatATrialKeepsWhatWasPromised) {
+  int kept = 0;
+  for (const double us_per_byte : {0.002, 0.004, 0.006, 0.008, 0.012}) {
+    World world(Layers());
+    world.us_per_byte = us_per_byte;
+    world.Steps(400);
+    for (size_t i = 1; i < world.decisions.size(); ++i) {
+      const Decision& decision = world.decisions[i];
+      const Decision& trial = world.decisions[i - 1];
+      if (!decision.why.starts_with("it took") || trial.predicted_us == 0) continue;
+      ++kept;
+      EXPECT_EQ(decision.predicted_us, trial.predicted_us);
+      EXPECT_EQ(decision.was_us, trial.was_us);
+      EXPECT_GT(decision.was_us, decision.predicted_us);
+    }
+  }
+  EXPECT_GT(kept, 0) << "nothing was kept by a trial";
+}
+
 TEST(Decide, LeavesAFastLinkAlone) {
   World world(Layers());
   world.us_per_byte = 1e-5;

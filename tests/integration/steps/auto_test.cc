@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -113,6 +116,32 @@ TEST(Auto, TensorsMayComeGoAndChange) {
     steps(50, 70);
     EXPECT_TRUE(aborts.empty());
   });
+}
+
+// As models of one program are: the log of the first must not be written over, and one that decides
+// nothing takes no file.
+TEST(Auto, CommunicatorsOfAProcessHaveLogsOfTheirOwn) {
+  const std::filesystem::path folder = testing::TempDir() + "/plan_logs";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  const std::string settings = "plan_log=" + (folder / "log").string();
+  for (const char* spec : {"auto", "none", "auto"}) {
+    RunRanks(2, settings, [&](int rank, gwComm_t comm) {
+      Trainer trainer(comm, rank, {{"w", spec, 50000}});
+      std::vector<std::string> aborts;
+      for (uint64_t step = 0; step < 15; ++step)
+        ASSERT_EQ(trainer.StepUntilCommitted(step, &aborts).outcome, gwStepCommitted) << step;
+    });
+  }
+  int logs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    EXPECT_TRUE(text.starts_with("{\"job\"")) << entry.path();
+    EXPECT_NE(text.find("\"end\""), text.npos) << entry.path() << " is cut off";
+    ++logs;
+  }
+  EXPECT_EQ(logs, 2);
 }
 
 TEST(Auto, AWrongSpecIsRefusedAndChangesNothing) {
