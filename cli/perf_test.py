@@ -259,7 +259,7 @@ class RecordTest(unittest.TestCase):
             self._expect_scheduled("two_shot", ranks, 25_001, "-x", "qsgd(bits=4)")
 
     def test_processes_send_their_schedules(self):
-        for transport in ("shm", "tcp"):
+        for transport in ("shm", "tcp", "ucx"):
             self._expect_scheduled("ring", 3, 25_001, transport=transport)
             for spec in ("bf16", "efsign", "qsgd(bits=8)"):
                 self._expect_scheduled("two_shot", 3, 25_001, "-x", spec, transport=transport)
