@@ -245,7 +245,8 @@ TEST(TcpTransportTest, RankThatNeverSpokeIsLostToWhomWritesToIt) {
 // Another program of the process may have used up what it may open.
 TEST(TcpTransportTest, WithoutADescriptorItIsNotThePeerThatFails) {
   Ends ends = Connected(2);
-  Recorder sink = {.code_of_loss = gwSystemError};
+  Recorder sink;
+  sink.code_of_loss = gwSystemError;
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
