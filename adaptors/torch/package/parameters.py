@@ -8,8 +8,10 @@ import gradwire
 
 # The gradients that the library takes.
 DATA_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
-# What wrappers put into names, which would otherwise be other tensors' than without them.
-_WRAPPERS = {"module", "_orig_mod", "_checkpoint_wrapped_module"}
+# What wrappers put into names, which would otherwise be other tensors' than without them. Not
+# `module`: DistributedDataParallel is asked for what it wraps, and a model may have a part of that
+# name.
+_WRAPPERS = {"_orig_mod", "_checkpoint_wrapped_module"}
 
 
 def plain_name(name):

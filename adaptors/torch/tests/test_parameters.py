@@ -7,7 +7,8 @@ from gradwire.torch.parameters import Selection, check, plain_name
 
 
 def test_names_have_no_wrappers():
-    assert plain_name("module._orig_mod.layer.0._checkpoint_wrapped_module.weight") == "layer.0.weight"
+    assert plain_name("_orig_mod.layer.0._checkpoint_wrapped_module.weight") == "layer.0.weight"
+    assert plain_name("module.weight") == "module.weight", "a part of the model's own"
     assert plain_name("weight") == "weight"
 
 
