@@ -204,7 +204,11 @@ void Decider::Outdate(double factor) {
   for (Memory::Tried& tried : m_.tried) {
     if (tried.plan.empty()) continue;
     const bool known = factor >= 1 || WireBytes(job_, tried.plan) <= bytes;
-    tried.medians = {.step_us = known ? std::min(factor, 1.0) * tried.medians.step_us : 0};
+    if (known) {
+      tried.KeepAtLeast(factor);
+    } else {
+      tried = {};
+    }
   }
 }
 

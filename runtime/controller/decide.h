@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_DECIDE_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_DECIDE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -66,7 +67,17 @@ struct Memory {
     Plan plan;
     Medians medians;  // the step's as it would be now, or, without the others, at least
     int64_t at_step = 0;
+    // Once the others are missing: what it took with them, and the running plan's step over what
+    // that took then.
+    double took_us = 0, factor = 1;
     bool is_current() const { return medians.busy_us > 0; }
+    // The running plan's step takes `change` times what it took: what that of this one takes at
+    // least. By all changes together, or a link that goes to and fro would make it ever less.
+    void KeepAtLeast(double change) {
+      if (took_us == 0) took_us = medians.step_us;
+      factor *= change;
+      medians = {.step_us = std::min(factor, 1.0) * took_us};
+    }
   };
   struct Measured {  // of a tensor on its present rung
     double energy = 0, error = 0;

@@ -191,6 +191,22 @@ TEST(Decide, LeavesABaselineAloneThatWasMeasuredSlower) {
   for (const Decision& decision : world.decisions) EXPECT_EQ(decision.a, decision.b);
 }
 
+// What took four times as long on a link as it is half of the time has not become any faster.
+TEST(Decide, LeavesABaselineAloneWhileTheLinkGoesToAndFro) {
+  World world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.training_factor = {1, 4, 4, 4};
+  world.Steps(kWarmUp);
+  for (int i = 0; i < 40; ++i) {
+    world.latency_us = i % 2 == 0 ? 40 : 20;
+    world.Steps(10);
+  }
+  world.Steps(400);
+  EXPECT_EQ(world.running(), Plan(6, 0));
+  for (const Decision& decision : world.decisions) EXPECT_EQ(decision.a, decision.b);
+}
+
 // The plan before was measured since the last change, and took far longer.
 TEST(Decide, WhatIsFarFasterNeedsNoComparison) {
   World world(Layers());

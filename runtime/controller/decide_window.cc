@@ -151,7 +151,13 @@ void Decider::RememberWindow(const Memory::Medians& sums) {
   const Memory::Tried* before = Known(m_.running);
   if (before != nullptr && before->is_current()) {
     const double factor = sums.step_us / before->medians.step_us;
-    for (Memory::Tried& tried : m_.tried) tried.medians.step_us *= tried.is_current() ? factor : 1;
+    for (Memory::Tried& tried : m_.tried) {
+      if (tried.is_current()) {
+        tried.medians.step_us *= factor;
+      } else if (!tried.plan.empty()) {
+        tried.KeepAtLeast(factor);
+      }
+    }
   }
   Remember(m_.running, sums);
 }
