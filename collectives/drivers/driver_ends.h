@@ -14,7 +14,7 @@
 #include "collectives/schedule.h"
 #include "collectives/verify/reference_work.h"
 #include "transports/faulty/faulty_transport.h"
-#include "transports/loopback/loopback_transport.h"
+#include "transports/loopback/loopback_ends.h"
 
 namespace gradwire {
 
@@ -48,13 +48,16 @@ struct End {
 class Ends {
  public:
   explicit Ends(const DriverCase& c) : case_(c), ends_(c.n) {
-    // Small fragments and few slots: messages are cut, and TrySend is refused.
-    hub_ = *MakeLoopbackHub({.world_size = c.n, .fragment_bytes = 128, .slots = 2});
-    std::vector<std::string> addresses;
-    for (int rank = 0; rank < c.n; ++rank) {
-      addresses.push_back(MakeEnd(rank));
+    auto transports = MakeLoopbackEnds(c.n);
+    EXPECT_TRUE(transports.ok());
+    for (int rank = 0; c.faulty && rank < c.n; ++rank) {
+      FaultPlan plan = c.plan;
+      plan.seed = c.seed * 100 + rank;
+      std::unique_ptr<Transport>& end = (*transports)[rank];
+      end = MakeFaulty(std::move(end), plan);
     }
-    for (End& end : ends_) EXPECT_TRUE(end.transport->Connect(addresses).ok());
+    EXPECT_TRUE(ConnectEnds(*transports).ok());
+    for (int rank = 0; rank < c.n; ++rank) MakeEnd(rank, std::move((*transports)[rank]));
   }
 
   End& operator[](int rank) { return ends_[rank]; }
@@ -77,30 +80,23 @@ class Ends {
   const Partition& partition() const { return partition_; }
 
  private:
-  std::string MakeEnd(int rank) {
+  void MakeEnd(int rank, std::unique_ptr<Transport> transport) {
     End& end = ends_[rank];
     end.schedule = std::make_unique<PreparedSchedule>(case_.row->make(rank, case_.n, case_.root));
     const Schedule& schedule = end.schedule->schedule;
     partition_ = EvenPartition(case_.elems, schedule.logical_shards);
     end.work = std::make_unique<ReferenceWork>(
         &schedule, ReferenceOp{.partition = partition_, .dtype = DType::kInt64});
-    end.transport = std::move(*MakeLoopbackEnd(hub_, rank));
-    if (case_.faulty) {
-      FaultPlan plan = case_.plan;
-      plan.seed = case_.seed * 100 + rank;
-      end.transport = MakeFaulty(std::move(end.transport), plan);
-    }
+    end.transport = std::move(transport);
     end.driver = std::make_unique<EventDriver>(
         end.transport.get(), EventDriver::Options{.rank = rank,
                                                   .world_size = case_.n,
                                                   .job = kJob,
                                                   .max_message_bytes = kMaxMessageBytes});
     end.driver->SetRecord(&end.record);
-    return end.transport->address();
   }
 
   const DriverCase case_;
-  std::shared_ptr<LoopbackHub> hub_;
   Partition partition_;
   std::vector<End> ends_;
 };

@@ -38,12 +38,12 @@ int64_t MessageBytes(const Step& step, const SliceWork& work) {
 
 }  // namespace
 
-StreamPlan::StreamPlan(Schedule s) : schedule(std::move(s)) {
+StreamPlan::StreamPlan(const Schedule* s) : schedule(s) {
   int32_t last = -1;
-  for (const Step& step : schedule.steps) last = std::max(last, step.round);
+  for (const Step& step : schedule->steps) last = std::max(last, step.round);
   rounds.resize(last + 1);
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
+  for (size_t i = 0; i < schedule->steps.size(); ++i) {
+    const Step& step = schedule->steps[i];
     Round& round = rounds[step.round];
     (IsMessage(step.kind) ? round.messages : round.local).push_back(static_cast<int32_t>(i));
   }
@@ -54,7 +54,7 @@ int64_t StreamScratchBytes(const StreamPlan& plan, const SliceWork& work) {
   for (const StreamPlan::Round& round : plan.rounds) {
     int64_t bytes = 0;
     for (int32_t i : round.messages) {
-      const Step& step = plan.schedule.steps[i];
+      const Step& step = plan.schedule->steps[i];
       if (step.kind == StepKind::kRecvReduce) bytes += ScratchSlot(work.MessageBytes(step.dst));
     }
     most = std::max(most, bytes);
@@ -67,7 +67,7 @@ Status StreamRun::IssueLocal(const StreamPlan::Round& round) {
     int64_t cursor = 0;
     bool finished = false;
     while (!finished) {
-      StatusOr<bool> advanced = work_->Compute(plan_->schedule.steps[i], &cursor);
+      StatusOr<bool> advanced = work_->Compute(plan_->schedule->steps[i], &cursor);
       if (!advanced.ok()) return advanced.status();
       finished = *advanced;
     }
@@ -80,7 +80,7 @@ Status StreamRun::IssueMessages(const StreamPlan::Round& round, StreamTransport*
   int64_t used = 0;
   Status first_error;
   for (int32_t i : round.messages) {
-    const Step& step = plan_->schedule.steps[i];
+    const Step& step = plan_->schedule->steps[i];
     const int64_t bytes = MessageBytes(step, *work_);
     if (bytes == 0) continue;
     if (!open) GW_RETURN_IF_ERROR(transport->GroupStart());
@@ -102,7 +102,7 @@ Status StreamRun::IssueMessages(const StreamPlan::Round& round, StreamTransport*
 void StreamRun::AddReceived(const StreamPlan::Round& round) {
   int64_t used = 0;
   for (int32_t i : round.messages) {
-    const Step& step = plan_->schedule.steps[i];
+    const Step& step = plan_->schedule->steps[i];
     if (step.kind != StepKind::kRecvReduce) continue;
     const int64_t bytes = work_->MessageBytes(step.dst);
     if (bytes > 0) work_->Combine(step, /*offset=*/0, scratch_.Sub(used, bytes));
@@ -117,6 +117,17 @@ Status StreamRun::IssueRound(StreamTransport* transport) {
   GW_RETURN_IF_ERROR(IssueMessages(round, transport));
   AddReceived(round);
   ++next_;
+  return Status::Ok();
+}
+
+Status IssueRounds(std::span<StreamRun> slices, StreamTransport* transport) {
+  size_t done = 0;
+  for (size_t wave = 0; done < slices.size(); ++wave) {
+    for (size_t slice = done; slice <= std::min(wave, slices.size() - 1); ++slice) {
+      if (!slices[slice].done()) GW_RETURN_IF_ERROR(slices[slice].IssueRound(transport));
+    }
+    while (done < slices.size() && slices[done].done()) ++done;
+  }
   return Status::Ok();
 }
 

@@ -6,11 +6,12 @@
 // receives). Invariant I3 of schedules makes that right.
 //
 // Transports of this kind need one order of calls on all ranks. Several runs may be under way, one
-// per slice; whoever holds them issues rounds in the order of (slice + round, slice).
+// per slice: IssueRounds has the order.
 #ifndef GRADWIRE_COLLECTIVES_DRIVERS_STREAM_DRIVER_H_
 #define GRADWIRE_COLLECTIVES_DRIVERS_STREAM_DRIVER_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -39,8 +40,8 @@ struct StreamPlan {
     std::vector<int32_t> local;     // steps, in schedule order
     std::vector<int32_t> messages;  // sends and receives
   };
-  explicit StreamPlan(Schedule s);
-  Schedule schedule;
+  explicit StreamPlan(const Schedule* s);
+  const Schedule* schedule;  // outlives the plan
   std::vector<Round> rounds;
 };
 
@@ -74,6 +75,11 @@ class StreamRun {
   const Bytes scratch_;
   int next_ = 0;
 };
+
+// Issues all rounds of runs that begin together, one for each slice, in the order of
+// (slice + round, slice): while one slice is on the wire the next one computes, and all ranks call
+// in one order whatever they know of each other's progress.
+Status IssueRounds(std::span<StreamRun> slices, StreamTransport* transport);
 
 }  // namespace gradwire
 

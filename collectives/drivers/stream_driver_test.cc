@@ -2,13 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <cstring>
-#include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,83 +10,13 @@
 
 #include "base/rng.h"
 #include "base/workspace.h"
+#include "collectives/drivers/stream_ends.h"
 #include "collectives/executor.h"
 #include "collectives/verify/interpreter.h"
 #include "collectives/verify/reference_work.h"
 
 namespace gradwire {
 namespace {
-
-// Threads as ranks. A group's receives are posted when it ends, as NCCL's are.
-class Mesh {
- public:
-  void Put(int from, int to, ConstBytes bytes) {
-    const std::lock_guard lock(mutex_);
-    boxes_[{from, to}].emplace_back(bytes.data, bytes.data + bytes.size);
-    arrived_.notify_all();
-  }
-  Status Take(int from, int to, Bytes into) {
-    std::unique_lock lock(mutex_);
-    std::deque<std::vector<std::byte>>& box = boxes_[{from, to}];
-    // Only a defect lets it come to this.
-    if (!arrived_.wait_for(lock, std::chrono::seconds(60), [&] { return !box.empty(); })) {
-      return Status(gwTimeout, "nobody sends");
-    }
-    const std::vector<std::byte> message = std::move(box.front());
-    box.pop_front();
-    if (static_cast<int64_t>(message.size()) != into.size) {
-      return Status(gwMismatch, "a message of another size");
-    }
-    std::memcpy(into.data, message.data(), message.size());
-    return Status::Ok();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> boxes_;
-};
-
-class ThreadTransport final : public StreamTransport {
- public:
-  ThreadTransport(Mesh* mesh, int rank) : mesh_(mesh), rank_(rank) {}
-  Status GroupStart() override {
-    if (open_) return Status(gwInvalidUsage, "a group in a group");
-    open_ = true;
-    ++groups_;
-    return Status::Ok();
-  }
-  Status Send(int peer, ConstBytes bytes) override {
-    if (!open_ || bytes.empty()) return Status(gwInvalidUsage, "no group, or nothing to send");
-    sends_.emplace_back(peer, bytes);
-    return Status::Ok();
-  }
-  Status Recv(int peer, Bytes bytes) override {
-    if (!open_ || bytes.empty()) return Status(gwInvalidUsage, "no group, or nothing to receive");
-    recvs_.emplace_back(peer, bytes);
-    return Status::Ok();
-  }
-  Status GroupEnd() override {
-    open_ = false;
-    for (const auto& [peer, bytes] : sends_) mesh_->Put(rank_, peer, bytes);
-    for (const auto& [peer, bytes] : recvs_) {
-      GW_RETURN_IF_ERROR(mesh_->Take(peer, rank_, bytes));
-    }
-    sends_.clear();
-    recvs_.clear();
-    return Status::Ok();
-  }
-  bool open() const { return open_; }
-  int groups() const { return groups_; }
-
- private:
-  Mesh* const mesh_;  // outlives the ranks' threads
-  const int rank_;
-  bool open_ = false;
-  int groups_ = 0;
-  std::vector<std::pair<int, ConstBytes>> sends_;
-  std::vector<std::pair<int, Bytes>> recvs_;
-};
 
 // All ranks of one run, with random floats in the input, in which the order of additions shows.
 struct Ranks {
@@ -120,24 +44,14 @@ struct Ranks {
 };
 
 Status RunStream(Ranks* ranks) {
-  const int n = static_cast<int>(ranks->works.size());
-  Mesh mesh;
-  std::vector<Status> results(n);
-  {
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < n; ++rank) {
-      threads.emplace_back([&, rank] {
-        const StreamPlan plan(ranks->schedules[rank]->schedule);
-        AlignedBuffer scratch;
-        results[rank] = scratch.EnsureBytes(StreamScratchBytes(plan, *ranks->works[rank]));
-        ThreadTransport transport(&mesh, rank);
-        StreamRun run(&plan, ranks->works[rank].get(), scratch.bytes());
-        while (results[rank].ok() && !run.done()) results[rank] = run.IssueRound(&transport);
-      });
-    }
-  }
-  for (Status& status : results) GW_RETURN_IF_ERROR(std::move(status));
-  return Status::Ok();
+  return RunStreamEnds(static_cast<int>(ranks->works.size()), [&](int rank, MessageStream* stream) {
+    const StreamPlan plan(&ranks->schedules[rank]->schedule);
+    AlignedBuffer scratch;
+    GW_RETURN_IF_ERROR(scratch.EnsureBytes(StreamScratchBytes(plan, *ranks->works[rank])));
+    StreamRun run(&plan, ranks->works[rank].get(), scratch.bytes());
+    while (!run.done()) GW_RETURN_IF_ERROR(run.IssueRound(stream));
+    return Status::Ok();
+  });
 }
 
 Status RunMessages(Ranks* ranks, uint64_t seed) {
@@ -169,15 +83,30 @@ TEST(StreamDriverTest, SameBytesAsMessagesForEveryAlgorithm) {
   }
 }
 
+// Only writes down what is called.
+struct CallLog final : StreamTransport {
+  Status GroupStart() override { return calls.emplace_back("["), Status::Ok(); }
+  Status Send(int peer, ConstBytes bytes) override {
+    calls.push_back("send " + std::to_string(bytes.size) + " to " + std::to_string(peer));
+    return Status::Ok();
+  }
+  Status Recv(int peer, Bytes bytes) override {
+    calls.push_back("recv " + std::to_string(bytes.size) + " from " + std::to_string(peer));
+    return Status::Ok();
+  }
+  Status GroupEnd() override { return calls.emplace_back("]"), Status::Ok(); }
+  std::vector<std::string> calls;
+};
+
 TEST(StreamDriverTest, EmptyMessagesOpenNoGroup) {
   const AlgorithmRow& row = **FindAlgorithm(Collective::kBarrier, "dissemination");
-  const StreamPlan plan(row.make(0, 4, 0));
-  ReferenceWork work(&plan.schedule, {.partition = EvenPartition(0, 1)});
-  Mesh mesh;
-  ThreadTransport transport(&mesh, 0);
+  const Schedule schedule = row.make(0, 4, 0);
+  const StreamPlan plan(&schedule);
+  ReferenceWork work(&schedule, {.partition = EvenPartition(0, 1)});
+  CallLog log;
   StreamRun run(&plan, &work, {});
-  while (!run.done()) ASSERT_TRUE(run.IssueRound(&transport).ok());
-  EXPECT_EQ(transport.groups(), 0);
+  while (!run.done()) ASSERT_TRUE(run.IssueRound(&log).ok());
+  EXPECT_TRUE(log.calls.empty());
 }
 
 // Fails its second send.
@@ -197,8 +126,9 @@ class FailingTransport final : public StreamTransport {
 
 TEST(StreamDriverTest, AfterAnErrorTheGroupIsClosedAndTheFirstErrorKept) {
   const AlgorithmRow& row = **FindAlgorithm(Collective::kAllReduce, "direct");
-  const StreamPlan plan(row.make(0, 4, 0));
-  ReferenceWork work(&plan.schedule, {.partition = EvenPartition(64, 4)});
+  const Schedule schedule = row.make(0, 4, 0);
+  const StreamPlan plan(&schedule);
+  ReferenceWork work(&schedule, {.partition = EvenPartition(64, 4)});
   AlignedBuffer scratch;
   ASSERT_TRUE(scratch.EnsureBytes(StreamScratchBytes(plan, work)).ok());
   FailingTransport transport;
@@ -208,10 +138,38 @@ TEST(StreamDriverTest, AfterAnErrorTheGroupIsClosedAndTheFirstErrorKept) {
   EXPECT_EQ(run.next_round(), 0);
 }
 
+// Slices of different lengths, so that a call shows whose it is.
+TEST(StreamDriverTest, RoundsOfSlicesFollowEachOther) {
+  const AlgorithmRow& row = **FindAlgorithm(Collective::kAllReduce, "ring");
+  const Schedule schedule = row.make(0, 2, 0);
+  const StreamPlan plan(&schedule);
+  ASSERT_EQ(plan.rounds.size(), 2u);
+  std::vector<std::unique_ptr<ReferenceWork>> works;
+  std::vector<AlignedBuffer> scratch(3);
+  std::vector<StreamRun> slices;
+  for (int64_t elems : {2, 4, 6}) {
+    works.push_back(std::make_unique<ReferenceWork>(
+        &schedule, ReferenceOp{.partition = EvenPartition(elems, 2), .dtype = DType::kInt8}));
+    AlignedBuffer& mine = scratch[slices.size()];
+    ASSERT_TRUE(mine.EnsureBytes(StreamScratchBytes(plan, *works.back())).ok());
+    slices.emplace_back(&plan, works.back().get(), mine.bytes());
+  }
+  CallLog log;
+  ASSERT_TRUE(IssueRounds(slices, &log).ok());
+  std::vector<std::string> sends;
+  for (const std::string& call : log.calls) {
+    if (call.starts_with("send")) sends.push_back(call);
+  }
+  // By (slice + round, slice): of slice 0, 0 and 1, 1 and 2, 2.
+  EXPECT_EQ(sends, (std::vector<std::string>{"send 1 to 1", "send 1 to 1", "send 2 to 1",
+                                             "send 2 to 1", "send 3 to 1", "send 3 to 1"}));
+}
+
 TEST(StreamScratchTest, HoldsOneRoundOfAdditions) {
   const AlgorithmRow& row = **FindAlgorithm(Collective::kAllReduce, "direct");
-  const StreamPlan plan(row.make(0, 4, 0));
-  ReferenceWork work(&plan.schedule, {.partition = EvenPartition(40, 4), .dtype = DType::kFloat32});
+  const Schedule schedule = row.make(0, 4, 0);
+  const StreamPlan plan(&schedule);
+  ReferenceWork work(&schedule, {.partition = EvenPartition(40, 4), .dtype = DType::kFloat32});
   // Rank 0 adds three shards of 10 floats in one round, each in a slot of 64 bytes.
   EXPECT_EQ(StreamScratchBytes(plan, work), 3 * 64);
 }
