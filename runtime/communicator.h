@@ -122,7 +122,8 @@ class Communicator final : private EngineListener {
   StatusOr<StepEnd> EndStep();
   Status EndStepNoWait();
 
-  StatusOr<std::string> SaveState();
+  // Its size in bytes; written where `to` has room for all.
+  StatusOr<int64_t> SaveState(Bytes to);
   Status LoadState(ConstBytes bytes);
   std::string StatsJson();
   std::string LedgerJson();

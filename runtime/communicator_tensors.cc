@@ -299,10 +299,10 @@ Status Communicator::WaitForRest(const char* done) {
   return Status();
 }
 
-StatusOr<std::string> Communicator::SaveState() {
+StatusOr<int64_t> Communicator::SaveState(Bytes to) {
   GW_RETURN_IF_ERROR(WaitForRest("saved"));
   return engine_->WithCore([&](EngineCore&) {
-    return tensors_.Save(parts_.rank, parts_.world_size, controller_.Save());
+    return tensors_.SaveTo(to, parts_.rank, parts_.world_size, controller_.Save());
   });
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -45,15 +46,35 @@ struct SavedTensor {
   TensorState* tensor = nullptr;  // the registered one of its name
 };
 
-void PutPart(Kind kind, ConstBytes content, ByteWriter* out) {
-  out->Put(static_cast<uint64_t>(sizeof(kind)) + static_cast<uint64_t>(content.size));
-  const size_t begin = out->bytes().size();
-  out->Put(kind);
-  out->Append(content);
-  out->Put(Crc32c(out->bytes().data() + begin, static_cast<int64_t>(out->bytes().size() - begin)));
-}
+// Puts parts one behind the other into memory or, without any, only counts: a state may be as large
+// as the model, so nobody copies it to know its size.
+class StateWriter {
+ public:
+  explicit StateWriter(std::byte* to) : to_(to) {}
 
-void PutTensor(const TensorState& tensor, ByteWriter* out) {
+  void PutMagic() { Put(&kStateMagic, sizeof(kStateMagic)); }
+  void PutPart(Kind kind, ConstBytes content) {
+    const auto length = static_cast<uint64_t>(sizeof(kind)) + static_cast<uint64_t>(content.size);
+    Put(&length, sizeof(length));
+    Put(&kind, sizeof(kind));
+    Put(content.data, content.size);
+    const uint32_t crc =
+        to_ == nullptr ? 0 : Crc32c(to_ + size_ - length, static_cast<int64_t>(length));
+    Put(&crc, sizeof(crc));
+  }
+  int64_t size() const { return size_; }
+
+ private:
+  void Put(const void* data, int64_t bytes) {
+    if (to_ != nullptr && bytes > 0) std::memcpy(to_ + size_, data, bytes);
+    size_ += bytes;
+  }
+
+  std::byte* const to_;
+  int64_t size_ = 0;
+};
+
+void PutTensor(const TensorState& tensor, StateWriter* out) {
   ByteWriter alike;
   alike.PutText(tensor.name);
   alike.Put(static_cast<int32_t>(tensor.dtype));
@@ -64,9 +85,9 @@ void PutTensor(const TensorState& tensor, ByteWriter* out) {
   alike.Put(tensor.committed_step);
   alike.Put(tensor.free_ops.load());
   alike.PutBytes(tensor.replicated.live());
-  PutPart(Kind::kTensor, TextBytes(alike.bytes()), out);
-  if (tensor.residual.allocated()) PutPart(Kind::kResidual, tensor.residual.live().AsBytes(), out);
-  if (tensor.local.allocated()) PutPart(Kind::kLocal, tensor.local.live().AsBytes(), out);
+  out->PutPart(Kind::kTensor, TextBytes(alike.bytes()));
+  if (tensor.residual.allocated()) out->PutPart(Kind::kResidual, tensor.residual.live().AsBytes());
+  if (tensor.local.allocated()) out->PutPart(Kind::kLocal, tensor.local.live().AsBytes());
 }
 
 Status Corrupt(const char* what) {
@@ -264,15 +285,27 @@ void Restore(const SavedTensor& saved) {
 
 }  // namespace
 
-std::string TensorTable::Save(int rank, int world_size, std::string_view controller) const {
-  ByteWriter origin, out;
+int64_t TensorTable::SaveTo(Bytes to, int rank, int world_size, std::string_view controller) const {
+  ByteWriter origin;
   origin.Put(kStateFormat, static_cast<int32_t>(rank), static_cast<int32_t>(world_size),
              static_cast<uint64_t>(tensors_.size()));
-  out.Put(kStateMagic);
-  PutPart(Kind::kOrigin, TextBytes(origin.bytes()), &out);
-  for (const auto& entry : tensors_) PutTensor(*entry.second, &out);
-  PutPart(Kind::kEnd, TextBytes(controller), &out);
-  return std::move(out).Take();
+  const auto write = [&](StateWriter out) {
+    out.PutMagic();
+    out.PutPart(Kind::kOrigin, TextBytes(origin.bytes()));
+    for (const auto& entry : tensors_) PutTensor(*entry.second, &out);
+    out.PutPart(Kind::kEnd, TextBytes(controller));
+    return out.size();
+  };
+  const int64_t size = write(StateWriter(nullptr));
+  return to.size < size ? size : write(StateWriter(to.data));
+}
+
+std::string TensorTable::Save(int rank, int world_size, std::string_view controller) const {
+  std::string saved(SaveTo({}, rank, world_size, controller), '\0');
+  SaveTo({.data = reinterpret_cast<std::byte*>(saved.data()),
+          .size = static_cast<int64_t>(saved.size())},
+         rank, world_size, controller);
+  return saved;
 }
 
 Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transaction,

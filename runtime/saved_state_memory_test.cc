@@ -1,4 +1,4 @@
-// A state for which there is no memory changes nothing.
+// State and little memory: one that there is no memory for changes nothing, and saving takes none.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -63,6 +63,22 @@ TEST(SavedState, ForWhichThereIsNoMemoryChangesNothing) {
   EXPECT_EQ(table.Save(0, 2), before);
   EXPECT_TRUE(table.Load(TextBytes(saved), 0, 2, true).ok());
   EXPECT_EQ(table.Save(0, 2), saved);
+}
+
+TEST(SavedState, IsWrittenToItsPlaceWithoutACopy) {
+  TensorTable table;
+  AddTensors(&table);
+  for (TensorState* tensor : table.All()) ASSERT_TRUE(tensor->residual.Allocate(kElems, true).ok());
+  std::string place(table.SaveTo({}, 0, 2), '\0');
+  ASSERT_GT(place.size(), kElems * sizeof(float));
+  {
+    const Limit limit(1 << 20);
+    EXPECT_EQ(table.SaveTo({.data = reinterpret_cast<std::byte*>(place.data()),
+                            .size = static_cast<int64_t>(place.size())},
+                           0, 2),
+              static_cast<int64_t>(place.size()));
+  }
+  EXPECT_EQ(place, table.Save(0, 2));
 }
 
 }  // namespace

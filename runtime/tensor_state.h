@@ -174,9 +174,12 @@ class TensorTable {
   // residuals and local state is each rank's own and stays. gwSystemError: no memory for one.
   Status BeginAnew(uint16_t turn, bool transaction);
 
-  // This rank's residuals, states of methods and counters as bytes with a checksum, and back. Load
-  // changes nothing unless it succeeds. `controller`: what that wants to be kept beside them.
+  // This rank's residuals, states of methods and counters as bytes with checksums: how many they
+  // are; written where `to` has room for all. `controller`: what that wants to be kept beside them.
+  int64_t SaveTo(Bytes to, int rank, int world_size, std::string_view controller = {}) const;
+  // The same in memory of its own.
   std::string Save(int rank, int world_size, std::string_view controller = {}) const;
+  // And back. Changes nothing unless it succeeds.
   Status Load(ConstBytes bytes, int rank, int world_size, bool transaction,
               std::string* controller = nullptr);
 

@@ -1,9 +1,9 @@
 // Registered tensors, requests, steps, state.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,38 +122,32 @@ Status CheckScatter(const gwTensor& tensor, const void* send, const void* recv, 
       .WithTensor(state.name);
 }
 
-// The usual two calls: the size, then the text.
-gwResult_t CopyOut(gwComm_t comm, const std::string& text, void* buffer, size_t* bytes,
-                   bool terminate, const char* caller) {
-  const size_t needed = text.size() + (terminate ? 1 : 0);
-  if (buffer == nullptr) {
-    *bytes = needed;
-    return gwSuccess;
-  }
-  const size_t room = std::exchange(*bytes, needed);
-  if (room < needed) {
-    return Report(comm,
-                  Status(gwInvalidArgument,
-                         fmt::format("the buffer has {} bytes, {} are needed", room, needed)),
-                  caller);
-  }
-  std::memcpy(buffer, text.c_str(), needed);
-  return gwSuccess;
-}
-
-template <typename Make>
-gwResult_t GiveText(gwComm_t comm, void* buffer, size_t* bytes, bool terminate, Make make,
-                    const char* caller = __builtin_FUNCTION()) {
+// The usual two calls: the size, then what has it. `give` writes to the room it gets if that is
+// enough, and returns the bytes that are needed.
+template <typename Give>
+gwResult_t GiveBytes(gwComm_t comm, void* buffer, size_t* bytes, Give give,
+                     const char* caller = __builtin_FUNCTION()) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse(caller);
   if (bytes == nullptr) return Report(comm, Status(gwInvalidArgument, "bytes is null"), caller);
-  try {
-    StatusOr<std::string> text = make(*comm->comm);
-    if (!text.ok()) return Report(comm, text.status(), caller);
-    return CopyOut(comm, *text, buffer, bytes, terminate, caller);
-  } catch (const std::bad_alloc&) {  // state may be as large as the model
-    return Report(comm, Status(gwSystemError, "there is no memory for a copy of it"), caller);
-  }
+  const Bytes room = {
+      .data = static_cast<std::byte*>(buffer),
+      .size = buffer == nullptr ? 0 : static_cast<int64_t>(std::min<size_t>(*bytes, INT64_MAX))};
+  const StatusOr<int64_t> needed = give(*comm->comm, room);
+  if (!needed.ok()) return Report(comm, needed.status(), caller);
+  *bytes = static_cast<size_t>(*needed);
+  if (buffer == nullptr || *needed <= room.size) return gwSuccess;
+  return Report(comm,
+                Status(gwInvalidArgument,
+                       fmt::format("the buffer has {} bytes, {} are needed", room.size, *needed)),
+                caller);
+}
+
+// With the zero at its end.
+int64_t GiveText(const std::string& text, Bytes room) {
+  const auto needed = static_cast<int64_t>(text.size()) + 1;
+  if (room.size >= needed) std::memcpy(room.data, text.c_str(), needed);
+  return needed;
 }
 
 }  // namespace
@@ -314,7 +308,8 @@ GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
 }
 
 GW_DEFINE(gwResult_t, gwStateSave, (gwComm_t comm, void* buffer, size_t* bytes)) {
-  return GiveText(comm, buffer, bytes, false, [](Communicator& c) { return c.SaveState(); });
+  return GiveBytes(comm, buffer, bytes,
+                   [](Communicator& c, Bytes room) { return c.SaveState(room); });
 }
 
 GW_DEFINE(gwResult_t, gwStateLoad, (gwComm_t comm, const void* buffer, size_t bytes)) {
@@ -326,13 +321,15 @@ GW_DEFINE(gwResult_t, gwStateLoad, (gwComm_t comm, const void* buffer, size_t by
 }
 
 GW_DEFINE(gwResult_t, gwCommGetStats, (gwComm_t comm, char* buffer, size_t* bytes)) {
-  return GiveText(comm, buffer, bytes, true,
-                  [](Communicator& c) { return StatusOr<std::string>(c.StatsJson()); });
+  return GiveBytes(comm, buffer, bytes, [](Communicator& c, Bytes room) {
+    return StatusOr<int64_t>(GiveText(c.StatsJson(), room));
+  });
 }
 
 GW_DEFINE(gwResult_t, gwCommGetLedger, (gwComm_t comm, char* buffer, size_t* bytes)) {
-  return GiveText(comm, buffer, bytes, true,
-                  [](Communicator& c) { return StatusOr<std::string>(c.LedgerJson()); });
+  return GiveBytes(comm, buffer, bytes, [](Communicator& c, Bytes room) {
+    return StatusOr<int64_t>(GiveText(c.LedgerJson(), room));
+  });
 }
 
 }  // namespace gradwire
