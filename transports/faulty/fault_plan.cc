@@ -33,6 +33,7 @@ constexpr std::array kFields = {
     Field{.name = "duplicate", .probability = &FaultPlan::duplicate},
     Field{.name = "lose", .probability = &FaultPlan::lose},
     Field{.name = "lose_at", .count = &FaultPlan::lose_at, .least = -1},
+    Field{.name = "run_short_at", .count = &FaultPlan::run_short_at, .least = -1},
 };
 
 template <typename T>

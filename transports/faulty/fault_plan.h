@@ -32,6 +32,8 @@ struct FaultPlan {
   double lose =
       0;  // the peer counts as lost from here on: kLost, OnPeerLost, nothing comes from it
   int64_t lose_at = -1;  // instead of accepting the n-th fragment
+  // Likewise, but what is lacking is this process's own: gwSystemError.
+  int64_t run_short_at = -1;
 };
 
 // "seed=1,delay=0.2,corrupt=1e-6": any of the fields above by name; empty is the default plan.

@@ -16,7 +16,8 @@ TEST(FaultPlanTest, EmptyTextIsTheDefault) {
 TEST(FaultPlanTest, EveryFieldHasAName) {
   auto plan = ParseFaultPlan(
       "seed=18446744073709551615,delay=0.25,delay_polls=3,full=1,late_sent=0.5,corrupt=1e-6,"
-      "corrupt_at=7,corrupt_sealed_at=8,duplicate=0.125,lose=0.0625,lose_at=9");
+      "corrupt_at=7,corrupt_sealed_at=8,duplicate=0.125,lose=0.0625,lose_at=9,"
+      "run_short_at=10");
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(plan->seed, UINT64_MAX);
   EXPECT_EQ(plan->delay, 0.25);
@@ -29,6 +30,7 @@ TEST(FaultPlanTest, EveryFieldHasAName) {
   EXPECT_EQ(plan->duplicate, 0.125);
   EXPECT_EQ(plan->lose, 0.0625);
   EXPECT_EQ(plan->lose_at, 9);
+  EXPECT_EQ(plan->run_short_at, 10);
 }
 
 TEST(FaultPlanTest, RefusesWhatItDoesNotUnderstand) {

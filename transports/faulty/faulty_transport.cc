@@ -70,7 +70,11 @@ SendOutcome FaultyTransport::TrySend(int peer, const FrameHeader& header, ConstB
                                      SendToken token) {
   if (lost_[peer]) return SendOutcome::kLost;
   if (accepted_fragments_ == plan_.lose_at || Happens(plan_.lose)) {
-    Lose(peer);
+    Lose(peer, Status(gwPeerLost, "lost by the faulty transport's plan"));
+    return SendOutcome::kLost;
+  }
+  if (accepted_fragments_ == plan_.run_short_at) {
+    Lose(peer, Status(gwSystemError, "nothing left by the faulty transport's plan"));
     return SendOutcome::kLost;
   }
   if (held_for_[peer] >= caps().fragments_in_flight || Happens(plan_.full)) {
@@ -122,8 +126,8 @@ int FaultyTransport::Progress(Sink* sink) {
                                          [this](const Sent& sent) { return sent.due > poll_; });
   for (auto sent = due; sent != owed_.end(); ++sent, ++reports) sink->OnSent(sent->token);
   owed_.erase(due, owed_.end());
-  for (int peer : std::exchange(lost_news_, {})) {
-    sink->OnPeerLost(peer, Status(gwPeerLost, "lost by the faulty transport's plan"));
+  for (const auto& [peer, cause] : std::exchange(lost_news_, {})) {
+    sink->OnPeerLost(peer, cause);
     ++reports;
   }
   return reports;
@@ -225,9 +229,9 @@ void FaultyTransport::DropHeldFor(int peer) {
   });
 }
 
-void FaultyTransport::Lose(int peer) {
+void FaultyTransport::Lose(int peer, Status cause) {
   lost_[peer] = true;
-  lost_news_.push_back(peer);
+  lost_news_.emplace_back(peer, std::move(cause));
   DropHeldFor(peer);
 }
 

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -68,7 +69,7 @@ class FaultyTransport final : public Transport {
   void Release();
   void Owe(const Outgoing& out);
   void DropHeldFor(int peer);
-  void Lose(int peer);
+  void Lose(int peer, Status cause);
 
   const FaultPlan plan_;
   RandomStream random_;
@@ -82,7 +83,7 @@ class FaultyTransport final : public Transport {
   std::vector<SendToken> free_;  // of accepted_
   std::vector<Sent> owed_;
   std::vector<bool> lost_;  // by peer
-  std::vector<int> lost_news_;
+  std::vector<std::pair<int, Status>> lost_news_;
   // Last, so that it goes first: it may read our copies until then.
   std::unique_ptr<Transport> inner_;
   TransportCaps caps_;
