@@ -42,6 +42,13 @@ std::vector<InterfaceRow> Interfaces() {
   return rows;
 }
 
+SocketAddress Loopback(int port) {
+  sockaddr_in loopback = {};
+  loopback.sin_family = AF_INET;
+  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&loopback), port);
+}
+
 SocketAddress WithPort(const SocketAddress& address, int port) {
   return SocketAddress(address.get(), port);
 }
@@ -158,6 +165,8 @@ StatusOr<SocketAddress> ResolveHost(const HostPort& host) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.host.c_str(), nullptr, &hints, &found);
+  // What it means does not depend on there being an /etc/hosts (RFC 6761, section 6.3).
+  if (error != 0 && host.host == "localhost") return Loopback(host.port);
   if (error != 0) {
     return Status(gwSystemError,
                   fmt::format("cannot resolve '{}': {}", host.host, gai_strerror(error)));
@@ -200,10 +209,7 @@ SocketAddress DefaultAddress(int port) {
   for (const InterfaceRow& row : Interfaces()) {
     if (row.up && !row.address.IsLoopback()) return WithPort(row.address, port);
   }
-  sockaddr_in loopback = {};
-  loopback.sin_family = AF_INET;
-  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&loopback), port);
+  return Loopback(port);
 }
 
 StatusOr<UniqueFd> Listen(const SocketAddress& address) {
