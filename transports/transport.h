@@ -22,10 +22,6 @@ using SendToken = uint64_t;
 struct TransportCaps {
   int32_t max_fragment_bytes = 0;    // payload behind one header; a multiple of 64
   int32_t fragments_in_flight = 1;   // per peer, kept ahead by the driver
-  bool stream_ordered = false;       // work is enqueued on a CUDA stream
-  bool native_sum = false;           // has collectives of its own that sum
-  bool rank_identical = true;        // all ranks receive the same bits from a native sum
-  bool rerun_identical = true;       // and the same again in the next run
   bool detects_peer_death = false;   // OnPeerLost comes without the control plane's help
   bool accepted_is_visible = false;  // once OnSent came, the peer gets it without our Progress
   bool within_host = false;          // bytes stay in memory: fragments need no checksum
