@@ -5,6 +5,7 @@
 
 #include "base/failpoint.h"
 #include "base/keep_forever.h"
+#include "base/log.h"
 #include "collectives/drivers/submit_mismatch.h"
 #include "runtime/recorder/recorded_text.h"
 
@@ -57,6 +58,8 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
 EngineCore::~EngineCore() {
   // The transport may still read sources that did not complete.
   if (!driver_.Quiet()) {
+    GW_LOG(kWarn, kColl, "{} slices are never freed: the transport has not let go of their memory",
+           graveyard_.size() + active_.size());
     for (auto& slice : graveyard_) KeepForever(std::move(slice));
     for (auto& active : active_) KeepForever(std::move(active.slice));
   }

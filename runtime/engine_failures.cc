@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+
 namespace gradwire {
 namespace {
 
@@ -166,6 +168,11 @@ bool EngineCore::DrainFatal() {
   const bool quiet = driver_.Quiet() && messages_.Quiet();
   if (!quiet && clock_->NowNs() < quiet_deadline_ns_) return moved;
   fatal_told_ = true;
+  if (!quiet) {
+    GW_LOG(kWarn, kColl,
+           "the transport has not let go of memory in time: what operations sent from may be read "
+           "until gwCommDestroy");
+  }
   // The operations name themselves; a call that comes later hears which one was under way.
   Status told = fatal_;
   if (!queue_.empty()) told = Locate(std::move(told), queue_.front().operation->op_seq);

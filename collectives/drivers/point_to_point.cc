@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/keep_forever.h"
+#include "base/log.h"
 
 namespace gradwire {
 namespace {
@@ -43,7 +44,11 @@ PointToPoint::PointToPoint(Transport* transport, const Clock* clock, const Optio
 
 // The transport may still read what is in flight.
 PointToPoint::~PointToPoint() {
-  if (!Quiet()) KeepForever(std::make_shared<std::map<SendToken, Flight>>(std::move(flights_)));
+  if (Quiet()) return;
+  GW_LOG(kWarn, kNet,
+         "{} fragments of messages are never freed: the transport has not let go of them",
+         flights_.size());
+  KeepForever(std::make_shared<std::map<SendToken, Flight>>(std::move(flights_)));
 }
 
 // ---- calls ----
