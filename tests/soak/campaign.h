@@ -29,7 +29,12 @@ CampaignResult RunSeeds(const CampaignOptions& options);
 // than none after the warm-up, or misses a baseline that is best; each is printed as a line.
 CampaignResult RunOracles(const CampaignOptions& options);
 
-// Random settings, tensors and operations, on a transport that delays; all results compared.
+// Random jobs in virtual time, over a transport that delays and over one that does not: the same
+// bytes. Trial i is number i of the seed.
+CampaignResult RunTimings(const CampaignOptions& options);
+
+// Random settings, tensors and operations of processes, half of them on a transport that delays.
+// Sums of integers are right; what is compressed is the same on all ranks, and without delays too.
 CampaignResult RunConfigurations(const CampaignOptions& options);
 
 }  // namespace gradwire

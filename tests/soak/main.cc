@@ -24,10 +24,11 @@ int Main(int argc, char** argv) {
       "Kills ranks, simulates jobs and trainings, tries random configurations; one line for each."};
   CampaignOptions options;
   app.footer("./run soak also takes --fuzz SECONDS, for each fuzz target; default 30, 0: none");
-  int64_t kills = 1000, seeds = 100'000, oracles = 20, configurations = 200;
+  int64_t kills = 1000, seeds = 100'000, oracles = 20, timings = 10'000, configurations = 200;
   app.add_option("--kills", kills, "trials in which a rank is killed, stopped or aborted");
   app.add_option("--seeds", seeds, "jobs in virtual time, with faults");
   app.add_option("--oracles", oracles, "trainings with auto in virtual time, against every plan");
+  app.add_option("--timings", timings, "jobs in virtual time, with delays and without");
   app.add_option("--configurations", configurations, "jobs of random settings and operations");
   app.add_option("--seconds", options.seconds, "at most, for each campaign; 0: no limit");
   app.add_option("--seed", options.seed, "the same seed draws the same trials");
@@ -39,6 +40,8 @@ int Main(int argc, char** argv) {
   if (seeds > 0) status |= Summarise("seeds", options, RunSeeds(options));
   options.trials = oracles;
   if (oracles > 0) status |= Summarise("oracles", options, RunOracles(options));
+  options.trials = timings;
+  if (timings > 0) status |= Summarise("timings", options, RunTimings(options));
   options.trials = configurations;
   if (configurations > 0)
     status |= Summarise("configurations", options, RunConfigurations(options));

@@ -32,6 +32,13 @@ TEST(Soak, OraclesAreAsked) {
   EXPECT_NE(result.details.find("0 baselines missed"), std::string::npos) << result.details;
 }
 
+TEST(Soak, TimingsChangeNothing) {
+  SCOPED_TRACE(TestSeedText());
+  const CampaignResult result = RunTimings({.trials = 20, .seed = TestSeed()});
+  EXPECT_EQ(result.trials, 20);
+  EXPECT_EQ(result.failures, 0);
+}
+
 TEST(Soak, RandomConfigurationsGiveRightResults) {
   SCOPED_TRACE(TestSeedText());
   const CampaignResult result = RunConfigurations({.trials = 6, .seconds = 30, .seed = TestSeed()});

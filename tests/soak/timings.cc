@@ -1,0 +1,23 @@
+#include <cstdio>
+
+#include "tests/conformance/determinism_world.h"
+#include "tests/fault/rank_processes.h"
+#include "tests/soak/campaign.h"
+
+namespace gradwire {
+
+CampaignResult RunTimings(const CampaignOptions& options) {
+  CampaignResult result;
+  const int64_t begin_ns = NowNs();
+  for (; result.trials < options.trials; ++result.trials) {
+    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+    const std::string complaint = CheckTiming(options.seed, static_cast<uint64_t>(result.trials));
+    if (complaint.empty()) continue;
+    ++result.failures;
+    std::fprintf(stderr, "%s\n", complaint.c_str());
+  }
+  result.details = "each simulated with and without delays";
+  return result;
+}
+
+}  // namespace gradwire
