@@ -11,9 +11,13 @@ namespace gradwire {
 
 StatusOr<std::thread> StartServiceThread(const char* name, std::function<void()> body) {
   // A thread inherits the mask of the one that starts it.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  // Of the thread's own doing. Blocked, they would end the process past every handler.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+    sigdelset(&blocked, fault);
+  }
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
   std::thread thread;
   Status status;
   try {

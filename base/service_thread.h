@@ -9,9 +9,10 @@
 
 namespace gradwire {
 
-// A thread that runs `body` with all signals blocked, so that the application's handlers run on the
-// application's threads. `name`: at most 15 characters, for debuggers. gwSystemError: the system
-// has no thread left.
+// A thread that runs `body` with all signals blocked but those of a fault, so that the
+// application's handlers run on the application's threads, and its crash handler wherever it
+// crashes. `name`: at most 15 characters, for debuggers. gwSystemError: the system has no thread
+// left.
 StatusOr<std::thread> StartServiceThread(const char* name, std::function<void()> body);
 
 }  // namespace gradwire
