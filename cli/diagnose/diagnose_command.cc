@@ -32,7 +32,7 @@ struct Options {
 std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   CommandLine line(kDescription, "gradwire diagnose");
   line.Add("dir", &options->dir, "folder of *.rec files, or one file").Required();
-  line.Add("--job", &options->job, "this job, as in the file names; default the newest");
+  line.Add("--job", &options->job, "this one, as in the file names; default of the newest run");
   line.Add("--last", &options->last, "also list the last N events of all ranks by time")
       .InRange(0, 1 << 30);
   line.AddJson("--json", &options->json_path);
@@ -41,27 +41,69 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
 
 std::string JobName(const RecordedJob& job) { return fmt::format("{:016x}", job.job); }
 
-StatusOr<RecordedJob*> ChooseJob(RecorderFolder* folder, const Options& options) {
-  if (folder->jobs.empty()) {
+// A communicator that was looked into.
+struct Examined {
+  JobRecord record;
+  Diagnosis diagnosis;
+};
+
+Examined Examine(const RecordedJob& job) {
+  Examined examined = {.record = MergeLogs(job.logs)};
+  examined.diagnosis = Diagnose(examined.record);
+  return examined;
+}
+
+bool ShareAProcess(const RecordedJob& a, const RecordedJob& b) {
+  const auto same = [](const RecorderLog& x, const RecorderLog& y) {
+    return x.header.pid == y.header.pid && TextOf(x.header.host) == TextOf(y.header.host);
+  };
+  return std::any_of(a.logs.begin(), a.logs.end(), [&](const RecorderLog& x) {
+    return std::any_of(b.logs.begin(), b.logs.end(),
+                       [&](const RecorderLog& y) { return same(x, y); });
+  });
+}
+
+// Of the newest run, whose processes may have several communicators: one that has culprits, and of
+// those the one of the most ranks, whose numbers people know.
+Examined ExamineNewest(const RecorderFolder& folder) {
+  std::vector<Examined> all;
+  for (const RecordedJob& job : folder.jobs) {
+    if (ShareAProcess(job, folder.jobs.front())) all.push_back(Examine(job));
+  }
+  return *std::max_element(all.begin(), all.end(), [](const Examined& a, const Examined& b) {
+    const auto rank_of = [](const Examined& e) {
+      return std::pair(!e.diagnosis.culprits.empty(), e.record.world_size);
+    };
+    return rank_of(a) < rank_of(b);
+  });
+}
+
+StatusOr<Examined> ChooseJob(const RecorderFolder& folder, const Options& options) {
+  if (folder.jobs.empty()) {
     return Status(gwDataCorrupt, fmt::format("no readable recorder file in {}", options.dir));
   }
-  if (options.job.empty()) return &folder->jobs.front();
+  if (options.job.empty()) return ExamineNewest(folder);
   std::string names;
-  for (RecordedJob& job : folder->jobs) {
-    if (JobName(job).ends_with(options.job)) return &job;
+  for (const RecordedJob& job : folder.jobs) {
+    if (JobName(job).ends_with(options.job)) return Examine(job);
     names += " " + JobName(job);
   }
   return Status(gwInvalidArgument, fmt::format("no job '{}' in {}", options.job, options.dir),
                 "There are:" + names);
 }
 
-void PrintOthers(const RecorderFolder& folder, const RecordedJob& chosen) {
+void PrintOthers(const RecorderFolder& folder, uint64_t chosen) {
   for (const std::string& problem : folder.unreadable)
     fmt::print(stderr, "unreadable: {}\n", problem);
+  const auto mine = std::find_if(folder.jobs.begin(), folder.jobs.end(),
+                                 [&](const RecordedJob& job) { return job.job == chosen; });
   for (const RecordedJob& job : folder.jobs) {
-    if (job.job != chosen.job) {
-      fmt::print(stderr, "another job in this folder: --job {}\n", JobName(job));
-    }
+    if (job.job == chosen) continue;
+    fmt::print(stderr, "{}: --job {}\n",
+               ShareAProcess(job, *mine)
+                   ? "another communicator of these processes, with rank numbers of its own"
+                   : "another job in this folder",
+               JobName(job));
   }
 }
 
@@ -70,13 +112,12 @@ void PrintOthers(const RecorderFolder& folder, const RecordedJob& chosen) {
 int DiagnoseCommand(std::span<const std::string> args) {
   Options options;
   if (const auto code = Parse(args, &options)) return *code;
-  StatusOr<RecorderFolder> folder = ReadRecorderFolder(options.dir);
+  const StatusOr<RecorderFolder> folder = ReadRecorderFolder(options.dir);
   if (!folder.ok()) return ReportError("diagnose", folder.status());
-  const StatusOr<RecordedJob*> chosen = ChooseJob(&*folder, options);
+  const StatusOr<Examined> chosen = ChooseJob(*folder, options);
   if (!chosen.ok()) return ReportError("diagnose", chosen.status());
-  PrintOthers(*folder, **chosen);
-  const JobRecord job = MergeLogs(std::move((*chosen)->logs));
-  const Diagnosis diagnosis = Diagnose(job);
+  const auto& [job, diagnosis] = *chosen;
+  PrintOthers(*folder, job.job);
   if (options.json_path != "-") fmt::print("{}", DiagnosisText(job, diagnosis, options.last));
   if (options.json_path.empty()) return kExitOk;
   const Status written =

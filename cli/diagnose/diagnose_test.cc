@@ -168,6 +168,17 @@ TEST(DiagnoseCommand, ExitCodes) {
   EXPECT_EQ(run({}), kExitUsage);
 }
 
+// A group that was split from the job started last and knows of nothing.
+TEST(DiagnoseCommand, TakesTheCommunicatorThatKnowsWho) {
+  const std::string dir = TestFolder();
+  WriteStuckJob(dir);
+  for (int rank = 0; rank < 2; ++rank) OpenOrDie(RankOptions(dir, rank, 2, 0xb));
+  const std::string json = dir + "/out.json";
+  EXPECT_EQ(DiagnoseCommand(std::vector<std::string>{dir, "--json", json}), kExitOk);
+  std::ifstream file(json);
+  EXPECT_EQ(nlohmann::json::parse(file)["job"], "000000000000000a");
+}
+
 // ---- a real kill ----
 
 // Rank 1: submits one operation, says so through the pipe, and goes on until it is killed.
