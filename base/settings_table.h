@@ -22,7 +22,7 @@ enum class SettingType : uint8_t {
 
 // Whom a value is for and where it may come from.
 enum class SettingScope : uint8_t {
-  kProcess,       // the whole process: the first communicator decides
+  kProcess,  // the whole process: the first communicator decides, then who names it in its text
   kCommunicator,  // each communicator may have its own; equal on all ranks unless the row says
                   // otherwise
   kLaunch,        // differs from process to process: API or environment, refused in gradwire.toml
@@ -231,25 +231,26 @@ inline constexpr std::array kSettings = {
                .doc = "log file, %h is the host and %p the process id; empty: standard error"},
     SettingRow{.name = "recorder_dir",
                .type = SettingType::kString,
-               .scope = SettingScope::kProcess,
+               .scope = SettingScope::kCommunicator,
                .default_text = "",
                .doc = "folder for the flight recorder's files, which survive a killed rank; empty: "
-                      "in memory"},
+                      "in memory. Ranks may differ"},
     SettingRow{.name = "record_messages",
                .type = SettingType::kString,
-               .scope = SettingScope::kProcess,
+               .scope = SettingScope::kCommunicator,
                .default_text = "",
-               .doc = "file to write the messages really sent, for checking; empty: none"},
+               .doc = "file to which each rank, as FILE.RANK, writes the messages really sent, for "
+                      "checking; empty: none"},
     SettingRow{
         .name = "record_timeline",
         .type = SettingType::kString,
-        .scope = SettingScope::kProcess,
+        .scope = SettingScope::kCommunicator,
         .default_text = "",
         .doc = "file to which each rank, as FILE.RANK, writes when it stepped, waited, encoded, "
                "decoded and communicated, for `gradwire trace`; empty: none"},
     SettingRow{.name = "plan_log",
                .type = SettingType::kString,
-               .scope = SettingScope::kProcess,
+               .scope = SettingScope::kCommunicator,
                .default_text = "",
                .doc = "file in which rank 0 keeps what its controller decides from and what it "
                       "decides, for `gradwire plan`; empty: none"},
@@ -259,11 +260,12 @@ inline constexpr std::array kSettings = {
                .default_text = "",
                .doc = "for tests: the process kills itself at this place of docs/reliability.md, "
                       "as vote or vote:7 (the seventh time); empty: never"},
-    SettingRow{.name = "config",
-               .type = SettingType::kString,
-               .scope = SettingScope::kLaunch,
-               .default_text = "",
-               .doc = "path of gradwire.toml; empty looks in the usual places"},
+    SettingRow{
+        .name = "config",
+        .type = SettingType::kString,
+        .scope = SettingScope::kLaunch,
+        .default_text = "",
+        .doc = "path of gradwire.toml; empty: that of the working directory, if there is one"},
 };
 
 // A variable with our prefix that is no setting: the file and the API do not know it.

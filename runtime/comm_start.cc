@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <sstream>
 #include <thread>
@@ -17,6 +19,7 @@
 #include "base/log.h"
 #include "collectives/schedule.h"
 #include "runtime/controller/auto_spec.h"
+#include "runtime/file_claim.h"
 #include "runtime/operation.h"
 #include "runtime/transport_choice.h"
 #include "transports/bootstrap/bootstrap.h"
@@ -235,6 +238,9 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   const auto file = [&](const std::string& name) {
     return name.empty() || !me.is_group ? name : fmt::format("{}-{:016x}", name, job);
   };
+  const auto file_of_rank = [&](const std::string& name) {
+    return name.empty() ? name : ClaimFile(file(name), job, fmt::format(".{}", me.rank));
+  };
   CommParts parts = {.rank = me.rank,
                      .world_size = me.world_size,
                      .job = job,
@@ -242,8 +248,8 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                      .idle = ChooseIdle(settings, joined->roster),
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
-                     .record_path = file(settings.Text("record_messages")),
-                     .timeline_path = file(settings.Text("record_timeline")),
+                     .record_path = file_of_rank(settings.Text("record_messages")),
+                     .timeline_path = file_of_rank(settings.Text("record_timeline")),
                      .plan_log = file(settings.Text("plan_log")),
                      .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
   StatusOr<std::unique_ptr<Recorder>> recorder =
@@ -334,6 +340,31 @@ StatusOr<SettingTexts> ParsePairs(const std::string& text) {
   return pairs;
 }
 
+// The log, and where the process is to die. What stands in files and in the environment holds from
+// the first communicator on; a later one changes the process only by what its own text names.
+Status ApplyToProcess(const Settings& settings) {
+  static std::atomic<bool> applied = false;
+  const auto decides = [&](std::initializer_list<SettingKey<>> keys) {
+    return !applied || std::any_of(keys.begin(), keys.end(), [&](SettingKey<> key) {
+      return settings.source(key) == SettingSource::kApi;
+    });
+  };
+  if (decides({"debug", "debug_subsys", "debug_file"})) {
+    LogConfig log;
+    StatusOr<LogLevel> level = ParseLogLevel(settings.Text("debug"));
+    if (!level.ok()) return level.status();
+    log.level = *level;
+    StatusOr<uint32_t> subsystems = ParseLogSubsystems(settings.Text("debug_subsys"));
+    if (!subsystems.ok()) return subsystems.status();
+    log.subsystems = *subsystems;
+    log.file = settings.Text("debug_file");
+    GW_RETURN_IF_ERROR(ConfigureLog(log));
+  }
+  if (decides({"failpoint"})) GW_RETURN_IF_ERROR(ArmFailpoint(settings.Text("failpoint")));
+  applied = true;
+  return Status();
+}
+
 }  // namespace
 
 Environment ProcessEnvironment() {
@@ -362,23 +393,19 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
       return Status(gwInvalidArgument,
                     fmt::format("the configuration file {} cannot be read or is empty", path));
     }
-  } else {
+  } else if (access(input.toml_path.c_str(), F_OK) == 0) {
+    if (access(input.toml_path.c_str(), R_OK) != 0) {
+      return Status(gwInvalidArgument,
+                    fmt::format("{} of the working directory cannot be read", input.toml_path),
+                    "Let this user read it, or name another by GRADWIRE_CONFIG");
+    }
     input.toml_text = ReadFile(input.toml_path);
   }
   StatusOr<Settings> settings = Settings::Load(input);
   if (!settings.ok()) return settings;
   // A misspelt codec must fail here, not at the first tensor.
   GW_RETURN_IF_ERROR(CheckSpec(settings->Text("compress")));
-  LogConfig log;
-  StatusOr<LogLevel> level = ParseLogLevel(settings->Text("debug"));
-  if (!level.ok()) return level.status();
-  log.level = *level;
-  StatusOr<uint32_t> subsystems = ParseLogSubsystems(settings->Text("debug_subsys"));
-  if (!subsystems.ok()) return subsystems.status();
-  log.subsystems = *subsystems;
-  log.file = settings->Text("debug_file");
-  GW_RETURN_IF_ERROR(ConfigureLog(log));
-  GW_RETURN_IF_ERROR(ArmFailpoint(settings->Text("failpoint")));
+  GW_RETURN_IF_ERROR(ApplyToProcess(*settings));
   for (const std::string& warning : settings->warnings()) GW_LOG(kWarn, kEnv, "{}", warning);
   return settings;
 }

@@ -441,15 +441,13 @@ std::string Communicator::LedgerJson() {
 
 void Communicator::WriteTimeline() {
   if (timeline_ == nullptr) return;
-  const Status written =
-      timeline_->WriteTo(fmt::format("{}.{}", parts_.timeline_path, parts_.rank));
+  const Status written = timeline_->WriteTo(parts_.timeline_path);
   if (!written.ok()) GW_LOG(kWarn, kStep, "{}", written.ToString());
 }
 
 void Communicator::WriteRecord() {
   if (parts_.record_path.empty()) return;
-  const std::string path = fmt::format("{}.{}", parts_.record_path, parts_.rank);
-  std::ofstream file(path);
+  std::ofstream file(parts_.record_path);
   for (const SentMessage& m : record_) {
     file << fmt::format(
         "{{\"src\": {}, \"dst\": {}, \"op_seq\": {}, \"slice\": {}, \"message\": {}, \"bytes\": "
@@ -457,7 +455,7 @@ void Communicator::WriteRecord() {
         parts_.rank, m.dst, m.key.op_seq, m.key.slice, m.message, m.bytes);
   }
   file.close();
-  if (!file) GW_LOG(kWarn, kColl, "cannot write the record of messages '{}'", path);
+  if (!file) GW_LOG(kWarn, kColl, "cannot write the record of messages '{}'", parts_.record_path);
 }
 
 }  // namespace gradwire

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "compress/contribution.h"
 #include "runtime/controller/knowledge.h"
+#include "runtime/file_claim.h"
 #include "runtime/json_text.h"
 
 namespace gradwire {
@@ -96,7 +97,7 @@ Controller::Controller(const Options& options) : options_(options), prober_(opti
 // Who decides nothing leaves the file to other communicators of the process.
 void Controller::OpenLog() {
   if (options_.rank != 0 || options_.log_path.empty() || log_.is_open()) return;
-  const std::string path = ClaimPlanLog(options_.log_path, options_.job);
+  const std::string path = ClaimFile(options_.log_path, options_.job);
   log_.open(path);
   if (!log_.is_open())
     GW_LOG(kWarn, kPlan, "the plan log '{}' cannot be written; there is none", path);

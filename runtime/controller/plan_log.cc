@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
-#include <set>
 #include <vector>
 
 #include "base/crc.h"
@@ -31,14 +29,6 @@ std::string Text(const Plan& plan) {
 }
 
 }  // namespace
-
-std::string ClaimPlanLog(const std::string& wished, uint64_t job) {
-  // Of the process, as the files are: communicators know nothing of each other.
-  static std::mutex mu;
-  static std::set<std::string>* const taken = new std::set<std::string>;
-  std::lock_guard lock(mu);
-  return taken->insert(wished).second ? wished : fmt::format("{}-{:016x}", wished, job);
-}
 
 std::string JobLine(const JobFacts& job) {
   return fmt::format(

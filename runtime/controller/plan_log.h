@@ -22,11 +22,6 @@ std::string DecisionLine(const Decision& decision);
 // The last one: how many inputs there were.
 std::string EndLine(int64_t inputs);
 
-// The file for a log of `wished` name: that one for the first communicator of the process that
-// asks, and with "-JOB" behind it for each later one, so that none writes over another's. Any
-// thread.
-std::string ClaimPlanLog(const std::string& wished, uint64_t job);
-
 // A line stands in the log with a checksum of itself and all lines before it, so that none can be
 // altered, added or left out. One object for all lines of a log, in order.
 class PlanLogSeal {
