@@ -1,11 +1,13 @@
-// Decode of every codec on any bytes: [codec, how, elements (2 bytes), payload]. With how & 1 the
-// payload is cut or filled up to the right size first, so that what lies behind that check is
+// Decode of one codec's specs on any bytes: [spec, how, elements (2 bytes), payload]. With how & 1
+// the payload is cut or filled up to the right size first, so that what lies behind that check is
 // reached. Every SIMD target must give the reference's verdict and bytes; buffers are of exactly
 // their size.
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/view.h"
@@ -20,6 +22,16 @@ constexpr size_t kHeadBytes = 4;
 constexpr int64_t kMaxElems = 8400;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
+// What the build says: the codec of this target, and all that have one.
+constexpr std::string_view kCodec = GRADWIRE_FUZZED_CODEC;
+constexpr std::string_view kDecodedCodecs = GRADWIRE_DECODED_CODECS;
+
+bool HasTarget(const std::string& codec) {
+  const std::string all = "," + std::string(kDecodedCodecs) + ",";
+  return all.find("," + codec + ",") != all.npos;
+}
+
+// Of each of its specs.
 const std::vector<std::shared_ptr<const PayloadCodec>>& AllCodecs() {
   static const auto codecs = [] {
     std::vector<std::shared_ptr<const PayloadCodec>> all;
@@ -27,7 +39,9 @@ const std::vector<std::shared_ptr<const PayloadCodec>>& AllCodecs() {
       for (const std::string& spec : row.conformance_specs) {
         const StatusOr<Codec> codec = MakeCodec(spec);
         FUZZ_CHECK(codec.ok());
-        if (codec->payload != nullptr) all.push_back(codec->payload);
+        if (codec->payload == nullptr) continue;
+        FUZZ_CHECK(HasTarget(row.name));
+        if (row.name == kCodec) all.push_back(codec->payload);
       }
     }
     return all;
@@ -66,7 +80,7 @@ Verdict DecodeOn(SimdTarget target, const PayloadCodec& codec, ConstBytes payloa
   return verdict;
 }
 
-// Any codec.
+// Any spec.
 Input MakeSeed(size_t codec_index, int64_t elems) {
   const PayloadCodec& codec = *AllCodecs()[codec_index];
   std::vector<float> grad(static_cast<size_t>(elems));

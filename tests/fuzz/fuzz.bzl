@@ -2,13 +2,14 @@
 
 load("//tools:gradwire.bzl", "gw_cc_binary", "gw_cc_test")
 
-def gw_fuzz_target(name, srcs, deps = [], **kwargs):
+def gw_fuzz_target(name, srcs, deps = [], local_defines = [], **kwargs):
     """A test `name` and, under --config=asan, a libFuzzer program `name`_search.
 
     Args:
       name: ends in _fuzz.
       srcs: define LLVMFuzzerTestOneInput and gradwire::fuzz::Seeds (fuzz_target.h).
       deps: what is under test.
+      local_defines: of both.
       **kwargs: for the test.
     """
     gw_cc_test(
@@ -18,6 +19,7 @@ def gw_fuzz_target(name, srcs, deps = [], **kwargs):
             "//base:rng",
             "//tests/fuzz:fuzz_target",
         ],
+        local_defines = local_defines,
         **kwargs
     )
     gw_cc_binary(
@@ -26,6 +28,7 @@ def gw_fuzz_target(name, srcs, deps = [], **kwargs):
         srcs = srcs + ["//tests/fuzz:search_start.cc"],
         # The linker's main() is libFuzzer's; other builds have no such library.
         linkopts = ["-fsanitize=fuzzer"],
+        local_defines = local_defines,
         tags = ["manual"],
         deps = deps + ["//tests/fuzz:fuzz_target"],
     )
