@@ -46,6 +46,14 @@ struct Identity {
   const std::atomic<bool>* interrupted = nullptr;  // ends the start early
 };
 
+// Opening a transport of many ranks on few cores takes seconds.
+constexpr int64_t kLeastStartSilenceNs = 5 * kNsPerSecond;
+
+LivenessOptions LivenessOf(const Settings& settings) {
+  return {.period_ns = settings.DurationNs("heartbeat_ms"),
+          .bound_ns = settings.DurationNs("heartbeat_timeout_ms")};
+}
+
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -217,7 +225,10 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
                                 .job = me.job,
                                 .blob = BlobOf(settings, *offer, agreed),
                                 .timeout_ns = settings.DurationNs("init_timeout_ms"),
+                                .liveness = LivenessOf(settings),
                                 .cancelled = me.interrupted};
+  // While a rank opens its transport it says nothing.
+  bootstrap.liveness.bound_ns = std::max(bootstrap.liveness.bound_ns, kLeastStartSilenceNs);
   bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
     return ChooseForAll(blobs, agreed);
   };
@@ -257,17 +268,16 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   if (!recorder.ok()) return recorder.status();
   parts.recorder = std::move(*recorder);
   parts.transport = std::move(transport);
-  StatusOr<std::unique_ptr<ControlPlane>> control = ControlPlane::Start(
-      {.node = {.rank = me.rank,
-                .world_size = me.world_size,
-                .job = job,
-                .liveness = {.period_ns = settings.DurationNs("heartbeat_ms"),
-                             .bound_ns = settings.DurationNs("heartbeat_timeout_ms")}},
-       .on_arrival =
-           [target = parts.wake_target] {
-             if (Engine* engine = target->load()) engine->Wake();
-           }},
-      std::move(joined->links));
+  StatusOr<std::unique_ptr<ControlPlane>> control =
+      ControlPlane::Start({.node = {.rank = me.rank,
+                                    .world_size = me.world_size,
+                                    .job = job,
+                                    .liveness = LivenessOf(settings)},
+                           .on_arrival =
+                               [target = parts.wake_target] {
+                                 if (Engine* engine = target->load()) engine->Wake();
+                               }},
+                          std::move(joined->links));
   if (!control.ok()) return control.status();
   parts.control = std::move(*control);
   GW_LOG(kInfo, kInit, "rank {} of {} is ready: transport {}, slices of at most {} elements",

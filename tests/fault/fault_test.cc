@@ -105,7 +105,7 @@ TEST_F(FaultTrials, KilledInSteps) { ExpectTold(Fault::kKill, Phase::kSteps, kIn
 TEST_F(FaultTrials, KilledWhileLeaving) {
   ExpectTold(Fault::kKill, Phase::kFinalize, Trials(3, 15));
 }
-// No heartbeats yet: whoever waits is told by init_timeout_ms.
+// Joined or not: whoever waits is told by init_timeout_ms at the latest.
 TEST_F(FaultTrials, StoppedWhileStarting) { ExpectTold(Fault::kStop, Phase::kInit, Trials(1, 3)); }
 TEST_F(FaultTrials, StoppedInCollectives) {
   ExpectTold(Fault::kStop, Phase::kCollectives, Trials(1, 3));

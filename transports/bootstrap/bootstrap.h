@@ -14,6 +14,7 @@
 #include "transports/bootstrap/handshake.h"
 #include "transports/bootstrap/rendezvous_host.h"
 #include "transports/bootstrap/roster.h"
+#include "transports/control/liveness.h"
 #include "transports/control/tcp_links.h"
 
 namespace gradwire {
@@ -31,6 +32,8 @@ struct BootstrapOptions {
   UseRoster use_roster;                         // may be empty
   int64_t timeout_ns = 60 * kNsPerSecond;       // for everybody to be there
   int64_t hello_timeout_ns = 5 * kNsPerSecond;  // for a stranger to prove itself
+  // Of ranks that have joined. They are silent while use_roster runs: the bound is longer than it.
+  LivenessOptions liveness;
   uint32_t library_version = GW_VERSION_CODE;
   Entropy entropy = SystemEntropy;
   const Clock* clock = &SteadyClock();
@@ -53,8 +56,10 @@ struct BootstrapResult {
 //   gwUnauthenticated  the secrets differ
 //   gwMismatch         field and both values: library version, world size, rank, job
 //   gwTimeout          names the ranks that are missing, on all that did join; or rank 0 was not
-//   reached gwPeerLost         a rank died in between gwRevoked          cancelled gwSystemError,
-//   gwRemoteError  sockets; another program at the port
+//                      reached
+//   gwPeerLost         a rank died in between, or was silent for longer than the bound
+//   gwRevoked          cancelled
+//   gwSystemError, gwRemoteError  sockets; another program at the port
 StatusOr<BootstrapResult> Bootstrap(BootstrapOptions options);
 
 }  // namespace gradwire

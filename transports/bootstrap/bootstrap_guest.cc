@@ -122,18 +122,23 @@ class GuestShell {
                            .blob = options_.blob,
                            .use_roster = options_.use_roster,
                            .entropy = options_.entropy,
-                           .host = root_text_});
+                           .host = root_text_,
+                           .liveness = options_.liveness});
     std::string out;
     size_t offset = 0;
     while (guest.outcome() == RendezvousGuest::Outcome::kPending) {
       out += guest.TakeOutput();
       (void)WriteSome(fd.get(), &out, &offset);
       const short events = static_cast<short>(POLLIN | (out.empty() ? 0 : POLLOUT));
-      if (!WaitFor(fd.get(), events, Patience(guest))) {
-        if (Cancelled(options_)) return CancelledStatus(options_);
+      const Deadline patience = Patience(guest);
+      if (WaitFor(fd.get(), events, Earlier(patience, {guest.NextNs()}))) {
+        Receive(fd.get(), &guest);
+      } else if (Cancelled(options_)) {
+        return CancelledStatus(options_);
+      } else if (patience.Expired(*options_.clock)) {
         return Late(fmt::format("does not answer; awaited {}", guest.Awaited()));
       }
-      Receive(fd.get(), &guest);
+      guest.Tick(options_.clock->NowNs());
     }
     return Conclude(std::move(fd), guest);
   }

@@ -183,7 +183,8 @@ StatusOr<BootstrapResult> RunHost(BootstrapOptions options) {
                             .entropy = options.entropy,
                             .start_ns = options.clock->NowNs(),
                             .timeout_ns = options.timeout_ns,
-                            .hello_timeout_ns = options.hello_timeout_ns});
+                            .hello_timeout_ns = options.hello_timeout_ns,
+                            .liveness = options.liveness});
   shell.Run();
   return shell.TakeResult();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/failpoint.h"
 
@@ -28,6 +29,7 @@ RendezvousGuest::RendezvousGuest(RendezvousGuestOptions options)
 }
 
 void RendezvousGuest::OnBytes(ConstBytes bytes, int64_t now_ns) {
+  if (liveness_) liveness_->Heard(0, now_ns);
   while (outcome_ == Outcome::kPending) {
     ControlMessage message;
     const StatusOr<bool> complete = reader_.Next(&bytes, &message);
@@ -55,6 +57,19 @@ void RendezvousGuest::OnClosed() {
   Fail(Status(gwPeerLost, "rank 0 closed its connection during the start"));
 }
 
+void RendezvousGuest::Tick(int64_t now_ns) {
+  if (!liveness_ || outcome_ != Outcome::kPending) return;
+  const Liveness::Tick tick = liveness_->Advance(now_ns);
+  for (const Liveness::Silent& s : tick.silent) {
+    Fail(Status(gwPeerLost, fmt::format("rank 0 at {} was lost during the start: silent for {} ms",
+                                        options_.host, s.silent_ns / 1'000'000)));
+  }
+  // Nothing follows READY: what comes after it belongs to the communicator, whose job is another.
+  if (!tick.heartbeat_due || phase_ == Phase::kReady) return;
+  output_ +=
+      EncodeControl({.src = hello_.src, .job = options_.me.job, .fields = HeartbeatFields{}});
+}
+
 void RendezvousGuest::Fail(const Status& why) {
   outcome_ = Outcome::kFailed;
   status_ = Status(why).WithOp("start").WithRank(options_.me.rank).WithPeer(0);
@@ -72,6 +87,7 @@ const char* RendezvousGuest::Awaited() const {
 
 void RendezvousGuest::OnMessage(const ControlMessage& message, int64_t now_ns) {
   if (message.get<ByeFields>()) return OnBye(message);
+  if (message.get<HeartbeatFields>() && phase_ > Phase::kProof) return;
   switch (phase_) {
     case Phase::kHello:
       if (message.get<HelloFields>()) return OnHello(message);
@@ -111,6 +127,7 @@ void RendezvousGuest::OnProof(const ControlMessage& message, int64_t now_ns) {
                        fmt::format("{} does not know this job's secret", options_.host)));
   }
   reader_.AllowBodies();
+  liveness_.emplace(options_.liveness, std::vector<int>{0}, now_ns);
   host_deadline_ns_ = now_ns + int64_t{proof->wait_ms} * 1'000'000;
   Status same = JobMismatch(hello_, host_hello_);
   if (same.ok()) same = CompareHellos(hello_, host_hello_);

@@ -3,6 +3,7 @@
 #define GRADWIRE_TRANSPORTS_BOOTSTRAP_RENDEZVOUS_GUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "transports/bootstrap/handshake.h"
 #include "transports/bootstrap/rendezvous.h"
 #include "transports/bootstrap/roster.h"
+#include "transports/control/liveness.h"
 #include "transports/control/message.h"
 
 namespace gradwire {
@@ -20,7 +22,8 @@ struct RendezvousGuestOptions {
   std::string blob;
   UseRoster use_roster;
   Entropy entropy = SystemEntropy;
-  std::string host;  // rank 0's address, for error texts
+  std::string host;          // rank 0's address, for error texts
+  LivenessOptions liveness;  // of rank 0, once it has proven itself
 };
 
 class RendezvousGuest {
@@ -38,6 +41,9 @@ class RendezvousGuest {
 
   void OnBytes(ConstBytes bytes, int64_t now_ns);
   void OnClosed();
+  // At NextNs at the latest.
+  void Tick(int64_t now_ns);
+  int64_t NextNs() const { return liveness_ ? liveness_->NextNs() : INT64_MAX; }
 
   // What is to be sent; empties it.
   std::string TakeOutput() { return std::exchange(output_, {}); }
@@ -73,6 +79,7 @@ class RendezvousGuest {
   Status unready_;  // what use_roster said
   std::string output_, unread_;
   int64_t host_deadline_ns_ = 0;
+  std::optional<Liveness> liveness_;
   Outcome outcome_ = Outcome::kPending;
   Status status_;
 };

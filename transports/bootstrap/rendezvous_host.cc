@@ -10,7 +10,10 @@
 namespace gradwire {
 
 RendezvousHost::RendezvousHost(RendezvousHostOptions options, HostWires* wires)
-    : options_(std::move(options)), wires_(wires), conn_of_(options_.me.world_size, -1) {
+    : options_(std::move(options)),
+      wires_(wires),
+      conn_of_(options_.me.world_size, -1),
+      liveness_(options_.liveness, {}, options_.start_ns) {
   roster_.blobs.resize(options_.me.world_size);
   roster_.blobs[0] = options_.blob;
 }
@@ -34,6 +37,7 @@ void RendezvousHost::OnConnect(int conn, std::string from, int64_t now_ns) {
 void RendezvousHost::OnBytes(int conn, ConstBytes bytes, int64_t now_ns) {
   while (!done_ && guests_.contains(conn)) {
     Guest& guest = guests_.at(conn);
+    liveness_.Heard(guest.rank, now_ns);
     ControlMessage message;
     const StatusOr<bool> complete = guest.reader.Next(&bytes, &message);
     if (!complete.ok()) {
@@ -68,6 +72,7 @@ void RendezvousHost::Refuse(int conn, const Status& why) {
 
 void RendezvousHost::OnMessage(int conn, const ControlMessage& message, int64_t now_ns) {
   Guest& guest = guests_.at(conn);
+  if (message.get<HeartbeatFields>() && !IsStranger(guest)) return;
   switch (guest.phase) {
     case Phase::kHello: return message.get<HelloFields>() ? OnHello(conn, message) : Reject(conn);
     case Phase::kProof:
@@ -109,10 +114,10 @@ void RendezvousHost::OnProof(int conn, const ControlMessage& message, int64_t no
   wires_->Send(conn, EncodeControl({.dst = message.src, .job = options_.me.job, .fields = proof}));
   guest.reader.AllowBodies();
   guest.phase = Phase::kBlob;
-  Admit(conn);
+  Admit(conn, now_ns);
 }
 
-void RendezvousHost::Admit(int conn) {
+void RendezvousHost::Admit(int conn, int64_t now_ns) {
   if (!status_.ok()) return Tell(conn);
   Guest& guest = guests_.at(conn);
   if (const Status job = JobMismatch(guest.host_hello, guest.hello); !job.ok()) {
@@ -146,6 +151,7 @@ void RendezvousHost::Admit(int conn) {
   }
   guest.rank = static_cast<int>(rank);
   conn_of_[rank] = conn;
+  liveness_.Watch(guest.rank, now_ns);
 }
 
 void RendezvousHost::OnBlob(int conn, const ControlMessage& message) {
@@ -176,7 +182,10 @@ void RendezvousHost::SendRoster() {
 }
 
 void RendezvousHost::OnReady(int conn) {
-  guests_.at(conn).phase = Phase::kReady;
+  Guest& guest = guests_.at(conn);
+  guest.phase = Phase::kReady;
+  // Its last word: what it sends next belongs to the communicator.
+  liveness_.Forget(guest.rank);
   if (!All(Phase::kReady)) return;
   const Status used = options_.use_roster ? options_.use_roster(roster_) : Status();
   if (!used.ok()) return Fail(Unready(used, 0));
@@ -197,6 +206,7 @@ void RendezvousHost::Lost(int conn, const std::string& how) {
       fmt::format("rank {} at {} was lost during the start: {}", rank, guest.from, how);
   guests_.erase(conn);
   if (rank >= 0) conn_of_[rank] = -1;
+  liveness_.Forget(rank);
   ++told_;
   wires_->Close(conn);
   Fail(Status(gwPeerLost, ErrorDetail{.message = text, .op = "start", .rank = 0, .peer = rank}));
@@ -242,8 +252,23 @@ Status RendezvousHost::Late() const {
   return Status(gwTimeout, std::move(detail));
 }
 
+void RendezvousHost::CheckLiveness(int64_t now_ns) {
+  const Liveness::Tick tick = liveness_.Advance(now_ns);
+  for (const Liveness::Silent& s : tick.silent) {
+    if (!status_.ok()) return;
+    Lost(conn_of_[s.peer], fmt::format("silent for {} ms", s.silent_ns / 1'000'000));
+  }
+  if (!tick.heartbeat_due || !status_.ok()) return;
+  const std::string wire =
+      EncodeControl({.dst = kAllRanks, .job = options_.me.job, .fields = HeartbeatFields{}});
+  for (int r = 1; r < options_.me.world_size; ++r) {
+    if (conn_of_[r] >= 0) wires_->Send(conn_of_[r], wire);
+  }
+}
+
 void RendezvousHost::Tick(int64_t now_ns) {
   if (done_) return;
+  CheckLiveness(now_ns);
   if (!status_.ok() && linger_until_ns_ == 0) linger_until_ns_ = now_ns + options_.linger_ns;
   if (!status_.ok() && now_ns >= linger_until_ns_) done_ = true;
   if (status_.ok() && now_ns >= options_.start_ns + options_.timeout_ns) Fail(Late());
@@ -255,7 +280,8 @@ void RendezvousHost::Tick(int64_t now_ns) {
 }
 
 int64_t RendezvousHost::NextNs() const {
-  int64_t next = status_.ok() ? options_.start_ns + options_.timeout_ns : linger_until_ns_;
+  int64_t next = linger_until_ns_;
+  if (status_.ok()) next = std::min(options_.start_ns + options_.timeout_ns, liveness_.NextNs());
   for (const auto& [conn, guest] : guests_) {
     if (IsStranger(guest)) next = std::min(next, guest.since_ns + options_.hello_timeout_ns);
   }

@@ -13,6 +13,7 @@
 #include "transports/bootstrap/handshake.h"
 #include "transports/bootstrap/rendezvous.h"
 #include "transports/bootstrap/roster.h"
+#include "transports/control/liveness.h"
 #include "transports/control/message.h"
 
 namespace gradwire {
@@ -30,6 +31,7 @@ struct RendezvousHostOptions {
   int64_t start_ns = 0;
   int64_t timeout_ns = 60'000'000'000;  // for all ranks to be there
   int64_t hello_timeout_ns = 5'000'000'000;
+  LivenessOptions liveness;         // of ranks that have proven themselves and not said READY
   int64_t linger_ns = 500'000'000;  // after a failure, to tell ranks that call only now
   // Connections without proof, besides one for each rank: all ranks may call at once. One more
   // pushes the oldest out.
@@ -93,9 +95,10 @@ class RendezvousHost {
   void OnMessage(int conn, const ControlMessage& message, int64_t now_ns);
   void OnHello(int conn, const ControlMessage& message);
   void OnProof(int conn, const ControlMessage& message, int64_t now_ns);
-  void Admit(int conn);
+  void Admit(int conn, int64_t now_ns);
   void OnBlob(int conn, const ControlMessage& message);
   void OnReady(int conn);
+  void CheckLiveness(int64_t now_ns);
   void Lost(int conn, const std::string& how);
   void Tell(int conn);
   void SendRoster();
@@ -106,6 +109,7 @@ class RendezvousHost {
   HostWires* wires_;  // the caller's; outlives us
   std::map<int, Guest> guests_;
   std::vector<int> conn_of_;  // by rank, -1: not joined
+  Liveness liveness_;
   Roster roster_;
   int64_t rejected_ = 0;
   int told_ = 0;                 // guests that know of the failure, or are gone

@@ -252,6 +252,70 @@ TEST(Rendezvous, LateReadyIsNamed) {
   EXPECT_THAT(host.core.status().ToString(), HasSubstr("rank 1 of 2 did not confirm the roster"));
 }
 
+// Rank 1 of three, as far as it gets while rank 2 is missing.
+struct Joined {
+  Joined() {
+    host.Connect(1);
+    host.Converse(1, &guest);
+  }
+  // A second of ticks, and what each side has to say reaches the other unless that is stopped.
+  void Second(bool host_runs, bool guest_runs) {
+    host.now += kSecond;
+    if (host_runs) host.core.Tick(host.now);
+    if (guest_runs) guest.Tick(host.now);
+    const std::string down = host.Take(1), up = guest.TakeOutput();
+    if (!down.empty() && guest_runs) guest.OnBytes(BytesOf(down), host.now);
+    if (!up.empty() && host_runs) host.Feed(1, up);
+  }
+  Host host{3};
+  RendezvousGuest guest = Guest(1, 3);
+};
+
+TEST(Rendezvous, HeartbeatsKeepWhoWaits) {
+  Joined start;
+  for (int second = 0; second < 50; ++second) start.Second(true, true);
+  EXPECT_TRUE(start.host.core.status().ok()) << start.host.core.status().ToString();
+  EXPECT_EQ(start.guest.outcome(), RendezvousGuest::Outcome::kPending);
+  // And they are in nobody's way.
+  start.host.Connect(2);
+  RendezvousGuest two = Guest(2, 3);
+  start.host.Converse(2, &two);
+  start.host.Converse(1, &start.guest);
+  start.host.Converse(2, &two);
+  EXPECT_EQ(start.guest.outcome(), RendezvousGuest::Outcome::kDone);
+  EXPECT_EQ(two.outcome(), RendezvousGuest::Outcome::kDone);
+}
+
+TEST(Rendezvous, AStoppedRankIsNamedWhenItIsSilentForTooLong) {
+  Joined start;
+  for (int second = 0; second < 12; ++second) start.Second(true, false);
+  EXPECT_EQ(start.host.core.status().code(), gwPeerLost) << start.host.core.status().ToString();
+  EXPECT_EQ(start.host.core.status().detail().peer, 1);
+  EXPECT_THAT(start.host.core.status().ToString(), HasSubstr("silent for 10000 ms"));
+}
+
+TEST(Rendezvous, AStoppedRankZeroIsNamedWhenItIsSilentForTooLong) {
+  Joined start;
+  for (int second = 0; second < 12; ++second) start.Second(false, true);
+  EXPECT_EQ(start.guest.status().code(), gwPeerLost) << start.guest.status().ToString();
+  EXPECT_EQ(start.guest.status().detail().peer, 0);
+}
+
+// What comes after READY is read by the communicator, whose messages have another job's number.
+TEST(Rendezvous, AReadyRankSaysNothingMore) {
+  Host host(3);
+  RendezvousGuest one = Guest(1, 3), two = Guest(2, 3);
+  host.Connect(1);
+  host.Converse(1, &one);
+  host.Connect(2);
+  host.Converse(2, &two);
+  one.OnBytes(BytesOf(host.Take(1)), 0);
+  EXPECT_NE(one.TakeOutput(), "") << "READY";
+  for (int second = 1; second < 9; ++second) one.Tick(second * kSecond);
+  EXPECT_EQ(one.TakeOutput(), "");
+  EXPECT_EQ(one.outcome(), RendezvousGuest::Outcome::kPending);
+}
+
 TEST(Rendezvous, NothingIsDrawnFromTheWireBeforeProof) {
   // A body in front of any proof, and sizes that would cost memory.
   for (const ControlFields& fields : {ControlFields(HelloFields{}), ControlFields(ProofFields{}),

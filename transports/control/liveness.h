@@ -18,6 +18,8 @@ class Liveness {
   // Watches `peers` from `now_ns` on.
   Liveness(const LivenessOptions& options, const std::vector<int>& peers, int64_t now_ns);
 
+  // From `now_ns` on `peer` is watched too.
+  void Watch(int peer, int64_t now_ns) { peers_.push_back({peer, now_ns}); }
   // Anything at all came from `peer`.
   void Heard(int peer, int64_t now_ns);
   // `peer` is lost or has left: not watched any more.
