@@ -99,6 +99,19 @@ class CollectivesTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidArgument, "'mean' is no operation"):
             self.comm.all_reduce(_floats(1), op="mean")
 
+    def test_a_failed_exchange_leaves_no_group_open(self):
+        """In it all that follows would do nothing, and say so to nobody."""
+        sent, received = _floats(1), _floats(0)
+        counted_in_floats = gradwire.Pointer(sent.buffer_info()[0], 1.0, "float32")
+        for wrong in ((sent, 0.0), (sent, "0"), (counted_in_floats, 0)):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                self.comm.exchange([(sent, 0), wrong], [(received, 0)])
+        with mock.patch.object(gradwire.comm.lib, "gwRecv", side_effect=KeyError("mine")):
+            with self.assertRaisesRegex(KeyError, "mine"):
+                self.comm.exchange([], [(received, 0)])
+        self.comm.all_reduce(sent, received)
+        self.assertEqual(received, sent)
+
     def test_from_another_thread(self):
         results = []
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import operator
 from typing import NamedTuple
 
 from gradwire._bindings import gwDataType_t
@@ -158,7 +159,8 @@ def as_buffer(obj, writable=False):
     or, where it is to be written, is read-only.
     """
     if isinstance(obj, Pointer):
-        return Buffer(obj.address, obj.count, data_type(obj.dtype), None)
+        return Buffer(operator.index(obj.address), operator.index(obj.count),
+                      data_type(obj.dtype), None)
     try:
         memoryview(obj)
     except TypeError:

@@ -4,6 +4,7 @@ import ctypes
 import enum
 import json
 import math
+import operator
 import threading
 import time
 import weakref
@@ -280,17 +281,23 @@ class Comm:
 
     def exchange(self, sends, receives):
         """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
-        outgoing = [(as_buffer(buffer), peer) for buffer, peer in sends]
-        incoming = [(as_buffer(buffer, writable=True), peer) for buffer, peer in receives]
+        # What can be wrong of an argument raises here, before the group is open.
+        outgoing = [(as_buffer(buffer), operator.index(peer)) for buffer, peer in sends]
+        incoming = [(as_buffer(buffer, writable=True), operator.index(peer))
+                    for buffer, peer in receives]
 
         # A group belongs to the thread that begins it. Its end has the first error of its calls.
         def group():
             lib.gwGroupStart()
-            for place, peer in outgoing:
-                lib.gwSend(place.address, place.count, place.dtype, peer, self._handle, None)
-            for place, peer in incoming:
-                lib.gwRecv(place.address, place.count, place.dtype, peer, self._handle, None)
-            return lib.gwGroupEnd()
+            try:
+                for place, peer in outgoing:
+                    lib.gwSend(place.address, place.count, place.dtype, peer, self._handle, None)
+                for place, peer in incoming:
+                    lib.gwRecv(place.address, place.count, place.dtype, peer, self._handle, None)
+            finally:
+                # Left open it would take in all that this thread calls later, and do nothing.
+                code = lib.gwGroupEnd()
+            return code
 
         self._call(group)
 
