@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import weakref
 
 import gradwire
 
@@ -62,6 +63,25 @@ def mismatch(comm):
         comm.all_reduce(_floats(*[0.0] * (comm.rank + 1)))
     except gradwire.Mismatch as error:
         print(f"rank {comm.rank}: {error}")
+
+
+def dropped_request(comm):
+    """Its array stays while the other rank has not come to it."""
+    tensors = [comm.tensor(name, [3]) for name in "vw"]
+    numbers, word = _floats(1, 2, 3), _floats(0)
+    watched = weakref.ref(numbers)
+    comm.begin_step(1)
+    if comm.rank == 1:
+        comm.receive(word, 0)
+    tensors[0].all_reduce(numbers)
+    del numbers
+    tensors[1].all_reduce(_floats(4, 5, 6))
+    if comm.rank == 0:
+        assert watched() is not None
+        comm.send(word, 1)
+    comm.end_step()
+    assert watched() is None
+    comm.close()
 
 
 def killed_peer(comm):

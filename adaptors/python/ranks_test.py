@@ -31,6 +31,9 @@ class RanksTest(unittest.TestCase):
     def test_groups_and_messages(self):
         self.assertEqual(self._check_ok("groups").stdout.count("peer 2 is not in [0, 2)"), 2)
 
+    def test_arrays_of_dropped_requests_stay_as_long_as_needed(self):
+        self.assertEqual(self._check_ok("dropped_request").stderr, "")
+
     def test_a_mismatch_names_both_values(self):
         out = self._check_ok("mismatch").stdout
         for rank in (0, 1):

@@ -81,12 +81,21 @@ class _Submission:
     def __init__(self, *memory):
         self.handle = c.gwRequest_t()
         self._memory = memory
+        self.request = None  # a weak reference to the Request
+
+    @property
+    def is_dropped(self):
+        """Nobody can wait for it any more."""
+        return self.request is None or self.request() is None
 
     def free(self):
         """Whether it was complete and is freed now."""
-        if lib.gwRequestFree(self.handle) != c.gwResult_t.gwSuccess:
+        # Cleared before the call: a handler of a signal may raise right behind it, and what is free
+        # must not be freed again. Where it was not complete the memory then stays to the end.
+        handle, self.handle = self.handle, c.gwRequest_t()
+        if not handle or lib.gwRequestFree(handle) != c.gwResult_t.gwSuccess:
+            self.handle = handle
             return False
-        self.handle = c.gwRequest_t()
         self._memory = None
         return True
 
@@ -342,6 +351,7 @@ class Comm:
             raise ValueError("the tensors belong to another communicator: submit them there")
 
     def _submit(self, submission, function, *args):
+        self._free_dropped()
         # Before the call: an exception may come from a signal handler right behind it.
         self._pending.add(submission)
         try:
@@ -356,6 +366,12 @@ class Comm:
         if submission.free():
             self._pending.discard(submission)
 
+    def _free_dropped(self):
+        """Submissions that are complete and that nobody waits for: their arrays must not pile up."""
+        for submission in list(self._pending):
+            if submission.is_dropped:
+                self.release(submission)
+
     # ---- training steps ----
 
     def begin_step(self, number, loss_scale=None):
@@ -368,6 +384,7 @@ class Comm:
         """All ranks agree on how the step ended; after other outcomes last_error() says why."""
         outcome = ctypes.c_int()
         self._call(lib.gwStepEnd, self._handle, ctypes.byref(outcome))
+        self._free_dropped()
         return Outcome(c.gwStepOutcome_t(outcome.value))
 
     def last_error(self):
@@ -493,11 +510,15 @@ class Group:
 
 
 class Request:
-    """A submission under way; the buffers stay until it is complete, also if this is dropped."""
+    """A submission under way; the buffers stay until it is complete, also if this is dropped.
+
+    Those of one that was dropped go with the end of the step or a later submission.
+    """
 
     def __init__(self, comm, submission):
         self._comm = comm
         self._submission = submission
+        submission.request = weakref.ref(self)
         self._ended = False
 
     def _is_ended(self):
