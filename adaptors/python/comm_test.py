@@ -342,7 +342,7 @@ class LifeTest(unittest.TestCase):
 
         def watched_destroy(handle):
             destroyed.set()
-            destroy(handle)
+            return destroy(handle)
 
         with mock.patch.object(library, "gwCommAbort", slow_abort), \
                 mock.patch.object(library, "gwCommDestroy", watched_destroy):

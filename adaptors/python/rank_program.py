@@ -6,8 +6,10 @@ import signal
 import sys
 import threading
 import weakref
+from unittest import mock
 
 import gradwire
+from gradwire._library import lib
 
 
 def _floats(*values):
@@ -148,6 +150,27 @@ def interrupted_barrier(comm):
 
 def terminated_barrier(comm):
     _interrupt_in(comm, comm.barrier, signal.SIGTERM)
+
+
+def interrupted_twice(comm):
+    """What the first one leaves in the worker does not keep the communicator from being destroyed."""
+    destroy, codes = lib.gwCommDestroy, []
+
+    def watched_destroy(handle):
+        codes.append(destroy(handle))
+        return codes[-1]
+
+    def wait():
+        second = InterruptedError("by a second one")
+        try:
+            with mock.patch.object(comm, "abort", side_effect=second):
+                comm.barrier()
+        finally:
+            with mock.patch.object(lib, "gwCommDestroy", watched_destroy):
+                comm._destroy()
+            assert codes[0] != 0 and codes[-1] == 0, codes
+
+    _interrupt_in(comm, wait)
 
 
 def timeout_of_the_operation(comm):

@@ -63,6 +63,9 @@ class RanksTest(unittest.TestCase):
                 self.assertIn(f"rank 0 was interrupted by the handler of {name}",
                               _run(scenario).stdout)
 
+    def test_a_second_interrupt_keeps_no_communicator(self):
+        self.assertIn("rank 0 was interrupted by a second one", _run("interrupted_twice").stdout)
+
     def test_an_operation_that_timed_out_ends_the_wait(self):
         self.assertRegex(self._check_ok("timeout_of_the_operation").stdout, "rank 0: .*time")
 

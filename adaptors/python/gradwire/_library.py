@@ -53,6 +53,9 @@ class _Call:
         self._running.acquire()
 
     def run(self):
+        """Once; more often has no effect."""
+        if self._ended:
+            return
         try:
             self._value = self._function(*self._args)
         except BaseException as error:  # pylint: disable=broad-except
@@ -107,15 +110,17 @@ def interruptible(function, *args, on_interrupt):
     global _worker  # pylint: disable=global-statement
     if threading.current_thread() is not threading.main_thread():
         return function(*args)
-    _worker = _worker or _Worker()
+    worker = _worker = _worker or _Worker()
     call = _Call(function, args)
-    _worker.calls.put(call)
     try:
+        worker.calls.put(call)
         call.join()
     except BaseException:
         # The worker stays with this call until it returns; the next call gets another worker.
-        _worker.calls.put(None)
         _forget_worker()
+        # A handler may raise before the first put as well as behind it.
+        worker.calls.put(call)
+        worker.calls.put(None)
         on_interrupt(call)
         raise
     return call.take()

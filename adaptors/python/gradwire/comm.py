@@ -17,6 +17,9 @@ from gradwire.errors import InvalidArgument, InvalidUsage, TimedOut
 _OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
         "min": c.gwRedOp_t.gwMin, "avg": c.gwRedOp_t.gwAvg}
 
+# How long the end of a communicator waits for the call that an abort has ended.
+_RETURN_S = 10.0
+
 
 class Outcome(enum.Enum):
     """How a training step ended, on all ranks alike."""
@@ -52,6 +55,17 @@ def unique_id():
     return bytes(made)
 
 
+def _end_later(call, made):
+    """Nobody wants the communicator any more that a call which was interrupted may yet make."""
+    def end():
+        call.join()
+        if made:
+            lib.gwCommAbort(made)
+            _destroy_handle(made)
+
+    threading.Thread(target=end, name="gradwire-end", daemon=True).start()
+
+
 def _start(function, *args):
     """Calls one of the functions that make a communicator; its handle."""
     handle = c.gwComm_t()
@@ -59,16 +73,7 @@ def _start(function, *args):
     def call():
         check(function(ctypes.byref(handle), *args))
 
-    def end_later(started):
-        def end():
-            started.join()
-            if handle:
-                lib.gwCommAbort(handle)
-                lib.gwCommDestroy(handle)
-
-        threading.Thread(target=end, name="gradwire-end", daemon=True).start()
-
-    interruptible(call, on_interrupt=end_later)
+    interruptible(call, on_interrupt=lambda started: _end_later(started, handle))
     return handle
 
 
@@ -100,12 +105,31 @@ class _Submission:
         return True
 
 
+def _destroy_handle(handle):
+    """Frees the communicator and clears the handle; the result where that was refused."""
+    end = time.monotonic() + _RETURN_S
+    while True:
+        # Cleared before the call: a handler of a signal may raise right behind it, and nobody must
+        # use what is gone.
+        value, handle.value = handle.value, None
+        code = lib.gwCommDestroy(c.gwComm_t(value))
+        if code == c.gwResult_t.gwSuccess:
+            return code
+        handle.value = value
+        # A worker may be in a call that a handler has left, and returns from it after an abort. A
+        # child of fork is refused for ever.
+        if lib.gwCommAbort(handle) != c.gwResult_t.gwSuccess or time.monotonic() > end:
+            return code
+        time.sleep(0.01)
+
+
 def _end(handle, pending, ending):
     """Of a communicator that nobody closed: bounded, and the other ranks are told."""
     with ending:
-        if pending:
-            lib.gwCommAbort(handle)
-        lib.gwCommDestroy(handle)
+        if handle:
+            if pending:
+                lib.gwCommAbort(handle)
+            _destroy_handle(handle)
         _free(pending)
 
 
@@ -128,7 +152,7 @@ class Comm:
         # A handle that one thread destroys another one must not abort. Of a kind that the handler of
         # a signal, which comes amid the one, may take for the other.
         self._ending = threading.RLock()
-        self._finalizer = weakref.finalize(self, _end, handle, self._pending, self._ending)
+        weakref.finalize(self, _end, handle, self._pending, self._ending)
 
     @classmethod
     def from_environment(cls, settings=None):
@@ -156,7 +180,8 @@ class Comm:
         config = None if settings is None else ctypes.byref(_config(settings))
         made = c.gwComm_t()
         self._call(lib.gwCommSplit, self._handle,
-                   c.GW_SPLIT_NOCOLOR if color is None else color, key, ctypes.byref(made), config)
+                   c.GW_SPLIT_NOCOLOR if color is None else color, key, ctypes.byref(made), config,
+                   made=made)
         return Comm(made) if made else None
 
     def __enter__(self):
@@ -173,9 +198,14 @@ class Comm:
     def _check(self, code):
         check(code, self._handle)
 
-    def _call(self, function, *args):
-        """A call that may wait for other ranks. Interrupting it ends the communicator."""
+    def _call(self, function, *args, made=None):
+        """A call that may wait for other ranks. Interrupting it ends the communicator.
+
+        made: the handle of another one, if the call makes one.
+        """
         def abort(call):
+            if made is not None:
+                _end_later(call, made)
             self.abort()
             call.join()
 
@@ -196,7 +226,7 @@ class Comm:
 
     @property
     def closed(self):
-        return not self._finalizer.alive
+        return not self._handle
 
     def check_open(self):
         """Raises where it is closed: the library has nothing of it any more."""
@@ -227,10 +257,11 @@ class Comm:
 
     def _destroy(self):
         with self._ending:
-            if self._finalizer.detach():
-                lib.gwCommDestroy(self._handle)
-            self._handle = c.gwComm_t()
-            _free(self._pending)
+            try:
+                code = _destroy_handle(self._handle)
+            finally:
+                _free(self._pending)
+            self._check(code)
 
     def raise_async_error(self):
         """Raises what ended the communicator; returns while it is usable."""
