@@ -99,6 +99,12 @@ class CollectivesTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidArgument, "'mean' is no operation"):
             self.comm.all_reduce(_floats(1), op="mean")
 
+    def test_arrays_are_the_callers_again_when_it_returns(self):
+        numbers = bytearray(8)
+        for _ in range(100):
+            self.comm.all_reduce(numbers)
+            numbers.append(0)  # is refused while another has its buffer
+
     def test_a_failed_exchange_leaves_no_group_open(self):
         """In it all that follows would do nothing, and say so to nobody."""
         sent, received = _floats(1), _floats(0)

@@ -1,10 +1,12 @@
 """What handlers of signals raise, at the places where it could lose a call or a communicator."""
 
+import array
 import gc
 import queue
 import signal
 import threading
 import unittest
+import weakref
 from unittest import mock
 
 from adaptors.python import installed  # pylint: disable=unused-import
@@ -77,6 +79,30 @@ class InterruptTest(unittest.TestCase):
                 _library.interruptible(signal.raise_signal, signal.SIGINT,
                                        on_interrupt=lambda call: call.join())
             comm.barrier()
+
+    def test_a_call_that_is_left_keeps_its_arrays(self):
+        left, returned = threading.Event(), threading.Event()
+
+        def interrupted_reduce(original, *args):
+            signal.raise_signal(signal.SIGINT)
+            self.assertTrue(left.wait(_LONG_S))
+            try:
+                return original(*args)
+            finally:
+                returned.set()
+
+        comm, send, recv = _comm(), array.array("f", [1]), array.array("f", [0])
+        watched = [weakref.ref(send), weakref.ref(recv)]
+        spy = _Spy(self, "gwAllReduce", interrupted_reduce)
+        # A second one comes before the abort.
+        with mock.patch.object(comm, "abort", side_effect=KeyError), self.assertRaises(KeyError):
+            comm.all_reduce(send, recv)
+        del send, recv
+        self.assertNotIn(None, [reference() for reference in watched])
+        left.set()
+        self.assertTrue(returned.wait(_LONG_S))
+        comm.discard()
+        self.assertEqual(spy.results, [gwResult_t.gwSuccess])
 
     def test_a_split_that_succeeds_after_all_leaves_nothing(self):
         comm = _comm()

@@ -60,6 +60,8 @@ class _Call:
             self._value = self._function(*self._args)
         except BaseException as error:  # pylint: disable=broad-except
             self._error = error
+        # What they hold, such as buffers, is the caller's again.
+        self._function = self._args = None
         self._ended = True
         self._running.release()
 
@@ -71,9 +73,14 @@ class _Call:
 
     def take(self):
         """The outcome of a call that has ended."""
-        if self._error is not None:
-            raise self._error
-        return self._value
+        error, self._error = self._error, None
+        if error is None:
+            return self._value
+        try:
+            raise error
+        finally:
+            # Its frames lead to this one.
+            del error
 
 
 class _Worker(threading.Thread):
@@ -87,6 +94,8 @@ class _Worker(threading.Thread):
     def run(self):
         while (call := self.calls.get()) is not None:
             call.run()
+            # Its outcome must not stay until the next one comes.
+            del call
 
 
 _worker = None

@@ -33,12 +33,19 @@ class Pointer(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """Elements and the object that keeps them where they are."""
+    """Elements and the object that keeps them where they are.
+
+    ctypes takes it for the address; a call that is given it keeps the elements.
+    """
 
     address: int
     count: int
     dtype: gwDataType_t
     owner: object
+
+    @property
+    def _as_parameter_(self):
+        return self.address
 
 
 def data_type(dtype):

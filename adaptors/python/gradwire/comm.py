@@ -274,31 +274,31 @@ class Comm:
     def all_reduce(self, send, recv=None, op="sum"):
         """recv[i] = op over the ranks' send[i]; recv None: in place."""
         source, target = _pair(send, recv, lambda count: count)
-        self._call(lib.gwAllReduce, source.address, target.address, source.count, source.dtype,
+        self._call(lib.gwAllReduce, source, target, source.count, source.dtype,
                    _operation(op), self._handle, None)
 
     def reduce(self, send, recv=None, op="sum", root=0):
         """As all_reduce, but only `root` gets the result."""
         source, target = _pair(send, recv, lambda count: count)
-        self._call(lib.gwReduce, source.address, target.address, source.count, source.dtype,
+        self._call(lib.gwReduce, source, target, source.count, source.dtype,
                    _operation(op), root, self._handle, None)
 
     def broadcast(self, buffer, root=0):
         """`buffer` becomes root's on all ranks."""
         place = as_buffer(buffer, writable=True)
-        self._call(lib.gwBroadcast, place.address, place.address, place.count, place.dtype, root,
+        self._call(lib.gwBroadcast, place, place, place.count, place.dtype, root,
                    self._handle, None)
 
     def all_gather(self, send, recv):
         """recv: world_size * len(send) elements, the ranks' sends one behind the other."""
         source, target = _pair(send, recv, lambda count: count * self.world_size)
-        self._call(lib.gwAllGather, source.address, target.address, source.count, source.dtype,
+        self._call(lib.gwAllGather, source, target, source.count, source.dtype,
                    self._handle, None)
 
     def reduce_scatter(self, send, recv, op="sum"):
         """send: world_size * len(recv) elements; recv gets this rank's part of the sum."""
         target, source = _pair(recv, send, lambda count: count * self.world_size, writable=False)
-        self._call(lib.gwReduceScatter, source.address, target.address, target.count, target.dtype,
+        self._call(lib.gwReduceScatter, source, target, target.count, target.dtype,
                    _operation(op), self._handle, None)
 
     def all_to_all(self, send, recv):
@@ -306,18 +306,18 @@ class Comm:
         source, target = _pair(send, recv, lambda count: count)
         if source.count % self.world_size:
             raise ValueError(f"{source.count} elements are no multiple of {self.world_size} ranks")
-        self._call(lib.gwAllToAll, source.address, target.address, source.count // self.world_size,
+        self._call(lib.gwAllToAll, source, target, source.count // self.world_size,
                    source.dtype, self._handle, None)
 
     def send(self, buffer, peer):
         """Returns when `peer` receives it: see exchange() for both directions at a time."""
         place = as_buffer(buffer)
-        self._call(lib.gwSend, place.address, place.count, place.dtype, peer, self._handle, None)
+        self._call(lib.gwSend, place, place.count, place.dtype, peer, self._handle, None)
 
     def receive(self, buffer, peer):
         """Fills `buffer` with what `peer` sends: as many elements, of the same type."""
         place = as_buffer(buffer, writable=True)
-        self._call(lib.gwRecv, place.address, place.count, place.dtype, peer, self._handle, None)
+        self._call(lib.gwRecv, place, place.count, place.dtype, peer, self._handle, None)
 
     def exchange(self, sends, receives):
         """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
@@ -331,9 +331,9 @@ class Comm:
             lib.gwGroupStart()
             try:
                 for place, peer in outgoing:
-                    lib.gwSend(place.address, place.count, place.dtype, peer, self._handle, None)
+                    lib.gwSend(place, place.count, place.dtype, peer, self._handle, None)
                 for place, peer in incoming:
-                    lib.gwRecv(place.address, place.count, place.dtype, peer, self._handle, None)
+                    lib.gwRecv(place, place.count, place.dtype, peer, self._handle, None)
             finally:
                 # Left open it would take in all that this thread calls later, and do nothing.
                 code = lib.gwGroupEnd()
