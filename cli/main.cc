@@ -1,6 +1,7 @@
 // The `gradwire` command.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -51,4 +52,8 @@ int Main(std::vector<std::string> args) {
 }  // namespace
 }  // namespace gradwire
 
-int main(int argc, char** argv) { return gradwire::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  // Whoever started this may ignore it: the system would take the ends of our children for itself.
+  std::signal(SIGCHLD, SIG_DFL);
+  return gradwire::Main({argv + 1, argv + argc});
+}

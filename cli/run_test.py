@@ -1,5 +1,6 @@
 """`gradwire run` with real processes, and the test network with real traffic."""
 
+import functools
 import json
 import os
 import signal
@@ -118,6 +119,25 @@ class RunTest(unittest.TestCase):
                 rest = sorted(job.stdout.read().splitlines())
                 self.assertEqual(job.wait(_LIMIT_S), 5)
             self.assertEqual(rest, ["[1] caught", "caught"])
+
+    def test_goes_on_after_a_hang_up_that_is_ignored(self):
+        """As under nohup; what is ignored is not forwarded either."""
+        script = "for word in one two three; do echo $word; read -r; done"
+        command = [_GRADWIRE, "run", "-n", "1", "--grace", "0", "--", "/bin/bash", "-c", script]
+        ignore = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=ignore) as job:
+            for word in ("one", "two", "three"):
+                self.assertEqual(job.stdout.readline(), word + "\n")
+                job.send_signal(signal.SIGHUP)
+                job.stdin.write("\n")
+                job.stdin.flush()
+            self.assertEqual(job.wait(_LIMIT_S), 0)
+
+    def test_learns_of_ends_that_whoever_started_it_ignores(self):
+        ignore = functools.partial(signal.signal, signal.SIGCHLD, signal.SIG_IGN)
+        job = _run("-n", "2", "--", "/bin/bash", "-c", "exit 3", preexec_fn=ignore)
+        self.assertEqual(job.returncode, 3, job.stderr)
 
     def _expect_nothing_survives(self, *options):
         """Every process of the job holds the write end of a pipe: its end is theirs."""

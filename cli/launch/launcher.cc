@@ -22,13 +22,21 @@ namespace {
 // group may hold its pipes for ever.
 constexpr int64_t kDrainNs = kNsPerSecond;
 
-// Takes the signals of the job as a descriptor, and gives them back.
+bool IsIgnored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+// Takes the signals of the job as a descriptor, and gives them back. Those that whoever started
+// the launcher ignores, as nohup does, stay ignored: the descriptor would have them all the same.
 class JobSignals {
  public:
   JobSignals() {
     sigset_t wanted;
     sigemptyset(&wanted);
-    for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&wanted, s);
+    for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+      if (s == SIGCHLD || !IsIgnored(s)) sigaddset(&wanted, s);
+    }
     sigprocmask(SIG_BLOCK, &wanted, &before_);
     pipe_before_ = std::signal(SIGPIPE, SIG_IGN);
     fd_ = UniqueFd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));

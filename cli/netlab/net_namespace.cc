@@ -130,7 +130,9 @@ StatusOr<std::string> NetNamespace::Run(const std::vector<std::string>& command,
   out.write_end.reset();
   std::string said = ReadAll(out.read_end.get());
   int how = 0;
-  RetryOnSignal([&] { return waitpid(pid, &how, 0); });
+  if (RetryOnSignal([&] { return waitpid(pid, &how, 0); }) < 0) {
+    return ErrnoStatus(fmt::format("cannot wait for {}", command[0]), errno);
+  }
   if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return said;
   return Status(gwSystemError, fmt::format("{} failed: {}", fmt::join(command, " "), said),
                 "Install iproute2, and see `gradwire doctor`");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 namespace gradwire {
@@ -70,6 +71,15 @@ TEST(NetNamespace, AFailingToolIsAnErrorWithItsOwnWords) {
   EXPECT_EQ(status.code(), gwSystemError);
   EXPECT_NE(status.ToString().find("nothing"), std::string::npos) << status.ToString();
   EXPECT_FALSE(made->Run({"no-such-tool"}, "").ok());
+}
+
+TEST(NetNamespace, AToolWhoseEndNobodyLearnsIsNoSuccess) {
+  const StatusOr<NetNamespace> made = NetNamespace::Create();
+  if (!made.ok()) GTEST_SKIP() << "this process may not make namespaces";
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const Status status = made->Run({"false"}, "").status();
+  std::signal(SIGCHLD, before);
+  EXPECT_EQ(status.code(), gwSystemError) << status.ToString();
 }
 
 }  // namespace
