@@ -1,6 +1,7 @@
 """Runs a program on some ranks, each a process with a time-out of its own."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import NamedTuple
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 RANKS = 2
 LIMIT_S = 300
+_STACKS_S = 20  # to print them, on cores that others use
 
 
 class Ended(NamedTuple):
@@ -29,6 +31,17 @@ def environment(**variables):
     return {**os.environ, "OMP_NUM_THREADS": "1", **variables}
 
 
+def _end_late(process):
+    """What it printed, and by its faulthandler where it is."""
+    process.send_signal(signal.SIGABRT)
+    try:
+        output, _ = process.communicate(timeout=_STACKS_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+    return f"{output}\nended after {LIMIT_S} s"
+
+
 def ranks(program, *args, count=RANKS, **variables):
     """What torchrun does, but it ends nobody when a rank fails: [Ended] by rank."""
     port = str(_free_port())
@@ -45,7 +58,6 @@ def ranks(program, *args, count=RANKS, **variables):
         try:
             output, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            output = process.communicate()[0] + f"\nkilled after {LIMIT_S} s"
+            output = _end_late(process)
         ended.append(Ended(process.returncode, output))
     return ended
