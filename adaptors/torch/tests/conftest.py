@@ -3,6 +3,8 @@
 import os
 import sys
 
+import pytest
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -12,7 +14,12 @@ def pytest_addoption(parser):
                      "ends race with threads, so once is no proof")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "ends: tests of how programs end, which --ends repeats")
+
+
 def pytest_generate_tests(metafunc):
     """Tests of ends have a parameter `repeat`."""
     if "repeat" in metafunc.fixturenames:
-        metafunc.parametrize("repeat", range(metafunc.config.getoption("ends")))
+        times = range(metafunc.config.getoption("ends"))
+        metafunc.parametrize("repeat", [pytest.param(n, marks=pytest.mark.ends) for n in times])

@@ -1,4 +1,4 @@
-"""What test_failures runs on two ranks: failure_program.py SCENARIO."""
+"""What test_failures runs on two ranks: failure_program.py SCENARIO [KIND]."""
 
 import faulthandler
 import os
@@ -8,6 +8,7 @@ import threading
 
 import torch
 from torch import distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 
 import gradwire.torch
 import models
@@ -28,9 +29,34 @@ def _die(grad):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed():
-    model, _ = attached(FEEDBACK)
+def _ddp():
+    model, handle = attached(FEEDBACK)
     models.train(model, range(3))
+    return [(model, handle)]
+
+
+def _fsdp2():
+    """Two replicas of a rank each, and a model that both ranks shard."""
+    import fsdp2_models  # the others need not wait for it
+
+    shards = fsdp2_models.network(over=init_device_mesh("cpu", (dist.get_world_size(),)))
+    both = [fsdp2_models.attached(FEEDBACK),
+            (shards, gradwire.torch.attach(shards, FEEDBACK, name="sharded"))]
+    for model, _ in both:
+        models.train(model, range(3))
+    return both
+
+
+# By the name that a scenario is given: [(model, handle)], after three steps.
+_KINDS = {"ddp": _ddp, "fsdp2": _fsdp2}
+
+
+def _tell_steps(trained):
+    print("steps", *(handle.stats()["steps"] for _, handle in trained), flush=True)
+
+
+def killed():
+    (model, _), = _ddp()
     if dist.get_rank() == 1:
         # In the middle of a backward: after its first gradient.
         next(reversed(list(model.parameters()))).register_hook(_die)
@@ -39,10 +65,7 @@ def killed():
 
 
 def killed_replica():
-    import fsdp2_models  # the others need not wait for it
-
-    model, _ = fsdp2_models.attached(FEEDBACK)
-    models.train(model, range(3))
+    (model, _), *_ = _fsdp2()
     if dist.get_rank() == 1:
         # After the gradients of the last layers.
         model[0].register_full_backward_hook(lambda module, inputs, outputs: _die(None))
@@ -50,13 +73,11 @@ def killed_replica():
     os._exit(0)
 
 
-def exception():
-    model, _ = attached(FEEDBACK)
-    models.train(model, range(3))
+def exception(kind):
+    (model, _), *_ = _KINDS[kind]()
     if dist.get_rank() == 1:
         raise KeyError("of rank 1")
     _expect_peer_lost(model)
-    os._exit(0)
 
 
 def interrupted():
@@ -81,28 +102,28 @@ def interrupted():
     os._exit(0)
 
 
-def exit_without_destroy():
-    model, handle = attached(FEEDBACK)
-    models.train(model, range(3))
-    print(f"steps {handle.stats()['steps']}", flush=True)
+def exit_without_destroy(kind):
+    trained = _KINDS[kind]()
+    _tell_steps(trained)
 
 
-def destroy_before_del():
-    model, handle = attached(FEEDBACK)
-    models.train(model, range(3))
+def destroy_before_del(kind):
+    trained = _KINDS[kind]()
     dist.destroy_process_group()
-    print(f"steps {handle.stats()['steps']}", flush=True)
-    del model
+    _tell_steps(trained)
+    del trained
 
 
-def exit_with_forked_workers():
-    """Which are there until the end, and must not disturb the ranks'."""
-    model, handle = attached(FEEDBACK)
-    loader = torch.utils.data.DataLoader(range(8), num_workers=2, persistent_workers=True,
-                                         multiprocessing_context="fork")
-    for step, _ in zip(range(3), loader):
-        models.train(model, [step])
-    print(f"steps {handle.stats()['steps']}", flush=True)
+def exit_with_forked_workers(kind):
+    """Some end amid training, others are there until the end; they must not disturb the ranks'."""
+    trained = _KINDS[kind]()
+    forked = {"num_workers": 2, "multiprocessing_context": "fork"}
+    assert len(list(torch.utils.data.DataLoader(range(8), **forked))) == 8
+    loader = torch.utils.data.DataLoader(range(8), persistent_workers=True, **forked)
+    for step, _ in zip(range(3, 6), loader):
+        for model, _ in trained:
+            models.train(model, [step])
+    _tell_steps(trained)
 
 
 def attach_after_destroy():
@@ -117,4 +138,4 @@ def attach_after_destroy():
 if __name__ == "__main__":
     faulthandler.dump_traceback_later(LIMIT_S - 10, exit=True)
     dist.init_process_group("gloo")
-    globals()[sys.argv[1]]()
+    globals()[sys.argv[1]](*sys.argv[2:])

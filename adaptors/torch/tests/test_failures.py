@@ -1,5 +1,6 @@
 """What a rank is told when another one fails, and how programs end."""
 
+import re
 import signal
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import launch
 
 _PROGRAM = "failure_program.py"
+_KINDS = ["ddp", "fsdp2"]
 
 
 def test_a_killed_rank_is_named():
@@ -17,9 +19,10 @@ def test_a_killed_rank_is_named():
     assert "finally" in survivor.output
 
 
-def test_an_exception_reaches_the_other_rank(repeat):
+@pytest.mark.parametrize("kind", _KINDS)
+def test_an_exception_reaches_the_other_rank(kind, repeat):
     del repeat
-    survivor, failed = launch.ranks(_PROGRAM, "exception")
+    survivor, failed = launch.ranks(_PROGRAM, "exception", kind)
     assert failed.code == 1 and "KeyError: 'of rank 1'" in failed.output, failed.output
     assert survivor.code == 0, survivor.output
     assert "told: peer lost: rank 1" in survivor.output
@@ -33,13 +36,15 @@ def test_an_interrupt_ends_the_step_on_all_ranks():
         assert "attached False" in ended.output, ended.output
 
 
-@pytest.mark.parametrize("scenario", ["exit_without_destroy", "destroy_before_del",
-                                      "exit_with_forked_workers"])
-def test_programs_end(scenario, repeat):
+@pytest.mark.parametrize("scenario, steps", [("exit_without_destroy", "3"),
+                                             ("destroy_before_del", "3"),
+                                             ("exit_with_forked_workers", "6")])
+@pytest.mark.parametrize("kind", _KINDS)
+def test_programs_end(scenario, steps, kind, repeat):
     del repeat
-    for ended in launch.ranks(_PROGRAM, scenario):
+    for ended in launch.ranks(_PROGRAM, scenario, kind):
         assert ended.code == 0, ended.output
-        assert "steps 3" in ended.output
+        assert re.search(rf"^steps {steps}( {steps})?$", ended.output, re.MULTILINE), ended.output
         assert "WARN" not in ended.output, ended.output
 
 
