@@ -40,10 +40,7 @@ def _wrapped(model, spec, across):
 
         return (fsdp2.ShardedModel(model, spec) if across is None
                 else fsdp2.ReplicatedModel(model, spec, across))
-    if across is not None:
-        raise ValueError("across= is for models with fully_shard(): DistributedDataParallel "
-                         "averages over its own process_group=")
-    return DdpModel(model)
+    return DdpModel(model, across)
 
 
 def _check_router(model, wrapped):

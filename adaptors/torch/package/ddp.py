@@ -181,8 +181,9 @@ class DdpModel:
 
     speaks = True  # its rank 0 tells what is compressed
 
-    def __init__(self, model):
+    def __init__(self, model, across):
         self._model = model
+        self._across = across
         self.groups = [model.process_group]
         # [(plain name, parameter)] of those that it may average, and of those that it averages if
         # it was wrapped as the model is now.
@@ -198,6 +199,9 @@ class DdpModel:
         return len(self.trained), sum(parameter.numel() for _, parameter in self.trained)
 
     def check(self):
+        if self._across is not None:
+            raise ValueError("across= is for models with fully_shard(): DistributedDataParallel "
+                             "averages over its own process_group=")
         if self._model._use_python_reducer:
             raise ValueError("torch._dynamo.config.optimize_ddp = 'python_reducer' calls no "
                              "communication hook: use 'ddp_optimizer'")

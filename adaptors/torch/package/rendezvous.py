@@ -40,14 +40,23 @@ class Place:
 
     def __init__(self, store, name, rank, world_size, limit=None):
         """limit: until all ranks have come, else that of limit_of()."""
-        # The store may outlive the group, and this process, and serve another one of that name:
-        # it counts what each rank has begun, which is collective and so equal on all ranks.
-        kind = f"{name}/{world_size}"
-        number = dist.PrefixStore("gradwire", store).add(f"{kind}/{rank}", 1)
-        self._store = dist.PrefixStore(f"gradwire/{kind}/number {number}", store)
         self._limit = limit_of() if limit is None else limit
         self.rank = rank
         self.world_size = world_size
+        kind = f"{name}/{world_size}"
+        # The store may outlive the group, and this process, and serve another one of that name: it
+        # counts the meetings that each rank has come to, and those that gave up on it. A call that
+        # fails before this (attach of a model that is not wrapped) is in no count: the others may
+        # wait for it until they give up, and the rank's next call is for their next.
+        while True:
+            number = dist.PrefixStore("gradwire", store).add(f"{kind}/{rank}", 1)
+            self._store = dist.PrefixStore(f"gradwire/{kind}/number {number}", store)
+            if self._take_seat(rank):
+                break
+
+    def _take_seat(self, rank):
+        """Whether it was free: a rank comes in time, or those who gave up on it were first."""
+        return self._store.add(f"seat/{rank}", 1) == 1
 
     @classmethod
     def of(cls, group, limit=None):
@@ -63,14 +72,18 @@ class Place:
             text = f"rank {rank} could not take part: {text}"
         # Where the store is gone, the others know, and what is raised is the first error.
         with contextlib.suppress(dist.DistError):
-            for key in ("outcome", "id"):
+            for key in ("failure", "outcome", "id"):  # in this order, see settle()
                 self._store.set(key, _FAILED + text.encode())
 
     def settle(self):
         """Returns when all ranks are here; raises as soon as one has failed."""
         self._store.set(self._arrival(self.rank), "")
         if self._store.add("arrived", 1) == self.world_size:
-            self._store.set("outcome", _READY)
+            # One that had come may have failed, or fail just now: that outweighs.
+            if not self._store.check(["failure"]):
+                self._store.set("outcome", _READY)
+            if self._store.check(["failure"]):
+                self._store.set("outcome", self._store.get("failure"))
         self._wait_for("outcome")
 
     def publish_id(self, identity):
@@ -83,12 +96,15 @@ class Place:
     def _arrival(rank):
         return f"arrived/{rank}"
 
-    def _missing(self):
-        """Who keeps the others waiting."""
-        ranks = [str(rank) for rank in range(self.world_size)
+    def _give_up(self):
+        """Who keeps the others waiting. Ranks whose call has not begun are out of this meeting."""
+        ranks = [rank for rank in range(self.world_size)
                  if not self._store.check([self._arrival(rank)])]
+        for rank in ranks:
+            self._take_seat(rank)
         if ranks:
-            return f"of {self.world_size} ranks these have not come: {', '.join(ranks)},"
+            return (f"of {self.world_size} ranks these have not come: "
+                    f"{', '.join(map(str, ranks))},")
         return "all ranks have come, and rank 0 has not gone on"
 
     def _wait_for(self, key):
@@ -97,7 +113,7 @@ class Place:
         except dist.DistStoreError:
             raise gradwire.TimedOut(
                 gwResult_t.gwTimeout,
-                f"{self._missing()} within {self._limit} (init_timeout_ms): see whether their "
+                f"{self._give_up()} within {self._limit} (init_timeout_ms): see whether their "
                 "processes still run and make the same call") from None
         value = self._store.get(key)
         if value.startswith(_FAILED):

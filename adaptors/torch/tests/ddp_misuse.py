@@ -93,6 +93,42 @@ def a_check_that_fails_on_one_rank():
     handle.close()
 
 
+def a_model_that_one_rank_did_not_wrap():
+    """Its attach meets nobody; the next one of all ranks does, whether the others had called it."""
+    def attach(model, **settings):
+        return gradwire.torch.attach(model, FEEDBACK, settings=settings)
+
+    def train():
+        handle = attach(model)
+        models.train(model, range(3))
+        expect_equal_on_ranks(models.weights(model))
+        assert handle.stats()["commits"] == 3
+        handle.close()
+
+    model = models.wrap()
+    for others_call in (True, False):
+        if dist.get_rank() == 1:
+            expect_raises(TypeError, "wrap it first", lambda: attach(model.module))
+        elif others_call:
+            expect_raises(gradwire.TimedOut, "have not come: 1,",
+                          lambda: attach(model, init_timeout_ms=100))
+        dist.barrier()
+        train()
+    # The others wait yet when it comes.
+    if dist.get_rank() == 1:
+        expect_raises(TypeError, "wrap it first", lambda: attach(model.module))
+    train()
+
+
+def what_ddp_does_not_take_is_told():
+    """Of one rank to all."""
+    model = models.wrap()
+    kind, words, options = RuntimeError, "rank 1 could not take part: across= is for", {}
+    if dist.get_rank() == 1:
+        kind, words, options = ValueError, "across= is for", {"across": dist.group.WORLD}
+    expect_raises(kind, words, lambda: gradwire.torch.attach(model, "none", **options))
+
+
 def failures_of_the_model():
     """A forward that throws, and a graph that is used twice, leave what follows alone."""
     plain, (ours, handle) = models.wrap(), attached("none")

@@ -64,6 +64,39 @@ def test_ranks_that_do_not_come_are_listed(store):
         assert "of 3 ranks these have not come: 1," in str(error)
 
 
+def _give_up_on(store, absent):
+    """The others of three ranks come to a meeting."""
+    limit = datetime.timedelta(milliseconds=50)
+    present = [rank for rank in range(3) if rank not in absent]
+    ended = _run([rendezvous.Place(store, "group", rank, 3, limit) for rank in present], _agree(None))
+    assert all(isinstance(error, (gradwire.TimedOut, rendezvous.OtherFailed)) for error in ended)
+
+
+def test_ranks_that_did_not_come_are_at_the_next_meeting(store):
+    """Their call had failed before it knew whom to meet, or their process began again."""
+    for absent in ([1], [0, 2], [1]):
+        _give_up_on(store, absent)
+    assert _run(_places(store, 3), _agree(None)) == ["agreed"] * 3
+
+
+def test_a_rank_that_comes_just_then_is_at_one_meeting_with_the_others(store):
+    early, late = _places(store, 2, limit=datetime.timedelta(milliseconds=50))
+    # The late one has begun its call.
+    assert isinstance(_run([early], _agree(None))[0], gradwire.TimedOut)
+    told, = _run([late], _agree(None))
+    assert isinstance(told, rendezvous.OtherFailed) and "have not come: 1," in str(told)
+    assert _run(_places(store, 2), _agree(None)) == ["agreed", "agreed"]
+
+
+def test_a_failure_is_not_skipped_by_ranks_that_come_later(store):
+    failed, = _run([rendezvous.Place(store, "group", 0, 2)], _agree(0))
+    assert isinstance(failed, ValueError)
+    again = rendezvous.Place(store, "group", 0, 2)
+    told, = _run([rendezvous.Place(store, "group", 1, 2)], _agree(None))
+    assert str(told) == "rank 0 could not take part: mine"
+    assert _run([again, rendezvous.Place(store, "group", 1, 2)], _agree(None)) == ["agreed"] * 2
+
+
 def test_another_number_of_ranks_meets_in_the_same_store(store):
     for count in (2, 3, 2):
         assert _run(_places(store, count), _agree(None)) == ["agreed"] * count
