@@ -15,6 +15,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 import fsdp2_models
 import fsdp2_scatter
 import fsdp2_steps
+import fsdp2_training
 import gradwire.torch
 import models
 import scenarios
@@ -401,4 +402,4 @@ def dropping_the_model_ends_it():
 
 
 if __name__ == "__main__":
-    scenarios.run(globals(), vars(fsdp2_steps), vars(fsdp2_scatter))
+    scenarios.run(globals(), vars(fsdp2_steps), vars(fsdp2_scatter), vars(fsdp2_training))

@@ -11,6 +11,7 @@ _PROGRAM = "fsdp2_program.py"
 _REPLICAS = 2
 # What sharding does not touch is tried without.
 _WITHOUT_SHARDS = ["none_is_native_hsdp", "each_unit_is_a_tensor"]
+_FILES = [_PROGRAM, "fsdp2_steps.py", "fsdp2_scatter.py", "fsdp2_training.py"]
 
 
 @pytest.fixture(scope="module", name="ended")
@@ -18,7 +19,7 @@ def _ended(request):
     return launch.ranks(_PROGRAM, *scenarios.chosen(request, "test_sharded"), count=2 * _REPLICAS)
 
 
-@pytest.mark.parametrize("scenario", scenarios.of(_PROGRAM, "fsdp2_steps.py", "fsdp2_scatter.py"))
+@pytest.mark.parametrize("scenario", scenarios.of(*_FILES))
 def test_sharded(scenario, ended):
     scenarios.expect_passed(scenario, ended)
 
