@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import torch
 from torch import distributed as dist
@@ -16,17 +17,19 @@ from launch import LIMIT_S
 from models import FEEDBACK, attached
 
 
+def _tell_time(event):
+    """By the clock of the machine, which all ranks share."""
+    print(f"{event} at {time.monotonic():.3f}", flush=True)
+
+
 def _expect_peer_lost(model):
     try:
         models.train(model, range(3, 6))
     except gradwire.PeerLost as error:
+        _tell_time("told")
         print(f"told: {error}", flush=True)
     finally:
         print("finally", flush=True)
-
-
-def _die(grad):
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _ddp():
@@ -55,22 +58,30 @@ def _tell_steps(trained):
     print("steps", *(handle.stats()["steps"] for _, handle in trained), flush=True)
 
 
-def killed():
-    (model, _), = _ddp()
+def _end_midway(kind, sign):
+    """Rank 1 gets the signal in the middle of a backward, after the gradients of the last layers."""
+    (model, _), *_ = _KINDS[kind]()
+    store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
-        # In the middle of a backward: after its first gradient.
-        next(reversed(list(model.parameters()))).register_hook(_die)
+        store.set("process", str(os.getpid()))
+
+        def end(module, inputs, outputs):
+            _tell_time("ended")
+            os.kill(os.getpid(), sign)
+
+        getattr(model, "module", model)[0].register_full_backward_hook(end)
     _expect_peer_lost(model)
+    if sign == signal.SIGSTOP:
+        os.kill(int(store.get("process")), signal.SIGKILL)
     os._exit(0)  # torch's own group waits for the dead at the end
 
 
-def killed_replica():
-    (model, _), *_ = _fsdp2()
-    if dist.get_rank() == 1:
-        # After the gradients of the last layers.
-        model[0].register_full_backward_hook(lambda module, inputs, outputs: _die(None))
-    _expect_peer_lost(model)
-    os._exit(0)
+def killed(kind):
+    _end_midway(kind, signal.SIGKILL)
+
+
+def stopped(kind):
+    _end_midway(kind, signal.SIGSTOP)
 
 
 def exception(kind):

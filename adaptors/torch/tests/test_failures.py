@@ -9,14 +9,32 @@ import launch
 
 _PROGRAM = "failure_program.py"
 _KINDS = ["ddp", "fsdp2"]
+_HEARTBEAT_TIMEOUT_S = 10  # the default
 
 
-def test_a_killed_rank_is_named():
-    survivor, dead = launch.ranks(_PROGRAM, "killed")
-    assert dead.code == -signal.SIGKILL, dead.output
+def _told_after_s(survivor, ended):
+    """From the end of one rank until the other one's backward named it."""
+    assert ended.code == -signal.SIGKILL, ended.output
     assert survivor.code == 0, survivor.output
     assert "told: peer lost: rank 1" in survivor.output
     assert "finally" in survivor.output
+    told, end = (float(re.search(rf"^{event} at ([\d.]+)$", rank.output, re.MULTILINE)[1])
+                 for event, rank in (("told", survivor), ("ended", ended)))
+    return told - end
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_killed_rank_is_named_at_once(kind):
+    """Milliseconds, where there are cores to run on; its silence would be noticed much later."""
+    ranks = launch.ranks(_PROGRAM, "killed", kind, GRADWIRE_HEARTBEAT_TIMEOUT_MS="120000")
+    assert _told_after_s(*ranks) < 30
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_rank_that_stands_still_is_named_by_its_silence(kind):
+    after_s = _told_after_s(*launch.ranks(_PROGRAM, "stopped", kind))
+    # The silence begins before, with the last sign of life.
+    assert _HEARTBEAT_TIMEOUT_S / 2 < after_s < _HEARTBEAT_TIMEOUT_S + 10
 
 
 @pytest.mark.parametrize("kind", _KINDS)

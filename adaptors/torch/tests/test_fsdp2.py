@@ -1,7 +1,5 @@
 """Models with fully_shard() on two replicas, of one rank and of two."""
 
-import signal
-
 import pytest
 
 import launch
@@ -36,11 +34,3 @@ def _ended_without_shards(request):
 @pytest.mark.parametrize("scenario", _WITHOUT_SHARDS)
 def test_one_shard(scenario, ended_without_shards):
     scenarios.expect_passed(scenario, ended_without_shards)
-
-
-def test_a_killed_replica_is_named():
-    survivor, dead = launch.ranks("failure_program.py", "killed_replica")
-    assert dead.code == -signal.SIGKILL, dead.output
-    assert survivor.code == 0, survivor.output
-    assert "told: peer lost: rank 1" in survivor.output
-    assert "finally" in survivor.output
