@@ -28,12 +28,29 @@ _OPERATIONS = ((dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "avg"))
 _announced = False
 
 
+def _has_python_backends():
+    """Whether a class of Python can be one backend of a group. Before it has no constructor."""
+    try:
+        c10d.Backend(0, 1)
+    except TypeError:
+        return False
+    return True
+
+
+def _advice():
+    """Where tensors of another device can go."""
+    if _has_python_backends():
+        return "name a backend for that device, as in init_process_group('cpu:gradwire,cuda:nccl')"
+    return (f"torch {torch.__version__} makes a backend in Python the whole process group, also "
+            "where others are named beside it: give tensors of that device a group of their own, "
+            "as new_group(backend='nccl') for cuda")
+
+
 def _check_devices(tensors):
     for tensor in tensors:
         if tensor.device.type != "cpu":
-            raise RuntimeError(f"the backend gradwire takes tensors in host memory, and this one "
-                               f"is on {tensor.device}: name a backend for that device, as in "
-                               "init_process_group('cpu:gradwire,cuda:nccl')")
+            raise RuntimeError("the backend gradwire takes tensors in host memory, and this one is "
+                               f"on {tensor.device}: {_advice()}")
 
 
 def _operation_for(tensors, reduce_op):
@@ -202,15 +219,6 @@ class _ProcessGroup(_Collectives, dist.ProcessGroup):
 
 
 _pass_on(_ProcessGroup, _OF_PROCESS_GROUP, lambda group: group._plain)
-
-
-def _has_python_backends():
-    """Without them the class is there, but has no constructor."""
-    try:
-        c10d.Backend(0, 1)
-    except TypeError:
-        return False
-    return True
 
 
 def _announce(group):

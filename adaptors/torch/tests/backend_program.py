@@ -266,9 +266,25 @@ def tensors_of_a_mesh():
 
 def other_devices_are_refused():
     group = dist.group.WORLD
-    made = group if hasattr(group, "describe") else group._get_backend(torch.device("cpu"))
-    expect_raises(RuntimeError, "is on meta: name a backend for that device",
-                  lambda: made.allreduce([torch.empty(3, device="meta")]))
+    is_whole_group = hasattr(group, "describe")  # before torch 2.15
+    made = group if is_whole_group else group._get_backend(torch.device("cpu"))
+    advice = "as new_group(backend='nccl')" if is_whole_group else "'cpu:gradwire,cuda:nccl'"
+    error = expect_raises(RuntimeError, "is on meta: ",
+                          lambda: made.allreduce([torch.empty(3, device="meta")]))
+    assert advice in str(error), error
+
+
+def beside_a_backend_of_another_device():
+    """As the page says of each version of torch; Gloo stands for NCCL, which wants a GPU."""
+    group, gpu = dist.new_group(backend="cpu:gradwire,cuda:gloo"), torch.device("cuda")
+    if hasattr(group, "describe"):
+        expect_raises(RuntimeError, "No backend", lambda: group._get_backend(gpu))
+    else:
+        assert isinstance(group._get_backend(gpu), dist.ProcessGroupGloo)
+    x = torch.ones(3)
+    dist.all_reduce(x, group=group)
+    expect_equal(x, torch.full([3], float(dist.get_world_size())))
+    dist.destroy_process_group(group)
 
 
 # ---- models ----

@@ -15,7 +15,8 @@ _PROGRAM = "backend_program.py"
 _FAILURES = "backend_failure_program.py"
 _EXACT = ["sums_equal_gloos", "any_layout", "several_as_one", "reduce_scatter", "work_under_way",
           "callbacks_wait_for_sums", "gloo_answers_the_rest", "dropped_tensors", "empty_tensors",
-          "subgroups", "a_setting_of_one_rank", "tensors_of_a_mesh", "other_devices_are_refused"]
+          "subgroups", "a_setting_of_one_rank", "tensors_of_a_mesh", "other_devices_are_refused",
+          "beside_a_backend_of_another_device"]
 _MODELS = ["sums_equal_gloos", "ddp_trains_as_on_gloo", "uneven_inputs", "attached_on_top",
            "fsdp2_trains_as_on_gloo", "powersgd_hook"]
 _COMPRESSED = ["compressed_sums", "several_compressed_as_one", "rounding_differs_from_call_to_call", "small_ones_are_exact",
