@@ -326,6 +326,7 @@ void TensorOperation::Charge(double share, TensorState* tensor) const {
   tensor->tally.codec_ns += part_of(stats.encode_ns + stats.decode_ns);
   tensor->tally.energy += share * stats.sum_p2;
   tensor->tally.error += share * stats.sum_err2;
+  tensor->tally.sum_energy += share * stats.owned_p2;
 }
 
 // What was kept back is staged for the vote, or outside a step live at once.

@@ -75,6 +75,7 @@ struct TensorTally {
   float ready_us = 0;  // submitted, since the step began
   int64_t codec_ns = 0;
   double energy = 0, error = 0;  // of what was encoded, and of what that lost
+  double sum_energy = 0;         // of energy, that of sums encoded by their owner
 };
 
 // What ranks must agree on about a tensor. Operations keep it: errors may tell of it when the

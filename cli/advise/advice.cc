@@ -89,7 +89,7 @@ class Adviser {
  private:
   double DistanceOf(int candidate) const {
     return Distance(job_.candidates[candidate], measured_.codecs[candidate]->relative_error,
-                    job_.world_size);
+                    {job_.world_size});
   }
 
   bool IsAllowed(const JobRung& rung) const {

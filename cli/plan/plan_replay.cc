@@ -20,11 +20,18 @@ constexpr size_t kMaxRungs = 256;
 
 // The readers throw what nlohmann throws; ReplayPlanLog turns it into a Status.
 
+ErrorSum ReadErrors(const std::string& name) {
+  const std::optional<ErrorSum> errors = FindErrorSum(name);
+  if (!errors) throw std::out_of_range("errors of an unknown kind");
+  return *errors;
+}
+
 JobFacts ReadJob(const Json& json) {
   JobFacts job = {.world_size = json.at("world_size"), .slice_elems = json.at("slice_elems")};
   if (job.world_size < 1 || job.slice_elems < 1) throw std::out_of_range("a job of no size");
   for (const Json& c : json.at("candidates"))
-    job.candidates.push_back({c.at("spec"), c.at("feedback"), c.at("bound")});
+    job.candidates.push_back(
+        {c.at("spec"), c.at("feedback"), c.at("bound"), ReadErrors(c.at("errors"))});
   for (const Json& t : json.at("tensors")) {
     JobTensor tensor = {.id = t.at("id"), .name = t.at("name"), .elems = t.at("elems")};
     for (const Json& rung : t.at("ladder")) {
@@ -48,7 +55,7 @@ DecideInput ReadInput(const Json& json, const JobFacts& job) {
                                 .compute_us = json.at("compute_us"),
                                 .busy_us = json.at("busy_us")}};
   for (const Json& t : json.at("tensors"))
-    input.step.tensors.push_back({t.at(0), t.at(1), t.at(2), t.at(3), t.at(4)});
+    input.step.tensors.push_back({t.at(0), t.at(1), t.at(2), t.at(3), t.at(4), t.at(5)});
   for (const Json& p : json.at("probes")) {
     input.probes.push_back({p.at(0), p.at(1), p.at(2)});
     const int candidate = input.probes.back().candidate;

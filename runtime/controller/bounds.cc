@@ -1,26 +1,64 @@
 #include "runtime/controller/bounds.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 
 namespace gradwire {
 namespace {
 
-// Where the ranks' gradients have nothing in common, the worst case: all ranks' errors, and the
-// owners', over the sum of the energies.
-double SumError(double relative_error, int world_size) {
-  const double n = world_size;
-  return std::sqrt(relative_error * (2 * n - 1) / n);
+// Of the sum that an owner encodes, that of the gradients is as much at least.
+constexpr double kLeastPart = 0.1;
+
+// An owner of a part encodes its sum: so much of a rank's gradient it sends to others.
+double PartOfOthers(int ranks) { return (ranks - 1.0) / ranks; }
+
+// The sum of all errors, which have nothing in common, over the energy of the sum.
+double SumError(ErrorSum errors, double relative_error, const Ranks& ranks) {
+  switch (errors) {
+    case ErrorSum::kOwned: return relative_error * (PartOfOthers(ranks.count) / ranks.alike + 1);
+    case ErrorSum::kOwn: return relative_error / ranks.alike;
+    case ErrorSum::kCommon: return relative_error;
+  }
+  return relative_error;
 }
 
-// Once what goes in equals what is lost.
-double Lag(double relative_error) {
-  return relative_error < 1 ? std::sqrt(relative_error / (1 - relative_error)) : INFINITY;
+// Once what goes in equals what is lost. An owner keeps back what the sum loses.
+double Lag(ErrorSum errors, double relative_error, const Ranks& ranks) {
+  if (relative_error >= 1) return INFINITY;
+  const double encoded = errors == ErrorSum::kOwned ? PartOfOthers(ranks.count) + ranks.alike : 1;
+  return encoded * relative_error / (1 - relative_error);
 }
 
 }  // namespace
 
-double Distance(const Candidate& candidate, double relative_error, int world_size) {
-  return candidate.feedback ? Lag(relative_error) : SumError(relative_error, world_size);
+ErrorSum ErrorSumOf(const Codec& codec) {
+  if (codec.carrier == nullptr) return ErrorSum::kOwned;
+  // Integers are rounded by each rank; of numbers as they are some are left out, by all the same.
+  static constexpr std::array<int64_t, 2> kAnyShape = {kBlockElems, kBlockElems};
+  const TensorMeta any = {.shape = kAnyShape, .elems = kBlockElems * kBlockElems};
+  const CarrierMethod& method = *codec.carrier;
+  const DType summed = method.Round(method.rounds() - 1, any, 1, {}, {}).dtype;
+  return IsFloat(summed) ? ErrorSum::kCommon : ErrorSum::kOwn;
+}
+
+double Distance(const Candidate& candidate, double relative_error, const Ranks& ranks) {
+  return std::sqrt(candidate.feedback ? Lag(candidate.errors, relative_error, ranks)
+                                      : SumError(candidate.errors, relative_error, ranks));
+}
+
+Loss LossOf(const Candidate& candidate, const TensorObservation& seen, int world_size) {
+  const double energy = seen.energy, error = seen.error;
+  if (energy <= 0) return {};
+  const double own = energy - seen.sum_energy;
+  // Owners encode sums of what was decoded: errors that are zero on average come on top.
+  const double added = candidate.feedback ? 0 : own * error / energy;
+  const double sum = std::max(seen.sum_energy - added, kLeastPart * seen.sum_energy);
+  Loss loss = {.relative_error = error / (own + sum)};
+  const double alike = sum / own * PartOfOthers(world_size);
+  if (sum > 0 && std::isfinite(alike)) loss.alike = alike;
+  return loss;
 }
 
 }  // namespace gradwire

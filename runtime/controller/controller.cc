@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "compress/contribution.h"
+#include "runtime/controller/bounds.h"
 #include "runtime/controller/knowledge.h"
 #include "runtime/file_claim.h"
 #include "runtime/json_text.h"
@@ -34,7 +35,8 @@ double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
 }
 
 int CandidateIndex(const Rung& rung, std::vector<Candidate>* candidates) {
-  const Candidate candidate = {rung.codec.spec, rung.codec.feedback == Feedback::kOn, rung.bound};
+  const Candidate candidate = {rung.codec.spec, rung.codec.feedback == Feedback::kOn, rung.bound,
+                               ErrorSumOf(rung.codec)};
   const auto it = std::find(candidates->begin(), candidates->end(), candidate);
   if (it != candidates->end()) return static_cast<int>(it - candidates->begin());
   candidates->push_back(candidate);
@@ -253,7 +255,8 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
                                              .ready_us = tally.ready_us,
                                              .codec_us = Us(tally.codec_ns),
                                              .energy = Finite(tally.energy),
-                                             .error = Finite(tally.error)});
+                                             .error = Finite(tally.error),
+                                             .sum_energy = Finite(tally.sum_energy)});
   }
   // Its ready time may be the next step's already.
   for (TensorState* tensor : tensors) tensor->tally = {.ready_us = tensor->tally.ready_us};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/controller/auto_spec.h"
+#include "runtime/controller/bounds.h"
 #include "runtime/controller/decider.h"
 #include "runtime/controller/plan.h"
 
@@ -79,6 +80,7 @@ std::optional<Decision> Decider::Begin() {
   m_ = Memory();
   const size_t tensors = job_.tensors.size();
   m_.tensors.resize(tensors);
+  m_.alike.assign(tensors, kNothingInCommon);
   m_.candidates.resize(job_.candidates.size());
   m_.model.ready_us.assign(tensors, 0);
   m_.model.codec_us_per_elem.assign(job_.candidates.size(), -1);
@@ -133,9 +135,12 @@ void Decider::TakeTensors() {
     const int candidate = job_.tensors[t].ladder[plan[t]].candidate;
     codec_us[candidate] += o.codec_us;
     elems[candidate] += static_cast<double>(job_.tensors[t].elems);
+    const Loss loss = LossOf(job_.candidates[candidate], o, job_.world_size);
+    m_.alike[t] = loss.alike.value_or(m_.alike[t]);
     if (plan[t] != m_.running[t]) continue;
-    m_.tensors[t].energy = o.energy;
-    m_.tensors[t].error = o.error;
+    // Codecs that send a part of what they make in a step lose more in some steps than in others.
+    double& lost = m_.tensors[t].relative_error;
+    lost = lost == 0 ? loss.relative_error : Mix(lost, loss.relative_error);
   }
   for (size_t c = 0; c < codec_us.size(); ++c) TakeCost(c, codec_us[c], elems[c]);
 }

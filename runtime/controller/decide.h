@@ -79,8 +79,8 @@ struct Memory {
       medians = {.step_us = std::min(factor, 1.0) * took_us};
     }
   };
-  struct Measured {  // of a tensor on its present rung
-    double energy = 0, error = 0;
+  struct Measured {             // of a tensor on its present rung
+    double relative_error = 0;  // 0: not measured
     int windows_over_bound = 0;
   };
   struct Ban {
@@ -118,6 +118,7 @@ struct Memory {
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire
   std::vector<Tested> candidates;
   std::vector<Measured> tensors;
+  std::vector<double> alike;                    // by tensor: Ranks::alike, as seen last
   std::vector<std::vector<int64_t>> forbidden;  // by tensor and rung: until this window
   std::vector<Ban> bans;
   double time_us = 0, spent_us = 0;  // since the warm-up; of it, by trials of slower plans

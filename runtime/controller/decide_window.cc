@@ -189,7 +189,8 @@ bool Decider::IsAllowed(size_t t, size_t rung) const {
   const Memory::Tested& tested = m_.candidates[r.candidate];
   if (tested.relative_error < 0 || m_.steps - tested.at_step > kProbeLifeSteps) return false;
   const Candidate& candidate = job_.candidates[r.candidate];
-  return Distance(candidate, tested.relative_error, job_.world_size) <= candidate.bound;
+  return Distance(candidate, tested.relative_error, {job_.world_size, m_.alike[t]}) <=
+         candidate.bound;
 }
 
 Allowed Decider::AllAllowed() const {
@@ -207,8 +208,8 @@ const Candidate& Decider::Running(size_t t) const {
 
 double Decider::DistanceOf(size_t t) const {
   const Memory::Measured& measured = m_.tensors[t];
-  if (m_.running[t] == kNoneRung || measured.energy <= 0) return 0;
-  return Distance(Running(t), measured.error / measured.energy, job_.world_size);
+  if (m_.running[t] == kNoneRung || measured.relative_error <= 0) return 0;
+  return Distance(Running(t), measured.relative_error, {job_.world_size, m_.alike[t]});
 }
 
 Outcome Decider::OutcomeOf(double step_us) const {

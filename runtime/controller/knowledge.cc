@@ -6,6 +6,7 @@
 
 #include "base/byte_stream.h"
 #include "base/hash.h"
+#include "runtime/controller/bounds.h"
 #include "runtime/controller/plan_log.h"
 
 namespace gradwire {
@@ -115,6 +116,7 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
       memory.forbidden.back().push_back(in->Count());
   }
   memory.tensors.resize(job.tensors.size());
+  memory.alike.assign(job.tensors.size(), kNothingInCommon);
   for (; bans > 0 && in->ok(); --bans) {
     memory.bans.push_back({in->OnePlan(), in->Count(), static_cast<int>(in->Count())});
   }

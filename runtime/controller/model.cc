@@ -1,12 +1,19 @@
 #include "runtime/controller/model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 namespace gradwire {
 namespace {
+
+constexpr std::array<std::pair<ErrorSum, std::string_view>, 3> kErrorSums = {{
+    {ErrorSum::kOwned, "owned"},
+    {ErrorSum::kOwn, "own"},
+    {ErrorSum::kCommon, "common"},
+}};
 
 // A heavier rung that promises less is not worth its error.
 constexpr double kLeastGain = 0.01;
@@ -164,6 +171,19 @@ void Lighten(const JobFacts& job, const ModelState& state, const Allowed& allowe
 }
 
 }  // namespace
+
+std::string_view Name(ErrorSum errors) {
+  return std::find_if(kErrorSums.begin(), kErrorSums.end(),
+                      [&](const auto& entry) { return entry.first == errors; })
+      ->second;
+}
+
+std::optional<ErrorSum> FindErrorSum(std::string_view name) {
+  for (const auto& [errors, known] : kErrorSums) {
+    if (known == name) return errors;
+  }
+  return std::nullopt;
+}
 
 double CodecUs(const JobFacts& job, const ModelState& state, int tensor, int rung) {
   const JobTensor& t = job.tensors[tensor];

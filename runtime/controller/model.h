@@ -3,8 +3,10 @@
 #define GRADWIRE_RUNTIME_CONTROLLER_MODEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gradwire {
@@ -12,11 +14,21 @@ namespace gradwire {
 // The controller counts in microseconds; people read milliseconds.
 inline constexpr double kUsPerMs = 1000;
 
+// How what the ranks' encodings lose comes together in the sum.
+enum class ErrorSum : uint8_t {
+  kOwned,   // each rank loses something of its own, and owners of parts lose more of the sum
+  kOwn,     // each rank loses something of its own
+  kCommon,  // all lose the same places, and so does the sum
+};
+std::string_view Name(ErrorSum errors);
+std::optional<ErrorSum> FindErrorSum(std::string_view name);
+
 // A codec with its bound, that some tensor may use.
 struct Candidate {
   std::string spec;
   bool feedback = false;
   double bound = 0;
+  ErrorSum errors = ErrorSum::kOwned;
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 

@@ -24,7 +24,7 @@ std::string EncodeObservation(const StepObservation& o) {
   ByteWriter out;
   out.Put(o.step, o.turn, o.step_us, o.blocked_us, o.busy_us);
   for (const TensorObservation& t : o.tensors)
-    out.Put(t.tensor, t.ready_us, t.codec_us, t.energy, t.error);
+    out.Put(t.tensor, t.ready_us, t.codec_us, t.energy, t.error, t.sum_energy);
   return std::move(out).Take();
 }
 
@@ -35,7 +35,7 @@ StatusOr<StepObservation> DecodeObservation(std::string_view bytes) {
   in.Get(&o.step, &o.turn, &o.step_us, &o.blocked_us, &o.busy_us);
   while (in.ok() && !in.at_end()) {
     TensorObservation t;
-    in.Get(&t.tensor, &t.ready_us, &t.codec_us, &t.energy, &t.error);
+    in.Get(&t.tensor, &t.ready_us, &t.codec_us, &t.energy, &t.error, &t.sum_energy);
     o.tensors.push_back(t);
   }
   if (!in.ok() || !IsSane(o)) return corrupt;
@@ -65,6 +65,7 @@ StatusOr<StepInput> Combine(std::span<const StepObservation> ranks) {
       to.codec_us = std::max(to.codec_us, from.codec_us);
       to.energy += from.energy;
       to.error += from.error;
+      to.sum_energy += from.sum_energy;
     }
   }
   return all;

@@ -16,10 +16,11 @@ namespace gradwire {
 // Of one tensor of spec `auto`, in the step.
 struct TensorObservation {
   uint64_t tensor = 0;
-  float ready_us = 0;  // submitted, since the step began
-  float codec_us = 0;  // encoding and decoding
-  float energy = 0;    // sum of squares of what was encoded
-  float error = 0;     // and of what that lost
+  float ready_us = 0;    // submitted, since the step began
+  float codec_us = 0;    // encoding and decoding
+  float energy = 0;      // sum of squares of what was encoded
+  float error = 0;       // and of what that lost
+  float sum_energy = 0;  // of energy, that of sums, which their owners encoded
   friend bool operator==(const TensorObservation&, const TensorObservation&) = default;
 };
 

@@ -9,13 +9,15 @@ namespace gradwire {
 namespace {
 
 StepObservation Observed() {
-  return {.step = 12,
-          .turn = 13,
-          .step_us = 100,
-          .blocked_us = 30,
-          .busy_us = 60,
-          .tensors = {{.tensor = 5, .ready_us = 40, .codec_us = 3, .energy = 8, .error = 1},
-                      {.tensor = 6, .ready_us = 20, .codec_us = 1, .energy = 2, .error = 0.5f}}};
+  return {
+      .step = 12,
+      .turn = 13,
+      .step_us = 100,
+      .blocked_us = 30,
+      .busy_us = 60,
+      .tensors = {
+          {.tensor = 5, .ready_us = 40, .codec_us = 3, .energy = 8, .error = 1, .sum_energy = 5},
+          {.tensor = 6, .ready_us = 20, .codec_us = 1, .energy = 2, .error = 0.5f}}};
 }
 
 TEST(Observation, ReadsBack) {
@@ -56,7 +58,7 @@ TEST(Observation, TheSlowestRankTellsTimeTheLastOneTellsBusiness) {
   EXPECT_EQ(all->step_us, 100);
   EXPECT_EQ(all->compute_us, 85);
   EXPECT_EQ(all->busy_us, 33);
-  EXPECT_EQ(all->tensors[0], (TensorObservation{5, 70, 9, 16, 2}));
+  EXPECT_EQ(all->tensors[0], (TensorObservation{5, 70, 9, 16, 2, 10}));
   EXPECT_EQ(all->tensors[1], (TensorObservation{6, 20, 1, 4, 1}));
 }
 

@@ -37,8 +37,9 @@ std::string JobLine(const JobFacts& job) {
       job.world_size, job.slice_elems,
       List(job.candidates,
            [](const Candidate& c) {
-             return fmt::format("{{\"spec\": {}, \"feedback\": {}, \"bound\": {}}}",
-                                JsonText(c.spec), c.feedback, c.bound);
+             return fmt::format(
+                 "{{\"spec\": {}, \"feedback\": {}, \"bound\": {}, \"errors\": \"{}\"}}",
+                 JsonText(c.spec), c.feedback, c.bound, Name(c.errors));
            }),
       List(job.tensors, [](const JobTensor& t) {
         return fmt::format("{{\"id\": {}, \"name\": {}, \"elems\": {}, \"ladder\": {}}}", t.id,
@@ -60,8 +61,8 @@ std::string InputLine(const DecideInput& input) {
       input.turn, step.step, step.turn, step.step_us, step.compute_us, step.busy_us,
       List(step.tensors,
            [](const TensorObservation& t) {
-             return fmt::format("[{}, {}, {}, {}, {}]", t.tensor, t.ready_us, t.codec_us, t.energy,
-                                t.error);
+             return fmt::format("[{}, {}, {}, {}, {}, {}]", t.tensor, t.ready_us, t.codec_us,
+                                t.energy, t.error, t.sum_energy);
            }),
       List(input.probes, [](const ProbeResult& p) {
         return fmt::format("[{}, {}, {}]", p.candidate, p.codec_us_per_elem, p.relative_error);

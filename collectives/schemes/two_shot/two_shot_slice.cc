@@ -281,6 +281,7 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
                  .first_elem = piece.first},
   }));
   CountEncoding(stats);
+  stats_.owned_p2 += stats.sum_p2;
   if (stats.nonfinite == 0 || had.empty() || e_out.empty()) return Status();
   return KeepWhereNotFinite(piece, payload, had, e_out);
 }
