@@ -119,6 +119,8 @@ class TrainTest(unittest.TestCase):
             self._check_rank([e for e in events if e["ph"] == "X" and e["pid"] == rank])
         plans = [e["args"]["step"] for e in events if e["ph"] == "i"]
         self.assertEqual(plans, [plan["step"] for plan in row["plan_changes"]])
+        # The first one is measured by now.
+        self.assertGreater(row["plan_changes"][0]["measured_ms"], 0)
         # From none to bf16, for the warm-up.
         self.assertGreaterEqual(len(plans), 1)
 

@@ -134,7 +134,8 @@ std::string TrainFile(const std::string& more) {
           "wire_bytes": 2500000, "relerr": 0.1, "ratio": 1, "ratio_low": null, "ratio_high": null,
           "blocks": [{"begin_s": [101, 102.5], "step_ms": [12, 13]}],
           "plan_changes": [{"step": 4, "change": "w none -> bf16", "why": "predicted",
-                            "predicted_ms": 10, "was_ms": 12}]}]})");
+                            "predicted_ms": 10, "was_ms": 12, "measured_ms": 11, "error": 0.012,
+                            "bound": 0.1}]}]})");
 }
 
 TEST(BuildReport, DrawsTheStepsOfARunInTheirOrder) {

@@ -55,13 +55,15 @@ ReportTable Medians(const Json& run) {
 }
 
 ReportTable PlanChanges(const Json& run) {
-  ReportTable table = {.columns = {"setting", "step", "change", "why", "predicted_ms", "was_ms"},
+  ReportTable table = {.columns = {"setting", "step", "change", "why", "predicted_ms", "was_ms",
+                                   "measured_ms", "error"},
                        .rows = {}};
   for (const Json& result : run.at("results")) {
     for (const Json& plan : result.at("plan_changes")) {
-      table.rows.push_back({result.at("spec"), plan.at("step").dump(), plan.at("change"),
-                            plan.at("why"), Fixed(plan.at("predicted_ms"), 1),
-                            Fixed(plan.at("was_ms"), 1)});
+      table.rows.push_back(
+          {result.at("spec"), plan.at("step").dump(), plan.at("change"), plan.at("why"),
+           Fixed(plan.at("predicted_ms"), 1), Fixed(plan.at("was_ms"), 1),
+           Fixed(plan.value("measured_ms", Json()), 1), Fixed(plan.value("error", Json()), 3)});
     }
   }
   return table;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,6 +13,8 @@ namespace gradwire {
 namespace {
 
 using Json = JsonValue;
+
+Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 // The rows of a rank.
 enum Row { kTraining, kCodec, kWire, kRows };
@@ -101,7 +104,10 @@ class Writer {
                         {{"step", plan.step},
                          {"why", plan.why},
                          {"predicted_ms", plan.predicted_ms},
-                         {"was_ms", plan.was_ms}}}});
+                         {"was_ms", plan.was_ms},
+                         {"measured_ms", OrNull(plan.measured_ms)},
+                         {"error", OrNull(plan.error)},
+                         {"bound", OrNull(plan.bound)}}}});
   }
   std::string Text() const {
     return Json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump() + "\n";

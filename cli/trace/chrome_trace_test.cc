@@ -17,8 +17,9 @@ RecordedRun SampleRun() {
       {SpanKind::kWire, at(35), at(70), 0},     {SpanKind::kDecode, at(65), at(70), 0},
       {SpanKind::kBlocked, at(90), at(100), 0}, {SpanKind::kStep, at(0), at(100), 7}};
   RecordedRun run = {.ranks = {spans, spans}};
-  run.plans = {{.step = 7, .change = "w none -> bf16", .why = "faster", .predicted_ms = 3},
-               {.step = 999, .change = "after what was recorded"}};
+  run.plans = {
+      {.step = 7, .change = "w none -> bf16", .why = "faster", .predicted_ms = 3, .measured_ms = 4},
+      {.step = 999, .change = "after what was recorded"}};
   return run;
 }
 
@@ -68,6 +69,8 @@ TEST(ChromeTrace, MarksPlansWhereTheirStepEnds) {
   EXPECT_EQ(marks[0]["name"], "plan: w none -> bf16");
   EXPECT_EQ(marks[0]["ts"], 100);
   EXPECT_EQ(marks[0]["args"]["why"], "faster");
+  EXPECT_EQ(marks[0]["args"]["measured_ms"], 4);
+  EXPECT_TRUE(marks[0]["args"]["error"].is_null());
 }
 
 TEST(ChromeTrace, OfNothingIsEmpty) {

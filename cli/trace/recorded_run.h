@@ -4,6 +4,7 @@
 #define GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct PlanMark {
   uint64_t step = 0;  // whose measurements led to it
   std::string change, why;
   double predicted_ms = 0, was_ms = 0;
+  std::optional<double> measured_ms, error, bound;  // as far as known
 };
 
 struct RecordedRun {

@@ -9,7 +9,8 @@ namespace {
 
 constexpr char kRun[] =
     R"({"ranks": 1, "timeline": "run.json.timeline", "results": [{"plan_changes": [)"
-    R"({"step": 3, "change": "a", "why": "b", "predicted_ms": 1.5, "was_ms": 2}]}]})";
+    R"({"step": 3, "change": "a", "why": "b", "predicted_ms": 1.5, "was_ms": 2, )"
+    R"("measured_ms": 1.75, "error": null}]}]})";
 
 // The status of reading such files.
 StatusOr<RecordedRun> ReadFiles(const std::string& run, const std::string& spans) {
@@ -35,6 +36,9 @@ TEST(ReadRecordedRun, ReadsWhatATimelineWrites) {
   EXPECT_EQ(run->ranks[0][1].number, 5u);
   ASSERT_EQ(run->plans.size(), 1u);
   EXPECT_EQ(run->plans[0].predicted_ms, 1.5);
+  EXPECT_EQ(run->plans[0].measured_ms, 1.75);
+  EXPECT_EQ(run->plans[0].error, std::nullopt);
+  EXPECT_EQ(run->plans[0].bound, std::nullopt) << "not there";
 }
 
 TEST(ReadRecordedRun, SaysWhatIsWrong) {

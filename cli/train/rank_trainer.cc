@@ -13,6 +13,11 @@ double Milliseconds(int64_t ns) { return static_cast<double>(ns) / kNsPerMs; }
 
 int64_t Nanoseconds(double ms) { return static_cast<int64_t>(std::llround(ms * kNsPerMs)); }
 
+std::optional<double> NumberIn(const nlohmann::json& json, const char* name) {
+  const auto it = json.find(name);
+  return it != json.end() && it->is_number() ? std::optional<double>(*it) : std::nullopt;
+}
+
 }  // namespace
 
 RankTrainer::RankTrainer(const Parts& parts)
@@ -160,7 +165,10 @@ StatusOr<std::vector<PlanChange>> RankTrainer::PlanChanges() {
                        .change = made.value("change", ""),
                        .why = made.value("why", ""),
                        .predicted_ms = made.value("predicted_ms", 0.0),
-                       .was_ms = made.value("was_ms", 0.0)});
+                       .was_ms = made.value("was_ms", 0.0),
+                       .measured_ms = NumberIn(made, "measured_ms"),
+                       .error = NumberIn(made, "error"),
+                       .bound = NumberIn(made, "bound")});
   }
   return changes;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ struct PlanChange {
   uint64_t step = 0;  // whose measurements led to it
   std::string change, why;
   double predicted_ms = 0, was_ms = 0;
+  std::optional<double> measured_ms, error, bound;  // as far as known
 };
 
 // One spec over its blocks.

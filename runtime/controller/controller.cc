@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "compress/contribution.h"
+#include "compress/short_spec.h"
 #include "runtime/controller/bounds.h"
 #include "runtime/controller/knowledge.h"
 #include "runtime/file_claim.h"
@@ -77,6 +78,12 @@ std::string NumberText(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
+// ".012"
+std::string ErrorText(double error) {
+  const std::string text = fmt::format("{:.3f}", error);
+  return text.starts_with("0.") ? text.substr(1) : text;
+}
+
 float Us(int64_t ns) { return static_cast<float>(static_cast<double>(ns) / kNsPerUs); }
 
 }  // namespace
@@ -107,6 +114,7 @@ void Controller::OpenLog() {
 
 // Without its last line a log is one that was cut off.
 Controller::~Controller() {
+  if (!changes_.empty()) TellOnce(&changes_.back());
   if (logged_inputs_ > 0) Log(EndLine(logged_inputs_));
 }
 
@@ -380,13 +388,18 @@ std::string Controller::Describe(const Plan& before, const Plan& after) const {
     std::string change;
     std::vector<std::string> tensors;
   };
+  std::vector<std::string> specs(job_.candidates.size());
+  const auto spec_of = [&](const JobTensor& tensor, uint8_t rung) -> const std::string& {
+    const auto candidate = static_cast<size_t>(tensor.ladder[rung].candidate);
+    if (specs[candidate].empty()) specs[candidate] = ShortSpec(job_.candidates[candidate].spec);
+    return specs[candidate];
+  };
   std::vector<Moved> moves;
   for (size_t t = 0; t < after.size(); ++t) {
     if (before[t] == after[t]) continue;
     const JobTensor& tensor = job_.tensors[t];
     const std::string change =
-        fmt::format("{} -> {}", job_.candidates[tensor.ladder[before[t]].candidate].spec,
-                    job_.candidates[tensor.ladder[after[t]].candidate].spec);
+        fmt::format("{} -> {}", spec_of(tensor, before[t]), spec_of(tensor, after[t]));
     auto it = std::find_if(moves.begin(), moves.end(),
                            [&](const Moved& moved) { return moved.change == change; });
     if (it == moves.end()) it = moves.insert(moves.end(), {.change = change});
@@ -401,30 +414,39 @@ std::string Controller::Describe(const Plan& before, const Plan& after) const {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+// A line for each decision, when all is known: once it was measured, or will not be any more.
+void Controller::TellOnce(Change* change) {
+  if (std::exchange(change->is_told, true)) return;
+  const std::string numbers = change->Numbers();
+  GW_LOG(kInfo, kPlan, "step {}: {}{}{} ({})", change->step, change->text,
+         numbers.empty() ? "" : ": ", numbers, change->why);
+}
+
 void Controller::TellOutcome() {
   if (!memory_.outcome || changes_.empty()) return;
-  Change& change = changes_.back();
-  change.outcome = memory_.outcome;
-  GW_LOG(kInfo, kPlan, "step {}: {}: {}", change.step, change.text, change.Numbers());
+  changes_.back().outcome = memory_.outcome;
+  TellOnce(&changes_.back());
 }
 
 void Controller::Tell(const StepInput& step, const Decision& decision, const Plan& before) {
   const bool compares = decision.a != decision.b;
   const std::string moved = Describe(compares ? decision.a : before, decision.b);
-  changes_.push_back({step.step,
-                      (compares ? "on trial: " : "") + (moved.empty() ? "no change" : moved),
-                      decision.why, decision.predicted_us, decision.was_us, std::nullopt});
+  if (!changes_.empty()) TellOnce(&changes_.back());
+  changes_.push_back(
+      {.step = step.step,
+       .text = (compares ? "on trial: " : "") + (moved.empty() ? "no change" : moved),
+       .why = decision.why,
+       .predicted_us = decision.predicted_us,
+       .was_us = decision.was_us});
   if (changes_.size() > kKeptChanges) changes_.pop_front();
-  const Change& change = changes_.back();
-  const std::string numbers = change.Numbers();
-  GW_LOG(kInfo, kPlan, "step {}: {}: {}{}{}", change.step, change.text, change.why,
-         numbers.empty() ? "" : "; ", numbers);
+  // Nothing is to be measured but what the next decision tells.
+  if (compares || moved.empty()) TellOnce(&changes_.back());
   if (!log_.is_open()) return;
   Log(DecisionLine(decision));
   log_.flush();
 }
 
-// "predicted 61.2 ms, was 74.9 ms, measured 62.0 ms, error 0.012 <= 0.100", as far as known.
+// "predicted 61.2 ms, was 74.9 ms, measured 62.0 ms, error .012 <= .100", as far as known.
 std::string Controller::Change::Numbers() const {
   std::vector<std::string> parts;
   const auto add_ms = [&](const char* what, double us) {
@@ -435,8 +457,8 @@ std::string Controller::Change::Numbers() const {
   if (outcome) add_ms("measured", outcome->measured_us);
   if (outcome && outcome->distance) {
     const bool within = *outcome->distance <= outcome->bound;
-    parts.push_back(fmt::format("error {:.3f} {} {:.3f}", *outcome->distance, within ? "<=" : ">",
-                                outcome->bound));
+    parts.push_back(fmt::format("error {} {} {}", ErrorText(*outcome->distance),
+                                within ? "<=" : ">", ErrorText(outcome->bound)));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -102,6 +102,7 @@ class Controller {
     std::string text, why;
     double predicted_us = 0, was_us = 0;
     std::optional<Outcome> outcome;  // once it has been measured
+    bool is_told = false;            // in the log
     std::string Numbers() const;
     std::string Json() const;
   };
@@ -122,6 +123,7 @@ class Controller {
   std::vector<ProbeResult> TakeProbes();
   void OpenLog();
   void Log(std::string line);
+  static void TellOnce(Change* change);
   void TellOutcome();
   void Tell(const StepInput& step, const Decision& decision, const Plan& before);
   std::string Describe(const Plan& before, const Plan& after) const;
