@@ -29,6 +29,9 @@ constexpr int64_t kWarmUpProbes = 60;
 constexpr int64_t kProbeShare = 500;
 constexpr int kTurnsBetweenProbes = 20;
 constexpr size_t kNamedTensors = 3;
+constexpr const char* kBlindNote =
+    "no step has been committed: compute cannot be measured, and outside steps automatic tensors "
+    "are bf16";
 
 double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
   const auto bytes = static_cast<double>(ContributionBytes(codec, meta, world_size));
@@ -156,6 +159,7 @@ int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) 
   int rung = kNoneRung;
   if (!in_step) {
     // Nothing can be measured: what hardly ever does harm.
+    TellBlind();
     rung = kBf16Rung;
   } else {
     std::lock_guard lock(mu_);
@@ -167,6 +171,16 @@ int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) 
     }
   }
   return tensor.CanUse(rung) ? rung : kNoneRung;
+}
+
+// Once, and not a training that sums something besides its steps.
+void Controller::TellBlind() const {
+  if (is_blind_told_.load(std::memory_order_relaxed)) return;
+  {
+    std::lock_guard lock(mu_);
+    if (is_blind_told_.exchange(true, std::memory_order_relaxed) || commits_ > 0) return;
+  }
+  GW_LOG(kInfo, kPlan, "{}", kBlindNote);
 }
 
 bool Controller::MayProbe(int64_t now_ns) const {
@@ -286,6 +300,7 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled) {
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
   memory_ = {};
+  is_model_off_told_ = false;
   OpenLog();
   if (log_.is_open()) Log(JobLine(job_));
   Resume();
@@ -372,6 +387,7 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
     ++logged_inputs_;
   }
   TellOutcome();
+  TellModel(input.step);
   if (!decision) return {};
   Tell(*step, *decision, before);
   PlanOrder order = {.from_turn = decision->from_turn};
@@ -428,6 +444,13 @@ void Controller::TellOutcome() {
   TellOnce(&changes_.back());
 }
 
+// Where it goes off, and where it is right again.
+void Controller::TellModel(const StepInput& step) {
+  if (std::exchange(is_model_off_told_, memory_.model_off) == memory_.model_off) return;
+  GW_LOG(kInfo, kPlan, "step {}: model {}: steps take {:.2f} times what it predicts for their plan",
+         step.step, memory_.model_off ? "off" : "right again", memory_.scale);
+}
+
 void Controller::Tell(const StepInput& step, const Decision& decision, const Plan& before) {
   const bool compares = decision.a != decision.b;
   const std::string moved = Describe(compares ? decision.a : before, decision.b);
@@ -479,11 +502,11 @@ std::string Controller::Json() const {
   std::vector<std::string> rows;
   for (const Change& change : changes_) rows.push_back(change.Json());
   const bool blind = enabled() && commits_ == 0;
-  const char* note = blind ? "no step has been committed: compute cannot be measured, and outside "
-                             "steps automatic tensors are bf16"
-                           : note_.c_str();
-  return fmt::format("{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"decisions\": [{}]}}",
-                     JsonText(note), commits_, probe_count_, fmt::join(rows, ",\n "));
+  return fmt::format(
+      "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"model_off\": {}, "
+      "\"measured_over_predicted\": {}, \"decisions\": [{}]}}",
+      JsonText(blind ? kBlindNote : note_), commits_, probe_count_, memory_.model_off,
+      NumberText(memory_.scale), fmt::join(rows, ",\n "));
 }
 
 }  // namespace gradwire

@@ -125,12 +125,15 @@ class Controller {
   void Log(std::string line);
   static void TellOnce(Change* change);
   void TellOutcome();
+  void TellModel(const StepInput& step);
+  void TellBlind() const;
   void Tell(const StepInput& step, const Decision& decision, const Plan& before);
   std::string Describe(const Plan& before, const Plan& after) const;
 
   const Options options_;
   Prober prober_;  // the caller's thread
   std::atomic<bool> enabled_{false};
+  mutable std::atomic<bool> is_blind_told_{false};
   mutable std::mutex mu_;
 
   // All below is guarded by mu_.
@@ -146,6 +149,7 @@ class Controller {
   JobFacts job_;
   uint64_t job_digest_ = 0;
   Memory memory_;
+  bool is_model_off_told_ = false;
   std::string loaded_;  // knowledge that the next decision begins with
   std::string note_;    // for the ledger: what became of it
   std::deque<Change> changes_;

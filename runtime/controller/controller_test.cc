@@ -18,6 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
 
 // Training with one tensor, whose steps take half as long on any codec as on the plain sum.
 class Job {
@@ -33,15 +34,16 @@ class Job {
 
   void Steps(int count) {
     for (; count > 0; --count, ++turn_) {
-      const float step_us = controller.RungFor(tensor_, turn_, true) == kNoneRung ? 1000 : 500;
+      const bool is_none = controller.RungFor(tensor_, turn_, true) == kNoneRung;
+      const float wait_us = is_none ? 900 : 400, step_us = wait_us + compute_us;
       // An error of 0.25 % of each rank's part, on any rung but the lowest.
-      const float error = step_us == 500 ? 6.25e-6f : 0;
+      const float error = is_none ? 0 : 6.25e-6f;
       const std::string observed = EncodeObservation(
           {.step = turn_,
            .turn = turn_,
            .step_us = step_us,
-           .blocked_us = step_us - 100,
-           .busy_us = step_us - 100,
+           .blocked_us = wait_us,
+           .busy_us = wait_us,
            .tensors = {{.tensor = 7, .ready_us = 50, .energy = 1, .error = error}}});
       // The vote on a step brings what was measured in the one before.
       const auto vote = static_cast<uint16_t>(turn_ + 1);
@@ -50,6 +52,11 @@ class Job {
       order_ = controller.Advise(vote, ranks, tensors_);
     }
   }
+
+  // What is asked for outside of steps.
+  void OutsideSteps() { (void)controller.RungFor(tensor_, turn_, false); }
+
+  float compute_us = 100;
 
  private:
   static constexpr int64_t kElems = 4096;
@@ -143,6 +150,37 @@ TEST(Controller, LogsAChangeThatIsNotMeasuredAtTheEnd) {
   }
   EXPECT_THAT(lines.With("none -> bf16"),
               ElementsAre(HasSubstr("bf16: was 1.0 ms (warm-up: bf16 is measured)")));
+}
+
+TEST(Controller, TellsOnceThatItsModelIsOff) {
+  const LogLines lines;
+  Job job;
+  job.Steps(kWarmUp);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("\"model_off\": false"));
+  EXPECT_THAT(lines.With("model off"), IsEmpty());
+  job.compute_us = 2000;  // which it learns in some windows
+  job.Steps(10);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("\"model_off\": true"));
+  job.Steps(100);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("\"model_off\": false"));
+  EXPECT_THAT(lines.With("model off: steps take"), SizeIs(1));
+  EXPECT_THAT(lines.With("model right again: steps take"), SizeIs(1));
+}
+
+TEST(Controller, TellsOnceThatThereAreNoSteps) {
+  const LogLines lines;
+  Job job;
+  for (int i = 0; i < 3; ++i) job.OutsideSteps();
+  EXPECT_THAT(lines.With("compute cannot be measured"), SizeIs(1));
+  EXPECT_THAT(job.controller.Json(), HasSubstr("compute cannot be measured"));
+}
+
+TEST(Controller, OfATrainingThatSumsOutsideStepsTooItTellsNothing) {
+  const LogLines lines;
+  Job job;
+  job.Steps(1);
+  job.OutsideSteps();
+  EXPECT_THAT(lines.With("compute cannot be measured"), IsEmpty());
 }
 
 TEST(Controller, ItsNoteGoesWithTheNextStateThatIsLoaded) {
