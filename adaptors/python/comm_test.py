@@ -105,6 +105,20 @@ class CollectivesTest(unittest.TestCase):
             self.comm.all_reduce(numbers)
             numbers.append(0)  # is refused while another has its buffer
 
+    def test_errors_go_with_those_who_get_them(self):
+        class Owner:
+            pass
+
+        def fail(owner):
+            try:
+                self.comm.broadcast(_floats(1), root=7)
+            except gradwire.InvalidArgument:
+                return weakref.ref(owner)
+
+        gc.disable()
+        self.addCleanup(gc.enable)
+        self.assertIsNone(fail(Owner())())
+
     def test_a_failed_exchange_leaves_no_group_open(self):
         """In it all that follows would do nothing, and say so to nobody."""
         sent, received = _floats(1), _floats(0)
@@ -252,7 +266,10 @@ class LifeTest(unittest.TestCase):
         comm.close()
         comm.close()
         self.assertTrue(comm.closed)
-        with self.assertRaises(gradwire.InvalidArgument):
+        with self.assertRaisesRegex(gradwire.InvalidArgument, "is null.* gwCommUserRank"):
+            _ = comm.rank
+        # Its text is of another thread.
+        with self.assertRaisesRegex(gradwire.InvalidArgument, "is null.* gwBarrier"):
             comm.barrier()
 
     def test_an_exception_in_a_with_block_aborts(self):

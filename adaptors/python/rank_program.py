@@ -196,7 +196,8 @@ def fork(comm):
     if child == 0:
         try:
             comm.barrier()
-        except gradwire.InvalidUsage:
+        except gradwire.InvalidUsage as error:
+            assert "belongs to the process before the fork" in str(error), error
             sys.exit(7)  # with the interpreter's own end, which must not disturb the parent's ranks
         sys.exit(1)
     _, status = os.waitpid(child, 0)

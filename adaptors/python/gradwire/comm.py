@@ -203,13 +203,17 @@ class Comm:
 
         made: the handle of another one, if the call makes one.
         """
+        # The text of an error without a communicator belongs to the thread.
+        def checked(*args):
+            self._check(function(*args))
+
         def abort(call):
             if made is not None:
                 _end_later(call, made)
             self.abort()
             call.join()
 
-        self._check(interruptible(function, *args, on_interrupt=abort))
+        interruptible(checked, *args, on_interrupt=abort)
 
     def _int(self, function):
         value = ctypes.c_int()
