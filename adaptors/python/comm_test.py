@@ -34,12 +34,9 @@ class _WatchedLock:
         self._lock = lock
         self.wanted = threading.Event()
 
-    def __enter__(self):
+    def here(self):
         self.wanted.set()
-        self._lock.acquire()
-
-    def __exit__(self, *_):
-        self._lock.release()
+        return self._lock.here()
 
 
 class ErrorsTest(unittest.TestCase):

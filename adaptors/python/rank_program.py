@@ -207,5 +207,30 @@ def fork(comm):
     print("still there")
 
 
+def fork_amid_abort(comm):
+    """The child has no thread that could give back the lock which the aborting one holds."""
+    aborting, goes_on = threading.Event(), threading.Event()
+
+    def slow_abort(handle):
+        aborting.set()
+        goes_on.wait()
+        return 0
+
+    with mock.patch.object(lib, "gwCommAbort", slow_abort):
+        other = threading.Thread(target=comm.abort)
+        other.start()
+        aborting.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            sys.exit(7)
+        goes_on.set()
+        other.join()
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7, status
+    comm.close()
+    print("still there")
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](gradwire.Comm.from_environment())

@@ -70,7 +70,9 @@ class RanksTest(unittest.TestCase):
         self.assertRegex(self._check_ok("timeout_of_the_operation").stdout, "rank 0: .*time")
 
     def test_a_child_of_fork_is_refused_and_harmless(self):
-        self.assertEqual(self._check_ok("fork").stdout.count("still there"), 2)
+        for scenario in ("fork", "fork_amid_abort"):
+            with self.subTest(scenario):
+                self.assertEqual(self._check_ok(scenario).stdout.count("still there"), 2)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,18 @@ def check(code, comm=None):
         raise error_of(code, text.decode(errors="replace"))
 
 
+class ProcessLock:
+    """A lock that a child of fork, which lacks the thread that may hold it, does not wait for."""
+
+    def __init__(self):
+        # Of a kind that the handler of a signal, which comes while it is held, may take again.
+        self._lock, self._process = threading.RLock(), os.getpid()
+
+    def here(self):
+        """What to hold in this process."""
+        return self._lock if self._process == os.getpid() else threading.RLock()
+
+
 class _Call:
     """A function for another thread to run; what it returns or raises is for take()."""
 

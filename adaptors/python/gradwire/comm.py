@@ -10,7 +10,7 @@ import time
 import weakref
 
 from gradwire import _bindings as c
-from gradwire._library import SLICE_S, check, interruptible, lib
+from gradwire._library import SLICE_S, ProcessLock, check, interruptible, lib
 from gradwire.buffers import ITEM_BYTES, as_buffer, data_type
 from gradwire.errors import InvalidArgument, InvalidUsage, TimedOut
 
@@ -125,7 +125,7 @@ def _destroy_handle(handle):
 
 def _end(handle, pending, ending):
     """Of a communicator that nobody closed: bounded, and the other ranks are told."""
-    with ending:
+    with ending.here():
         if handle:
             if pending:
                 lib.gwCommAbort(handle)
@@ -149,9 +149,8 @@ class Comm:
     def __init__(self, handle):
         self._handle = handle
         self._pending = set()  # of _Submission
-        # A handle that one thread destroys another one must not abort. Of a kind that the handler of
-        # a signal, which comes amid the one, may take for the other.
-        self._ending = threading.RLock()
+        # A handle that one thread destroys another one must not abort.
+        self._ending = ProcessLock()
         weakref.finalize(self, _end, handle, self._pending, self._ending)
 
     @classmethod
@@ -250,7 +249,7 @@ class Comm:
 
     def abort(self):
         """Ends everything under way, here and at the other ranks. Any thread, any time."""
-        with self._ending:
+        with self._ending.here():
             if not self.closed:
                 self._check(lib.gwCommAbort(self._handle))
 
@@ -260,7 +259,7 @@ class Comm:
         self._destroy()
 
     def _destroy(self):
-        with self._ending:
+        with self._ending.here():
             try:
                 code = _destroy_handle(self._handle)
             finally:
