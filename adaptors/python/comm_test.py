@@ -96,6 +96,17 @@ class CollectivesTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidArgument, "'mean' is no operation"):
             self.comm.all_reduce(_floats(1), op="mean")
 
+    def test_numbers_must_fit(self):
+        """The low 32 bits of each are right."""
+        numbers, many = _floats(1), 1 << 32
+        for call in (lambda: self.comm.broadcast(numbers, root=many),
+                     lambda: self.comm.reduce(numbers, root=many),
+                     lambda: self.comm.split(many), lambda: self.comm.split(0, key=-many),
+                     lambda: self.comm.exchange([(numbers, many)], [(_floats(0), many)]),
+                     lambda: gradwire.Comm.from_unique_id(gradwire.unique_id(), many, 1)):
+            with self.assertRaisesRegex(gradwire.InvalidArgument, r"-?4294967296 is not in"):
+                call()
+
     def test_arrays_are_the_callers_again_when_it_returns(self):
         numbers = bytearray(8)
         for _ in range(100):

@@ -45,6 +45,15 @@ def _config(settings):
                         None if text is None else text.encode())
 
 
+def _int(value, name):
+    """For a C int, of which ctypes would take the low bits and say nothing."""
+    number = operator.index(value)
+    if ctypes.c_int(number).value != number:
+        raise InvalidArgument(c.gwResult_t.gwInvalidArgument,
+                              f"{name} {number} is not in [-2^31, 2^31)")
+    return number
+
+
 def unique_id():
     """Bytes by which ranks meet: make them in the process of rank 0, hand them to all ranks.
 
@@ -169,7 +178,8 @@ class Comm:
                                   f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
         made = c.gwUniqueId.from_buffer_copy(identity)
         config = ctypes.byref(_config(settings))
-        return cls(_start(lib.gwCommInitRankConfig, world_size, made, rank, config))
+        return cls(_start(lib.gwCommInitRankConfig, _int(world_size, "world_size"), made,
+                          _int(rank, "rank"), config))
 
     def split(self, color, key=0, settings=None):
         """The ranks of one color as a communicator of their own, in the order of key.
@@ -179,8 +189,8 @@ class Comm:
         config = None if settings is None else ctypes.byref(_config(settings))
         made = c.gwComm_t()
         self._call(lib.gwCommSplit, self._handle,
-                   c.GW_SPLIT_NOCOLOR if color is None else color, key, ctypes.byref(made), config,
-                   made=made)
+                   c.GW_SPLIT_NOCOLOR if color is None else _int(color, "color"), _int(key, "key"),
+                   ctypes.byref(made), config, made=made)
         return Comm(made) if made else None
 
     def __enter__(self):
@@ -284,12 +294,12 @@ class Comm:
         """As all_reduce, but only `root` gets the result."""
         source, target = _pair(send, recv, lambda count: count)
         self._call(lib.gwReduce, source, target, source.count, source.dtype,
-                   _operation(op), root, self._handle, None)
+                   _operation(op), _int(root, "root"), self._handle, None)
 
     def broadcast(self, buffer, root=0):
         """`buffer` becomes root's on all ranks."""
         place = as_buffer(buffer, writable=True)
-        self._call(lib.gwBroadcast, place, place, place.count, place.dtype, root,
+        self._call(lib.gwBroadcast, place, place, place.count, place.dtype, _int(root, "root"),
                    self._handle, None)
 
     def all_gather(self, send, recv):
@@ -315,18 +325,20 @@ class Comm:
     def send(self, buffer, peer):
         """Returns when `peer` receives it: see exchange() for both directions at a time."""
         place = as_buffer(buffer)
-        self._call(lib.gwSend, place, place.count, place.dtype, peer, self._handle, None)
+        self._call(lib.gwSend, place, place.count, place.dtype, _int(peer, "peer"), self._handle,
+                   None)
 
     def receive(self, buffer, peer):
         """Fills `buffer` with what `peer` sends: as many elements, of the same type."""
         place = as_buffer(buffer, writable=True)
-        self._call(lib.gwRecv, place, place.count, place.dtype, peer, self._handle, None)
+        self._call(lib.gwRecv, place, place.count, place.dtype, _int(peer, "peer"), self._handle,
+                   None)
 
     def exchange(self, sends, receives):
         """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
         # What can be wrong of an argument raises here, before the group is open.
-        outgoing = [(as_buffer(buffer), operator.index(peer)) for buffer, peer in sends]
-        incoming = [(as_buffer(buffer, writable=True), operator.index(peer))
+        outgoing = [(as_buffer(buffer), _int(peer, "peer")) for buffer, peer in sends]
+        incoming = [(as_buffer(buffer, writable=True), _int(peer, "peer"))
                     for buffer, peer in receives]
 
         # A group belongs to the thread that begins it. Its end has the first error of its calls.
