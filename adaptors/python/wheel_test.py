@@ -72,6 +72,10 @@ class PackageTest(unittest.TestCase):
         done = _python("-c", "import gradwire", GRADWIRE_LIBRARY="/no/such/library")
         self.assertIn("ImportError: gradwire's library cannot be loaded", done.stderr)
 
+    def test_a_library_that_lacks_functions_is_an_import_error(self):
+        done = _python("-c", "import gradwire", GRADWIRE_LIBRARY="libc.so.6")
+        self.assertIn("ImportError: libc.so.6 has version code 0", done.stderr)
+
 
 if __name__ == "__main__":
     unittest_main.main()

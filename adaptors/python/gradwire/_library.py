@@ -21,14 +21,16 @@ def _load():
         loaded = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(f"gradwire's library cannot be loaded: {error}") from error
-    c.bind(loaded)
     version = ctypes.c_int()
-    loaded.gwGetVersion(ctypes.byref(version))
+    # Before all are bound: another version may lack some.
+    if hasattr(loaded, "gwGetVersion"):
+        loaded.gwGetVersion(ctypes.byref(version))
     if version.value != c.GW_VERSION_CODE:
         raise ImportError(
             f"{path} has version code {version.value}, this package was made for "
             f"{c.GW_VERSION_CODE}: install both from one wheel, and unset GRADWIRE_LIBRARY"
         )
+    c.bind(loaded)
     return loaded
 
 
