@@ -52,6 +52,10 @@ class RunTest(unittest.TestCase):
         self.assertEqual(sorted(job.stdout.splitlines()), ["[1] out", "out"])
         self.assertEqual(sorted(job.stderr.splitlines()), ["[1] err", "err"])
 
+    def test_a_line_of_rank_0_stays_one_however_long_it_is(self):
+        job = _shell("head -c 200000 /dev/zero | tr '\\0' x; echo", "-n", "1")
+        self.assertEqual(job.stdout, 200000 * "x" + "\n")
+
     def test_finds_itself_in_path(self):
         job = _run("-n", "2", "--", "gradwire", "--version")
         self.assertEqual(job.returncode, 0, job.stderr)

@@ -10,10 +10,11 @@ std::string LineRelay::Append(std::string_view bytes) {
     const size_t taken = std::min(feed == bytes.npos ? bytes.size() : feed, room);
     partial_ += bytes.substr(0, taken);
     bytes.remove_prefix(taken);
-    const bool ends = !bytes.empty() && bytes.front() == '\n';
+    if (bytes.empty()) break;  // also with a full piece: its line may end here
+    const bool ends = bytes.front() == '\n';
     if (ends) bytes.remove_prefix(1);
-    if (!ends && partial_.size() < kMaxLineBytes) continue;
-    out += prefix_ + partial_ + '\n';
+    out += prefix_ + partial_;
+    if (ends || !prefix_.empty()) out += '\n';
     partial_.clear();
   }
   return out;

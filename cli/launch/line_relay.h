@@ -12,13 +12,15 @@ namespace gradwire {
 
 class LineRelay {
  public:
-  // A longer line is passed on in pieces, each marked like a line of its own.
+  // A longer line is passed on in pieces: with a prefix each is marked like a line of its own,
+  // without one nothing is added to the line, and other ranks' lines may come between.
   static constexpr size_t kMaxLineBytes = 64 << 10;
 
   // `prefix` goes before every line.
   explicit LineRelay(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  // Takes what was read and returns what is to be written now: the lines that are complete.
+  // Takes what was read and returns what is to be written now: the lines that are complete, and
+  // pieces of one that is too long.
   std::string Append(std::string_view bytes);
 
   // What is left when the rank has closed its end; ends in a line feed unless it is empty.

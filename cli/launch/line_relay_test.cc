@@ -28,6 +28,28 @@ TEST(LineRelay, AnEndlessLineIsPassedOnInPieces) {
   EXPECT_EQ(relay.Append("\n"), "> xxxxx\n");
 }
 
+TEST(LineRelay, WithoutPrefixAnEndlessLineStaysOne) {
+  LineRelay relay("");
+  const std::string endless(2 * LineRelay::kMaxLineBytes + 5, 'x');
+  std::string out = relay.Append(endless);
+  EXPECT_EQ(out, std::string(2 * LineRelay::kMaxLineBytes, 'x'));
+  out += relay.Append("\nnext\n");
+  EXPECT_EQ(out, endless + "\nnext\n");
+  out = relay.Append(endless);
+  EXPECT_EQ(out + relay.Finish(), endless + "\n");
+}
+
+TEST(LineRelay, ALineOfTheLargestPieceHasNoEmptyLineBehindIt) {
+  const std::string line(LineRelay::kMaxLineBytes, 'x');
+  for (const char* prefix : {"", "> "}) {
+    LineRelay relay(prefix);
+    std::string out = relay.Append(line);
+    out += relay.Append("\n");
+    out += relay.Append(line);
+    EXPECT_EQ(out + relay.Finish(), prefix + line + "\n" + prefix + line + "\n") << prefix;
+  }
+}
+
 TEST(LineRelay, TheSameTextHoweverItIsCut) {
   const std::string text = "a\n\nbcd\nefgh\n";
   for (size_t step = 1; step <= text.size(); ++step) {
