@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -26,6 +27,13 @@ def _run(*args, **kwargs):
 
 def _shell(script, *options):
     return _run(*options, "--", "/bin/bash", "-c", script)
+
+
+def _close_when_full(write_end):
+    """This process's end of a pipe that somebody else writes to."""
+    while select.select([], [write_end], [], 0)[1]:
+        time.sleep(0.01)
+    os.close(write_end)
 
 
 def _can_make_networks():
@@ -55,6 +63,58 @@ class RunTest(unittest.TestCase):
     def test_a_line_of_rank_0_stays_one_however_long_it_is(self):
         job = _shell("head -c 200000 /dev/zero | tr '\\0' x; echo", "-n", "1")
         self.assertEqual(job.stdout, 200000 * "x" + "\n")
+
+    def _expect_124_where_nobody_reads(self, script):
+        read_end, write_end = os.pipe()
+        command = [_GRADWIRE, "run", "-n", "2", "--timeout", "2", "--", "/bin/bash", "-c", script]
+        job = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True,
+                             timeout=_LIMIT_S, check=False)
+        os.close(write_end)
+        self.assertEqual(job.returncode, 124, job.stderr)
+        self.assertIn("time-out", job.stderr)
+        with open(read_end, "rb") as reader:
+            self.assertGreaterEqual(len(reader.read()), 4096)
+
+    def test_ends_after_the_timeout_where_nobody_reads(self):
+        self._expect_124_where_nobody_reads("exec yes")
+        self._expect_124_where_nobody_reads("head -c 100000 /dev/zero")
+
+    def test_a_signal_ends_it_where_nobody_reads(self):
+        read_end, write_end = os.pipe()
+        with subprocess.Popen([_GRADWIRE, "run", "-n", "1", "--", "yes"], stdout=write_end) as job:
+            _close_when_full(write_end)
+            job.send_signal(signal.SIGTERM)
+            self.assertEqual(job.wait(_LIMIT_S), 128 + signal.SIGTERM)
+        os.close(read_end)
+
+    def test_a_slow_reader_gets_all(self):
+        """Longer after the ranks have ended than output is read of those that never end."""
+        command = [_GRADWIRE, "run", "-n", "1", "--", "/bin/bash", "-c", "yes | head -n 90000"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as job:
+            time.sleep(2.5)
+            self.assertEqual(job.stdout.read(), 90000 * b"y\n")
+            self.assertEqual(job.wait(_LIMIT_S), 0)
+
+    def test_output_that_does_not_block_loses_nothing(self):
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        script = "for ((i = 0; i < 40000; ++i)); do echo line $i; done"
+        command = [_GRADWIRE, "run", "-n", "1", "--", "/bin/bash", "-c", script]
+        with subprocess.Popen(command, stdout=write_end) as job:
+            _close_when_full(write_end)
+            with open(read_end, encoding="utf-8") as reader:
+                self.assertEqual(reader.read(), "".join(f"line {i}\n" for i in range(40000)))
+            self.assertEqual(job.wait(_LIMIT_S), 0)
+
+    def test_output_that_cannot_be_written_is_told_of_once(self):
+        script = "for i in 1 2 3; do echo $i; sleep 0.1; done"
+        command = [_GRADWIRE, "run", "-n", "1", "--", "/bin/bash", "-c", script]
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            job = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True,
+                                 timeout=_LIMIT_S, check=False)
+        self.assertEqual(job.returncode, 1)
+        self.assertEqual(job.stderr.count("cannot write standard output"), 1, job.stderr)
+        self.assertIn("No space left on device", job.stderr)
 
     def test_finds_itself_in_path(self):
         job = _run("-n", "2", "--", "gradwire", "--version")

@@ -14,12 +14,14 @@
 #include "cli/launch/end_of_job.h"
 #include "cli/launch/guardian.h"
 #include "cli/launch/line_relay.h"
+#include "cli/launch/outlet.h"
 
 namespace gradwire {
 namespace {
 
 // How long output is still read after the last rank has ended: somebody who left a rank's process
-// group may hold its pipes for ever.
+// group may hold its pipes for ever. After a time-out or a signal also how long it is written:
+// perhaps nobody reads it.
 constexpr int64_t kDrainNs = kNsPerSecond;
 
 bool IsIgnored(int signal) {
@@ -62,7 +64,7 @@ class JobSignals {
 
 struct Stream {
   UniqueFd source;
-  int target;
+  Outlet* target;  // the job's
   LineRelay relay;
 };
 
@@ -89,20 +91,24 @@ class Job {
     }
     started_ns_ = clock_.NowNs();
     Drive();
-    return exit_code_.value_or(0);
+    return exit_code_.value_or(output_lost_ ? kLostOutputExitCode : 0);
   }
 
  private:
   Status StartAll();
   void Drive();
   bool OutputIsOpen() const;
+  bool OutputWaits() const { return out_.waits() || err_.waits(); }
   void WaitForEvents();
   void ReadStream(Stream* stream);
-  void Write(const Stream& stream, const std::string& text);
+  void CloseStream(Stream* stream);
+  void CheckOutlets();
+  void Say(const std::string& text) { err_.Add("gradwire run: " + text + "\n"); }
   void OnSignal(int signal);
   void ReapChildren();
   void OnRankEnded(size_t rank, const siginfo_t& how);
   void SignalAll(int signal);
+  void OnTimeout();
   void CheckTimes();
   Deadline NextAction() const;
   void RunDueActions();
@@ -119,12 +125,13 @@ class Job {
   int64_t started_ns_ = 0;                // when the last rank was started
   size_t actions_done_ = 0;
   bool interrupted_ = false;
+  bool timed_out_ = false;
+  bool output_lost_ = false;
+  Outlet out_{STDOUT_FILENO}, err_{STDERR_FILENO};
   std::vector<Rank> ranks_;
   std::vector<Stream> streams_;
   std::optional<int> exit_code_;  // of whatever went wrong first
 };
-
-void Say(const std::string& text) { WriteFully(STDERR_FILENO, "gradwire run: " + text + "\n"); }
 
 Status Job::StartAll() {
   for (size_t r = 0; r < options_.ranks.size(); ++r) {
@@ -134,8 +141,8 @@ Status Job::StartAll() {
     guardian_.NoteStarted(started->pid);
     ranks_.push_back({started->pid});
     const std::string prefix = r == 0 ? "" : fmt::format("[{}] ", r);
-    streams_.push_back({std::move(started->out), STDOUT_FILENO, LineRelay(prefix)});
-    streams_.push_back({std::move(started->err), STDERR_FILENO, LineRelay(prefix)});
+    streams_.push_back({std::move(started->out), &out_, LineRelay(prefix)});
+    streams_.push_back({std::move(started->err), &err_, LineRelay(prefix)});
   }
   return Status::Ok();
 }
@@ -150,22 +157,40 @@ bool Job::OutputIsOpen() const {
 }
 
 void Job::Drive() {
-  while (Alive() > 0 || (OutputIsOpen() && !drained_.Expired(clock_))) {
+  while (Alive() > 0 || OutputIsOpen() || OutputWaits()) {
+    const bool waited = OutputWaits();
     WaitForEvents();
     CheckTimes();
-    if (Alive() == 0 && drained_.never()) drained_ = Deadline::After(clock_, kDrainNs);
+    CheckOutlets();
+    if (Alive() > 0) continue;
+    // A reader may take his time, unless somebody wants the end.
+    const bool patient = waited && !interrupted_ && !timed_out_;
+    if (drained_.never() || patient) drained_ = Deadline::After(clock_, kDrainNs);
+    if (!drained_.Expired(clock_)) continue;
+    if (!OutputIsOpen()) {
+      output_lost_ = output_lost_ || OutputWaits();
+      return;
+    }
+    for (Stream& stream : streams_) CloseStream(&stream);
+    CheckOutlets();
   }
-  for (Stream& stream : streams_) Write(stream, stream.relay.Finish());
 }
 
 void Job::WaitForEvents() {
-  std::vector<pollfd> waits = {{signals_.fd(), POLLIN, 0}};
-  // A closed stream's -1 is what poll takes for "not this one".
-  for (const Stream& stream : streams_) waits.push_back({stream.source.get(), POLLIN, 0});
+  constexpr size_t kFirstStream = 3;
+  std::vector<pollfd> waits = {
+      {signals_.fd(), POLLIN, 0}, {out_.awaited_fd(), POLLOUT, 0}, {err_.awaited_fd(), POLLOUT, 0}};
+  // -1, also that of a closed stream, is what poll takes for "not this one". What cannot be written
+  // is not read either: at most a buffer for each stream is kept.
+  for (const Stream& stream : streams_) {
+    waits.push_back({stream.target->waits() ? -1 : stream.source.get(), POLLIN, 0});
+  }
   const Deadline until = Earlier(Earlier(end_.next(), timeout_), Earlier(drained_, NextAction()));
   if (poll(waits.data(), waits.size(), until.PollTimeoutMs(clock_)) <= 0) return;
+  out_.Write();
+  err_.Write();
   for (size_t i = 0; i < streams_.size(); ++i) {
-    if (waits[i + 1].revents != 0) ReadStream(&streams_[i]);
+    if (waits[i + kFirstStream].revents != 0) ReadStream(&streams_[i]);
   }
   while (const int signal = signals_.Take()) OnSignal(signal);
 }
@@ -175,18 +200,31 @@ void Job::ReadStream(Stream* stream) {
   const ssize_t n =
       RetryOnSignal([&] { return read(stream->source.get(), buffer, sizeof buffer); });
   if (n > 0) {
-    Write(*stream, stream->relay.Append({buffer, static_cast<size_t>(n)}));
+    stream->target->Add(stream->relay.Append({buffer, static_cast<size_t>(n)}));
   } else {
-    Write(*stream, stream->relay.Finish());
-    stream->source.reset();
+    CloseStream(stream);
   }
 }
 
-void Job::Write(const Stream& stream, const std::string& text) {
-  if (text.empty() || WriteFully(stream.target, text) || errno != EPIPE) return;
-  // Nobody reads any more, as in `gradwire run ... | head`: end as a single program would.
-  if (!exit_code_) exit_code_ = 128 + SIGPIPE;
-  end_.BeginNow();
+void Job::CloseStream(Stream* stream) {
+  stream->target->Add(stream->relay.Finish());
+  stream->source.reset();
+}
+
+void Job::CheckOutlets() {
+  for (Outlet* outlet : {&out_, &err_}) {
+    const int error = outlet->TakeError();
+    if (error == 0) continue;
+    if (error == EPIPE) {
+      // Nobody reads any more, as in `gradwire run ... | head`: end as a single program would.
+      if (!exit_code_) exit_code_ = 128 + SIGPIPE;
+      end_.BeginNow();
+    } else {
+      output_lost_ = true;
+      Say(fmt::format("cannot write standard {}: {}; the job goes on without",
+                      outlet == &out_ ? "output" : "error", std::strerror(error)));
+    }
+  }
 }
 
 void Job::OnSignal(int signal) {
@@ -255,16 +293,19 @@ void Job::RunDueActions() {
   while (Alive() > 0 && NextAction().Expired(clock_)) options_.actions[actions_done_++].run();
 }
 
+void Job::OnTimeout() {
+  timed_out_ = true;
+  const std::string what = Alive() > 0 ? WhoRuns() + " still running" : "output still not read";
+  Say(fmt::format("time-out: {} after {:g} s", what, 1e-9 * options_.timeout_ns));
+  if (!exit_code_) exit_code_ = kTimeoutExitCode;
+  end_.BeginNow();
+}
+
 void Job::CheckTimes() {
   RunDueActions();
   if (timeout_.Expired(clock_)) {
     timeout_ = Deadline::Never();
-    if (Alive() > 0) {
-      Say(fmt::format("time-out: {} still running after {:g} s", WhoRuns(),
-                      1e-9 * options_.timeout_ns));
-      if (!exit_code_) exit_code_ = kTimeoutExitCode;
-      end_.BeginNow();
-    }
+    if (Alive() > 0 || OutputWaits()) OnTimeout();
   }
   if (const int signal = end_.TakeDueSignal(); signal != 0 && Alive() > 0) {
     Say(fmt::format("sending {} to {}", signal == SIGTERM ? "SIGTERM" : "SIGKILL", WhoRuns()));

@@ -29,14 +29,16 @@ struct LaunchOptions {
 };
 
 inline constexpr int kTimeoutExitCode = 124;
+inline constexpr int kLostOutputExitCode = 1;
 
 // Output: rank 0's lines as they are, the others' with "[rank] " in front, standard output and
-// error kept apart. SIGINT, SIGTERM and SIGHUP go to all ranks; a second one kills them; one that
+// error kept apart. Where it is not read fast enough the ranks' own writing has to wait; time-outs
+// and signals do not. SIGINT, SIGTERM and SIGHUP go to all ranks; a second one kills them; one that
 // is ignored at the start stays ignored.
 //
 // Returns the exit code of the job: that of the rank that failed first, 128 + n for one that died
-// of signal n, 124 for a time-out, 0 if all ranks returned 0. Errors: a command that cannot be
-// started (gwInvalidArgument), or the system (gwSystemError); no rank is left then.
+// of signal n, 124 for a time-out, 1 if only output could not be written, else 0. Errors: a command
+// that cannot be started (gwInvalidArgument), or the system (gwSystemError); no rank is left then.
 //
 // Call it from a process with one thread that does not ignore SIGCHLD, once at a time: it takes
 // SIGCHLD and the signals above for itself while it runs, and reaps every child.
