@@ -13,6 +13,8 @@
 namespace gradwire {
 namespace {
 
+constexpr double kMaxSeconds = 365.0 * 24 * 3600;
+
 void AppendOptions(const CLI::App& app, std::vector<std::string>* names) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names->push_back("--" + name);
@@ -47,6 +49,18 @@ Argument& Argument::InRange(int64_t least, int64_t most) {
 
 Argument& Argument::NotNegative() {
   option_->check(CLI::NonNegativeNumber);
+  return *this;
+}
+
+Argument& Argument::Seconds() {
+  const auto check = [](const std::string& text) {
+    double seconds = -1;
+    // Written so that NaN is refused.
+    const bool fits =
+        CLI::detail::lexical_cast(text, seconds) && seconds >= 0 && seconds <= kMaxSeconds;
+    return fits ? std::string() : fmt::format("'{}' is not from 0 to {:.0f} s", text, kMaxSeconds);
+  };
+  option_->check(check, "SECONDS");
   return *this;
 }
 

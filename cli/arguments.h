@@ -23,6 +23,8 @@ class Argument {
   Argument& Required();
   Argument& InRange(int64_t least, int64_t most);
   Argument& NotNegative();
+  // From 0 to a year, so that the nanoseconds fit their type.
+  Argument& Seconds();
   Argument& OneOf(const std::vector<std::string>& texts);
   Argument& ExistingFile();
   Argument& Excludes(const Argument& other);

@@ -42,6 +42,22 @@ TEST(CommandLine, TellsGoOnFromHelpFromError) {
   EXPECT_EQ(parse({"--unknown"}, &value), kExitUsage);
 }
 
+TEST(CommandLine, SecondsAreFromNoneToAYear) {
+  const auto parse = [](const std::string& text, double* value) {
+    CommandLine line("test", "gradwire test");
+    line.Add("--time", value, "seconds").Seconds();
+    return line.Parse(Texts{"--time=" + text});
+  };
+  double value = -1;
+  for (const auto& [text, seconds] : {std::pair("0", 0.0), {"0.25", 0.25}, {"31536000", 31536e3}}) {
+    EXPECT_EQ(parse(text, &value), std::nullopt) << text;
+    EXPECT_EQ(value, seconds);
+  }
+  for (const char* text : {"nan", "inf", "-1", "1e10", "31536001", "soon"}) {
+    EXPECT_EQ(parse(text, &value), kExitUsage) << text;
+  }
+}
+
 // In groups of options too.
 TEST(CommandLine, SuggestsTheNearestOption) {
   CommandLine line("test", "gradwire test");

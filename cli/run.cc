@@ -55,10 +55,10 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
            "SECONDS=RATE: the links' rate from then on, as 20=100mbit; repeat it")
       .OneValueEach();
   line.Add("--timeout", &options->timeout_s, "seconds until all ranks are ended; 0: never")
-      .NotNegative();
+      .Seconds();
   line.Add("--grace", &options->grace_s,
            "seconds the others have after a failure or a signal; default 15")
-      .NotNegative();
+      .Seconds();
   line.Add("--counters", &options->counters_path,
            "with --netlab: write each rank's interface counters as JSON; - is stdout");
   if (const auto code = line.Parse(split.options)) return code;

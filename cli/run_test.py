@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -163,11 +164,30 @@ class RunTest(unittest.TestCase):
         self.assertEqual(job.returncode, 124)
         self.assertIn("time-out: ranks 0, 1", job.stderr)
 
+    def _with_few_open_files(self, soft, hard):
+        limit = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        return _run("-n", "40", "--", "/bin/bash", "-c", "ulimit -Sn", preexec_fn=limit)
+
+    def test_opens_more_files_than_its_ranks_may(self):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        job = self._with_few_open_files(64, hard)
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertEqual({line.split()[-1] for line in job.stdout.splitlines()}, {"64"})
+
+    def test_too_few_files_are_all_that_it_tells_of(self):
+        job = self._with_few_open_files(64, 64)
+        self.assertEqual(job.returncode, 1)
+        self.assertIn("cannot open a pipe", job.stderr)
+        self.assertEqual(len(job.stderr.splitlines()), 1, job.stderr)
+
     def test_refuses_what_cannot_be_started(self):
         for args in (["-n", "2", "--", "no-such-program"], ["-n", "2"], ["--", "true"]):
             self.assertEqual(_run(*args).returncode, 2, args)
         self.assertIn("no-such-program", _run("-n", "2", "--", "no-such-program").stderr)
         self.assertEqual(_run("-n", "2", "--netlab", "fast", "--", "true").returncode, 2)
+        for option in ("--timeout", "--grace"):
+            for seconds in ("1e10", "nan", "-1"):
+                self.assertEqual(_run("-n", "1", option, seconds, "--", "true").returncode, 2)
         later = ["--netlab", "1gbit", "--netlab-then", "1=fast"]
         self.assertEqual(_run("-n", "1", *later, "--", "true").returncode, 2)
         self.assertEqual(_run("-n", "1", "--netlab-then", "1=1gbit", "--", "true").returncode, 2)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,6 +63,23 @@ class JobSignals {
   UniqueFd fd_;
 };
 
+// Lets this process open as many files as it may, of which each rank takes two, and gives the limit
+// back.
+class RaisedOpenFiles {
+ public:
+  RaisedOpenFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit raised = {before_.rlim_max, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &raised);
+  }
+  ~RaisedOpenFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+  const rlimit& before() const { return before_; }
+
+ private:
+  rlimit before_{};
+};
+
 struct Stream {
   UniqueFd source;
   Outlet* target;  // the job's
@@ -85,6 +103,7 @@ class Job {
   StatusOr<int> Run() {
     GW_RETURN_IF_ERROR(guardian_.Start());
     if (const Status started = StartAll(); !started.ok()) {
+      exit_code_ = 0;  // the ranks that are killed now are not what went wrong
       SignalAll(SIGKILL);
       Drive();
       return started;
@@ -118,11 +137,12 @@ class Job {
   const LaunchOptions& options_;
   const Clock& clock_;
   JobSignals signals_;
+  RaisedOpenFiles open_files_;
   Guardian guardian_;
   EndOfJob end_;
   Deadline timeout_;
   Deadline drained_ = Deadline::Never();  // set when the last rank has ended
-  int64_t started_ns_ = 0;                // when the last rank was started
+  std::optional<int64_t> started_ns_;     // when the last rank was started
   size_t actions_done_ = 0;
   bool interrupted_ = false;
   bool timed_out_ = false;
@@ -136,7 +156,7 @@ class Job {
 Status Job::StartAll() {
   for (size_t r = 0; r < options_.ranks.size(); ++r) {
     StatusOr<RankProcess> started =
-        StartRank(options_.command, options_.ranks[r], static_cast<int>(r));
+        StartRank(options_.command, options_.ranks[r], static_cast<int>(r), open_files_.before());
     if (!started.ok()) return started.status();
     guardian_.NoteStarted(started->pid);
     ranks_.push_back({started->pid});
@@ -285,8 +305,8 @@ std::string Job::WhoRuns() const {
 }
 
 Deadline Job::NextAction() const {
-  if (actions_done_ == options_.actions.size()) return Deadline::Never();
-  return {started_ns_ + options_.actions[actions_done_].at_ns};
+  if (!started_ns_ || actions_done_ == options_.actions.size()) return Deadline::Never();
+  return {*started_ns_ + options_.actions[actions_done_].at_ns};
 }
 
 void Job::RunDueActions() {

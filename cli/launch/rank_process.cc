@@ -48,6 +48,7 @@ struct ChildArgs {
   const std::vector<std::string>& command;
   const RankSetup& setup;
   int rank;
+  const rlimit& open_files;
   pid_t launcher;
   int out, err, failure;
 };
@@ -63,6 +64,7 @@ struct ChildArgs {
   for (const auto& [name, value] : args.setup.variables) {
     setenv(name.c_str(), value.c_str(), 1);
   }
+  setrlimit(RLIMIT_NOFILE, &args.open_files);
   DefaultSignals();
   ExecCommand(args.command);
   Fail(args.failure, StartFailure::Stage::kExec);
@@ -80,15 +82,15 @@ Status DescribeFailure(const StartFailure& failure, const std::string& program) 
 }  // namespace
 
 StatusOr<RankProcess> StartRank(const std::vector<std::string>& command, const RankSetup& setup,
-                                int rank) {
+                                int rank, const rlimit& open_files) {
   Pipe out, err, failed;
   for (Pipe* pipe : {&out, &err, &failed}) GW_RETURN_IF_ERROR(pipe->Open());
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid < 0) return ErrnoStatus("cannot fork", errno);
   if (pid == 0) {
-    BecomeRank({command, setup, rank, launcher, out.write_end.get(), err.write_end.get(),
-                failed.write_end.get()});
+    BecomeRank({command, setup, rank, open_files, launcher, out.write_end.get(),
+                err.write_end.get(), failed.write_end.get()});
   }
   setpgid(pid, pid);  // also here: whoever comes first
   failed.write_end.reset();

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_CLI_LAUNCH_RANK_PROCESS_H_
 #define GRADWIRE_CLI_LAUNCH_RANK_PROCESS_H_
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <string>
@@ -26,10 +27,10 @@ struct RankProcess {
 
 // Starts `command` as rank `rank`: in a process group of its own, killed with the launcher,
 // standard input from the launcher's for rank 0 (unless that is a terminal, which a group in the
-// background may not read) and empty for the others. gwInvalidArgument: the command cannot be
-// started; gwSystemError: anything else.
+// background may not read) and empty for the others, `open_files` as its limit of those.
+// gwInvalidArgument: the command cannot be started; gwSystemError: anything else.
 StatusOr<RankProcess> StartRank(const std::vector<std::string>& command, const RankSetup& setup,
-                                int rank);
+                                int rank, const rlimit& open_files);
 
 }  // namespace gradwire
 
