@@ -8,6 +8,7 @@
 
 #include "base/nearest_name.h"
 #include "cli/subcommand.h"
+#include "cli/text_output.h"
 #include "gradwire/gradwire.h"
 
 namespace gradwire {
@@ -55,5 +56,5 @@ int Main(std::vector<std::string> args) {
 int main(int argc, char** argv) {
   // Whoever started this may ignore it: the system would take the ends of our children for itself.
   std::signal(SIGCHLD, SIG_DFL);
-  return gradwire::Main({argv + 1, argv + argc});
+  return gradwire::CheckedExitCode(gradwire::Main({argv + 1, argv + argc}));
 }

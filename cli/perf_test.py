@@ -109,6 +109,16 @@ class PerfTest(unittest.TestCase):
         result = _json("perf", "--ranks", "3", "-b", "40K", "--collective", "reduce", "-r", "1", *_FEW)
         self.assertEqual([row["encodes_per_elem"] for row in result["results"]], [0])
 
+    def test_a_full_disk_is_told_of_once(self):
+        run = ["--ranks", "1", "-b", "1K", "-e", "1M", *_FEW]
+        for options in ([*run, "--json", "-"], run, ["--help"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([_GRADWIRE, "perf", *options], stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=_LIMIT_S,
+                                      check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.count("cannot write standard output"), 1, done.stderr)
+
     def test_csv_has_one_line_for_each_way(self):
         done = _gradwire("perf", "--ranks", "2", "-b", "1K", "-e", "2K", "--csv", "-", *_FEW)
         rows = list(csv.DictReader(io.StringIO(done.stdout)))

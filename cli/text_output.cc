@@ -3,29 +3,45 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include "cli/subcommand.h"
 
 namespace gradwire {
+namespace {
+
+// False: errno says why.
+bool WriteToStdout(std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+         std::fflush(stdout) == 0;
+}
+
+}  // namespace
 
 Status WriteTextTo(const std::string& path, std::string_view text) {
   if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) == 0) return Status::Ok();
-  } else {
-    std::ofstream file(path);
-    file << text;
-    file.close();
-    if (file) return Status::Ok();
+    if (WriteToStdout(text)) return Status::Ok();
+    return Status(gwSystemError,
+                  fmt::format("cannot write standard output: {}", std::strerror(errno)));
   }
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (file) return Status::Ok();
   return Status(gwSystemError, fmt::format("cannot write '{}'", path));
 }
 
-void PrintLine(std::string_view line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+// What fails stays known to `stdout`; CheckedExitCode asks it.
+void PrintLine(std::string_view line) { (void)WriteToStdout(std::string(line) + "\n"); }
+
+int CheckedExitCode(int exit_code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || exit_code != kExitOk) return exit_code;
+  fmt::print(stderr, "gradwire: cannot write standard output\n");
+  return kExitFailed;
 }
 
 std::string FormatColumns(const std::vector<std::vector<std::string>>& rows) {

@@ -16,6 +16,10 @@ Status WriteTextTo(const std::string& path, std::string_view text);
 // To standard output at once: who reads sees rows as they finish.
 void PrintLine(std::string_view line);
 
+// What the process is to return: kExitFailed in place of kExitOk, with a line on standard error, if
+// anything could not be written to standard output.
+int CheckedExitCode(int exit_code);
+
 // Lines of columns as wide as their widest cell, two blanks apart, no blanks at the end. Rows may
 // have fewer cells than others.
 std::string FormatColumns(const std::vector<std::vector<std::string>>& rows);

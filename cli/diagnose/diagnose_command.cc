@@ -118,7 +118,10 @@ int DiagnoseCommand(std::span<const std::string> args) {
   if (!chosen.ok()) return ReportError("diagnose", chosen.status());
   const auto& [job, diagnosis] = *chosen;
   PrintOthers(*folder, job.job);
-  if (options.json_path != "-") fmt::print("{}", DiagnosisText(job, diagnosis, options.last));
+  if (options.json_path != "-") {
+    const Status printed = WriteTextTo("-", DiagnosisText(job, diagnosis, options.last));
+    if (!printed.ok()) return ReportError("diagnose", printed);
+  }
   if (options.json_path.empty()) return kExitOk;
   const Status written =
       WriteTextTo(options.json_path, DiagnosisJson(job, diagnosis, options.last));
