@@ -68,18 +68,18 @@ Finding CheckCuda() {
 }  // namespace
 
 Finding JudgeSharedMemory(int64_t free_bytes, int ranks) {
-  // What ranks on one host use between each two of them: 8 slots of 32 KiB and some more.
+  // What UCX uses between each two ranks: 8 slots of 32 KiB and some more. Nothing else uses it.
   constexpr int64_t kPerPairBytes = 1 << 20;
   const int64_t needed = kPerPairBytes * ranks * std::max(ranks - 1, 1);
-  Finding finding = {
-      "/dev/shm", Health::kOk,
-      fmt::format("{} MiB free, {} ranks need about {} MiB", free_bytes >> 20, ranks, needed >> 20),
-      ""};
+  Finding finding = {"/dev/shm", Health::kOk,
+                     fmt::format("{} MiB free, {} ranks need about {} MiB, for transport ucx only",
+                                 free_bytes >> 20, ranks, needed >> 20),
+                     ""};
   if (free_bytes < needed) {
-    finding.health = Health::kFailure;
+    finding.health = Health::kWarning;
     finding.advice =
-        "Make it larger (docker run --shm-size=1g, mount -o remount,size=1g /dev/shm), or set "
-        "UCX_TLS=tcp,self";
+        "Where UCX is used, make it larger (docker run --shm-size=1g, mount -o remount,size=1g "
+        "/dev/shm), or set UCX_TLS=tcp,self";
   }
   return finding;
 }

@@ -11,7 +11,9 @@ TEST(JudgeSharedMemory, GrowsWithThePairsOfRanks) {
   constexpr int64_t kDockerDefault = 64 << 20;
   EXPECT_EQ(JudgeSharedMemory(kDockerDefault, 4).health, Health::kOk);
   const Finding many = JudgeSharedMemory(kDockerDefault, 16);
-  EXPECT_EQ(many.health, Health::kFailure);
+  // Most jobs do not use it: no reason to return a failure.
+  EXPECT_EQ(many.health, Health::kWarning);
+  EXPECT_NE(many.what.find("for transport ucx only"), std::string::npos) << many.what;
   EXPECT_NE(many.advice.find("--shm-size"), std::string::npos);
 }
 
