@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import resource
 import subprocess
 import tempfile
 import unittest
@@ -108,6 +109,18 @@ class PerfTest(unittest.TestCase):
             self.assertEqual(found, {spec: of[ranks > 1] for spec, of in wanted.items()}, ranks)
         result = _json("perf", "--ranks", "3", "-b", "40K", "--collective", "reduce", "-r", "1", *_FEW)
         self.assertEqual([row["encodes_per_elem"] for row in result["results"]], [0])
+
+    def test_threads_that_cannot_be_made_are_told_of(self):
+        """Stacks as large as the address space; no rank waits for those that are not there."""
+        soft, hard = 1 << 47, resource.getrlimit(resource.RLIMIT_STACK)[1]
+        if hard not in (resource.RLIM_INFINITY, soft):
+            self.skipTest("the stack is limited")
+        done = subprocess.run(
+            [_GRADWIRE, "perf", "--ranks", "3", "-b", "1K", *_FEW], capture_output=True, text=True,
+            timeout=_LIMIT_S, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (soft, hard)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cannot make the thread of rank 0: ", done.stderr)
 
     def test_a_full_disk_is_told_of_once(self):
         run = ["--ranks", "1", "-b", "1K", "-e", "1M", *_FEW]

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/service_thread.h"
+
 namespace gradwire {
 namespace {
 
@@ -51,15 +53,17 @@ void TakeTurns(Line* line, uint32_t from, uint32_t until) {
   }
 }
 
-double BatchUs(const Clock& clock, int first, int second) {
+// Nothing: a thread cannot be made.
+std::optional<double> BatchUs(const Clock& clock, int first, int second) {
   constexpr uint32_t kTurns = 2 * kRoundTrips;
   Line line;
   double us = 0;
-  std::thread partner([&] {
+  StatusOr<std::thread> partner = StartServiceThread("gw-partner", [&] {
     PinTo(second);
     TakeTurns(&line, 1, kTurns);
   });
-  std::thread timer([&] {
+  if (!partner.ok()) return std::nullopt;
+  StatusOr<std::thread> timer = StartServiceThread("gw-timer", [&] {
     PinTo(first);
     // The partner may only just be starting: the first round trip is not timed.
     TakeTurns(&line, 0, 3);
@@ -67,8 +71,10 @@ double BatchUs(const Clock& clock, int first, int second) {
     TakeTurns(&line, 4, kTurns);
     us = 1e-3 * static_cast<double>(clock.NowNs() - start_ns) / (kRoundTrips - 2);
   });
-  partner.join();
-  timer.join();
+  if (!timer.ok()) TakeTurns(&line, 0, kTurns);  // the partner waits for it
+  partner->join();
+  if (!timer.ok()) return std::nullopt;
+  timer->join();
   return us;
 }
 
@@ -78,7 +84,11 @@ std::optional<double> PingPongUs(const Clock& clock) {
   const std::vector<int> cores = UsableCores();
   if (cores.size() < 2) return std::nullopt;
   double least = 1e9;
-  for (int b = 0; b < kBatches; ++b) least = std::min(least, BatchUs(clock, cores[0], cores[1]));
+  for (int b = 0; b < kBatches; ++b) {
+    const std::optional<double> us = BatchUs(clock, cores[0], cores[1]);
+    if (!us) return std::nullopt;
+    least = std::min(least, *us);
+  }
   return least;
 }
 

@@ -11,7 +11,8 @@
 namespace gradwire {
 
 // A round trip of a 64-byte cache line between two threads on two cores, in microseconds: the
-// least of several batches, a few milliseconds in all. Nothing where there is only one core.
+// least of several batches, a few milliseconds in all. Nothing where there is only one core, or
+// where no thread can be made.
 std::optional<double> PingPongUs(const Clock& clock);
 
 // "0.11 us (fast)": fast below 0.2 us, where the cores share a cache, slow above.

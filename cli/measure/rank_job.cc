@@ -1,16 +1,20 @@
 #include "cli/measure/rank_job.h"
 
-#include <atomic>
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <ctime>
+#include <latch>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "base/clock.h"
 #include "cli/measure/comm_calls.h"
+#include "cli/measure/job_failure.h"
 #include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -125,33 +129,49 @@ class ThreadJob {
       const gwResult_t made = gwGetUniqueId(&id);
       if (made != gwSuccess) return ReportError(job_.subcommand, CheckedResult(nullptr, made));
     }
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      threads.emplace_back([this, &ids, rank] { RunRank(ids, rank); });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return failed_ ? exit_code_ : Finish(job_, &facts_);
+    RunThreads(ids);
+    const Status failure = failure_.first();
+    return failure.ok() ? Finish(job_, &facts_) : ReportError(job_.subcommand, failure);
   }
 
  private:
+  // No rank begins before all are there: it would wait for those that could not be made.
+  void RunThreads(const std::vector<gwUniqueId>& ids) {
+    std::latch all_tried(1);
+    std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(ranks_));
+    try {
+      for (int rank = 0; rank < ranks_; ++rank) {
+        threads.emplace_back([this, &ids, &all_tried, rank] {
+          all_tried.wait();
+          if (all_made_) RunRank(ids, rank);
+        });
+      }
+      all_made_ = true;
+    } catch (const std::system_error& error) {
+      failure_.Note(Status(
+          gwSystemError,
+          fmt::format("cannot make the thread of rank {}: {}", threads.size(), error.what()),
+          "Take fewer ranks, or raise the limits of threads and memory (ulimit -u, -s, -v)"));
+    }
+    all_tried.count_down();
+    for (std::thread& thread : threads) thread.join();
+  }
+
   void RunRank(const std::vector<gwUniqueId>& ids, int rank) {
     const gwConfig_t config = ConfigOf(settings_);
     const auto init = [&](int i, gwComm_t* comm) {
       return gwCommInitRankConfig(comm, ranks_, ids[static_cast<size_t>(i)], rank, &config);
     };
-    const Status status = MakeAndWork(job_, init, &facts_);
-    // The others fail because of the first: its words are enough.
-    if (!status.ok() && !failed_.exchange(true)) {
-      exit_code_ = ReportError(job_.subcommand, status);
-    }
+    failure_.Note(MakeAndWork(job_, init, &facts_));
   }
 
   const RankJob& job_;
   const int ranks_;
   std::string settings_;
-  RunFacts facts_;  // rank 0's while the threads run
-  std::atomic<bool> failed_{false};
-  int exit_code_ = kExitOk;  // of the first that failed
+  RunFacts facts_;         // rank 0's while the threads run
+  bool all_made_ = false;  // written before the ranks begin
+  JobFailure failure_;
 };
 
 }  // namespace
