@@ -63,6 +63,32 @@ std::vector<TensorState*> Controlled(std::span<TensorState* const> tensors) {
   return chosen;
 }
 
+int64_t CountAutomatic(std::span<TensorState* const> tensors) {
+  return std::count_if(tensors.begin(), tensors.end(),
+                       [](const TensorState* tensor) { return tensor->automatic != nullptr; });
+}
+
+// Whether there is anything to choose.
+bool IsAnyFree(const JobFacts& job) {
+  return std::any_of(job.tensors.begin(), job.tensors.end(), [](const JobTensor& tensor) {
+    return std::any_of(tensor.ladder.begin() + 1, tensor.ladder.end(),
+                       [](const JobRung& rung) { return rung.usable(); });
+  });
+}
+
+std::string ScopeOf(const JobFacts& job, int64_t automatic) {
+  if (!IsAnyFree(job)) {
+    return fmt::format(
+        "nothing is controlled: of {} automatic tensors each is exempt from compression, by "
+        "min_numel or exclude of its spec",
+        automatic);
+  }
+  const int64_t controlled = std::ssize(job.tensors);
+  if (controlled == automatic) return {};
+  return fmt::format("the largest {} of {} automatic tensors are controlled, others travel as none",
+                     controlled, automatic);
+}
+
 uint64_t DigestOf(std::span<TensorState* const> controlled) {
   Hasher hasher;
   for (const TensorState* tensor : controlled) {
@@ -79,6 +105,10 @@ float Finite(double energy) {
 // Of JSON, which has no infinity: the distance of a codec that keeps nothing.
 std::string NumberText(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+std::string Joined(const std::string& one, const std::string& other) {
+  return one + (one.empty() || other.empty() ? "" : "; ") + other;
 }
 
 // ".012"
@@ -292,7 +322,8 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
   if (orders_.size() > kKeptOrders) orders_.pop_front();
 }
 
-void Controller::UpdateJob(std::span<TensorState* const> controlled) {
+// `automatic`: how many tensors are, also those that are too many.
+void Controller::UpdateJob(std::span<TensorState* const> controlled, int64_t automatic) {
   const uint64_t digest = DigestOf(controlled);
   if (digest == job_digest_ && loaded_.empty()) return;
   job_digest_ = digest;
@@ -300,6 +331,8 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled) {
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
   memory_ = {};
+  scope_ = ScopeOf(job_, automatic);
+  if (!scope_.empty()) GW_LOG(kWarn, kPlan, "{}", scope_);
   is_model_off_told_ = false;
   OpenLog();
   if (log_.is_open()) Log(JobLine(job_));
@@ -378,7 +411,8 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
   std::lock_guard lock(mu_);
   const std::vector<TensorState*> controlled = Controlled(tensors);
   if (controlled.empty()) return {};
-  UpdateJob(controlled);
+  UpdateJob(controlled, CountAutomatic(tensors));
+  if (!IsAnyFree(job_)) return {};
   const DecideInput input = {.turn = turn, .step = *step, .probes = TakeProbes()};
   const Plan before = InEffect();
   const std::optional<Decision> decision = Decide(job_, input, &memory_);
@@ -505,8 +539,8 @@ std::string Controller::Json() const {
   return fmt::format(
       "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"model_off\": {}, "
       "\"measured_over_predicted\": {}, \"decisions\": [{}]}}",
-      JsonText(blind ? kBlindNote : note_), commits_, probe_count_, memory_.model_off,
-      NumberText(memory_.scale), fmt::join(rows, ",\n "));
+      JsonText(blind ? kBlindNote : Joined(scope_, note_)), commits_, probe_count_,
+      memory_.model_off, NumberText(memory_.scale), fmt::join(rows, ",\n "));
 }
 
 }  // namespace gradwire

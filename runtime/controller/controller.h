@@ -117,7 +117,7 @@ class Controller {
   std::optional<int> RungToProbe(const TensorState& tensor) const;
   void Probe(const TensorState& tensor, int rung, const std::byte* grad);
   Measured* MeasuredIn(uint16_t turn);
-  void UpdateJob(std::span<TensorState* const> controlled);
+  void UpdateJob(std::span<TensorState* const> controlled, int64_t automatic);
   void Resume();
   Plan InEffect() const;
   std::vector<ProbeResult> TakeProbes();
@@ -152,6 +152,7 @@ class Controller {
   bool is_model_off_told_ = false;
   std::string loaded_;  // knowledge that the next decision begins with
   std::string note_;    // for the ledger: what became of it
+  std::string scope_;   // likewise: which tensors are not controlled; empty: all that may be are
   std::deque<Change> changes_;
   std::ofstream log_;
   PlanLogSeal log_seal_;

@@ -23,12 +23,12 @@ using testing::SizeIs;
 // Training with one tensor, whose steps take half as long on any codec as on the plain sum.
 class Job {
  public:
-  Job() {
+  explicit Job(const char* spec = "auto") {
     tensor_.name = "w";
     tensor_.id = 7;
     tensor_.shape = {kElems};
     tensor_.elems = kElems;
-    tensor_.TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), 2);
+    tensor_.TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec(spec)), 2);
     controller.Enable();
   }
 
@@ -181,6 +181,15 @@ TEST(Controller, OfATrainingThatSumsOutsideStepsTooItTellsNothing) {
   job.Steps(1);
   job.OutsideSteps();
   EXPECT_THAT(lines.With("compute cannot be measured"), IsEmpty());
+}
+
+TEST(Controller, SaysSoWhereItControlsNothing) {
+  const LogLines lines;
+  Job job("auto(min_numel=1000000)");
+  job.Steps(kWarmUp);
+  EXPECT_THAT(job.controller.Json(), HasSubstr("\"note\": \"nothing is controlled: of 1 "));
+  EXPECT_THAT(job.controller.Json(), HasSubstr("\"decisions\": []"));
+  EXPECT_THAT(lines.With("nothing is controlled"), SizeIs(1));
 }
 
 TEST(Controller, ItsNoteGoesWithTheNextStateThatIsLoaded) {
