@@ -423,7 +423,7 @@ TEST(Decide, IsNeverMuchSlowerThanNone) {
     world.latency_us = draw(5, 5000);
     world.noise = 0.03;
     world.Steps(kWarmUp);
-    EXPECT_LE(ForSteps(&world, 500), 500 * world.NoneUs() / 0.975)
+    EXPECT_LE(ForSteps(&world, 500), 500 * world.NoneUs() / 0.98)
         << "round " << round << ": " << world.us_per_byte << " us per byte, compute "
         << world.compute_us << " us, latency " << world.latency_us << " us";
   }
