@@ -270,7 +270,8 @@ GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
   if (request == nullptr) return gwSuccess;
   if (Status s = CheckProcess(request->forks); !s.ok()) return Report(nullptr, std::move(s));
   if (!request->request->done()) {
-    return Report(request->owner,
+    // Of the thread: some ask by this, and the communicator's last error is another's reason.
+    return Report(nullptr,
                   Status(gwInvalidUsage, "the request is not complete", "Wait for it first"));
   }
   delete request;

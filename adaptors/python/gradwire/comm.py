@@ -144,7 +144,9 @@ def _end(handle, pending, ending):
 
 def _free(pending):
     """After the end of the communicator, which completes all submissions."""
-    pending -= {submission for submission in pending if submission.free()}
+    for submission in list(pending):
+        if submission.free():
+            pending.pop(submission, None)
 
 
 class Comm:
@@ -157,7 +159,7 @@ class Comm:
 
     def __init__(self, handle):
         self._handle = handle
-        self._pending = set()  # of _Submission
+        self._pending = {}  # _Submission: None, in the order of submission
         # A handle that one thread destroys another one must not abort.
         self._ending = ProcessLock()
         weakref.finalize(self, _end, handle, self._pending, self._ending)
@@ -399,24 +401,30 @@ class Comm:
     def _submit(self, submission, function, *args):
         self._free_dropped()
         # Before the call: an exception may come from a signal handler right behind it.
-        self._pending.add(submission)
+        self._pending[submission] = None
         try:
             self._check(function(*args, None, ctypes.byref(submission.handle)))
         finally:
             if not submission.handle:
-                self._pending.discard(submission)
+                self._pending.pop(submission, None)
         return Request(self, submission)
 
     def release(self, submission):
-        """Frees a submission if it is complete."""
-        if submission.free():
-            self._pending.discard(submission)
+        """Frees a submission if it is complete; whether it was."""
+        freed = submission.free()
+        if freed:
+            self._pending.pop(submission, None)
+        return freed
 
     def _free_dropped(self):
-        """Submissions that are complete and that nobody waits for: their arrays must not pile up."""
+        """Submissions that are complete and that nobody waits for: their arrays must not pile up.
+
+        Up to the first that is under way: most complete in their order, and looking at all of them
+        with each submission would take as long as the step.
+        """
         for submission in list(self._pending):
-            if submission.is_dropped:
-                self.release(submission)
+            if submission.is_dropped and not self.release(submission):
+                return
 
     # ---- training steps ----
 
