@@ -53,9 +53,21 @@ Examined Examine(const RecordedJob& job) {
   return examined;
 }
 
+// From its start to its last event. A process number of an old run may come again, mostly in
+// containers.
+bool AtOneTime(const RecorderLog& a, const RecorderLog& b) {
+  const auto end_ns = [](const RecorderLog& log) {
+    const int64_t begin_ns = log.header.start_wall_ns;
+    return log.entries.empty() ? begin_ns
+                               : std::max(begin_ns, log.WallNs(log.entries.back().time_ns));
+  };
+  return a.header.start_wall_ns <= end_ns(b) && b.header.start_wall_ns <= end_ns(a);
+}
+
 bool ShareAProcess(const RecordedJob& a, const RecordedJob& b) {
   const auto same = [](const RecorderLog& x, const RecorderLog& y) {
-    return x.header.pid == y.header.pid && TextOf(x.header.host) == TextOf(y.header.host);
+    return x.header.pid == y.header.pid && TextOf(x.header.host) == TextOf(y.header.host) &&
+           AtOneTime(x, y);
   };
   return std::any_of(a.logs.begin(), a.logs.end(), [&](const RecorderLog& x) {
     return std::any_of(b.logs.begin(), b.logs.end(),
@@ -63,13 +75,24 @@ bool ShareAProcess(const RecordedJob& a, const RecordedJob& b) {
   });
 }
 
+// The communicators of the processes of `job`, itself first, and of processes that share one with
+// these.
+std::vector<const RecordedJob*> RunOf(const RecorderFolder& folder, const RecordedJob& job) {
+  std::vector<const RecordedJob*> run = {&job};
+  for (size_t i = 0; i < run.size(); ++i) {
+    for (const RecordedJob& other : folder.jobs) {
+      const bool known = std::find(run.begin(), run.end(), &other) != run.end();
+      if (!known && ShareAProcess(*run[i], other)) run.push_back(&other);
+    }
+  }
+  return run;
+}
+
 // Of the newest run, whose processes may have several communicators: one that has culprits, and of
 // those the one of the most ranks, whose numbers people know.
 Examined ExamineNewest(const RecorderFolder& folder) {
   std::vector<Examined> all;
-  for (const RecordedJob& job : folder.jobs) {
-    if (ShareAProcess(job, folder.jobs.front())) all.push_back(Examine(job));
-  }
+  for (const RecordedJob* job : RunOf(folder, folder.jobs.front())) all.push_back(Examine(*job));
   return *std::max_element(all.begin(), all.end(), [](const Examined& a, const Examined& b) {
     const auto rank_of = [](const Examined& e) {
       return std::pair(!e.diagnosis.culprits.empty(), e.record.world_size);
@@ -97,11 +120,12 @@ void PrintOthers(const RecorderFolder& folder, uint64_t chosen) {
     fmt::print(stderr, "unreadable: {}\n", problem);
   const auto mine = std::find_if(folder.jobs.begin(), folder.jobs.end(),
                                  [&](const RecordedJob& job) { return job.job == chosen; });
+  const std::vector<const RecordedJob*> run = RunOf(folder, *mine);
   for (const RecordedJob& job : folder.jobs) {
     if (job.job == chosen) continue;
     fmt::print(stderr, "{}: --job {}\n",
-               ShareAProcess(job, *mine)
-                   ? "another communicator of these processes, with rank numbers of its own"
+               std::find(run.begin(), run.end(), &job) != run.end()
+                   ? "another communicator of this run, with rank numbers of its own"
                    : "another job in this folder",
                JobName(job));
   }

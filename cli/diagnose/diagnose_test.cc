@@ -179,6 +179,17 @@ TEST(DiagnoseCommand, TakesTheCommunicatorThatKnowsWho) {
   EXPECT_EQ(nlohmann::json::parse(file)["job"], "000000000000000a");
 }
 
+// Numbers of processes come again: what an old run left must not be taken for the newest one's.
+TEST(DiagnoseCommand, LeavesOldRunsAlone) {
+  const std::string dir = TestFolder();
+  WriteStuckJob(dir);
+  for (int rank = 0; rank < 2; ++rank) OpenOrDie(RankOptions(dir, rank, 2, 0xf0000));
+  const std::string json = dir + "/out.json";
+  EXPECT_EQ(DiagnoseCommand(std::vector<std::string>{dir, "--json", json}), kExitOk);
+  std::ifstream file(json);
+  EXPECT_EQ(nlohmann::json::parse(file)["job"], "00000000000f0000");
+}
+
 // ---- a real kill ----
 
 // Rank 1: submits one operation, says so through the pipe, and goes on until it is killed.
