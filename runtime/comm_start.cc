@@ -9,8 +9,8 @@
 #include <chrono>
 #include <climits>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
+#include <mutex>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -250,7 +250,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
     return name.empty() || !me.is_group ? name : fmt::format("{}-{:016x}", name, job);
   };
   const auto file_of_rank = [&](const std::string& name) {
-    return name.empty() ? name : ClaimFile(file(name), job, fmt::format(".{}", me.rank));
+    return name.empty() ? name : fmt::format("{}.{}", ClaimFile(file(name), job), me.rank);
   };
   CommParts parts = {.rank = me.rank,
                      .world_size = me.world_size,
@@ -353,24 +353,28 @@ StatusOr<SettingTexts> ParsePairs(const std::string& text) {
 // The log, and where the process is to die. What stands in files and in the environment holds from
 // the first communicator on; a later one changes the process only by what its own text names.
 Status ApplyToProcess(const Settings& settings) {
-  static std::atomic<bool> applied = false;
-  const auto decides = [&](std::initializer_list<SettingKey<>> keys) {
-    return !applied || std::any_of(keys.begin(), keys.end(), [&](SettingKey<> key) {
-      return settings.source(key) == SettingSource::kApi;
-    });
+  static std::mutex mu;
+  static auto* const log = new LogConfig;
+  static bool applied = false;
+  const std::lock_guard lock(mu);
+  const auto decides = [&](SettingKey<> key) {
+    return !applied || settings.source(key) == SettingSource::kApi;
   };
-  if (decides({"debug", "debug_subsys", "debug_file"})) {
-    LogConfig log;
-    StatusOr<LogLevel> level = ParseLogLevel(settings.Text("debug"));
+  LogConfig wished = *log;
+  if (decides("debug")) {
+    const StatusOr<LogLevel> level = ParseLogLevel(settings.Text("debug"));
     if (!level.ok()) return level.status();
-    log.level = *level;
-    StatusOr<uint32_t> subsystems = ParseLogSubsystems(settings.Text("debug_subsys"));
-    if (!subsystems.ok()) return subsystems.status();
-    log.subsystems = *subsystems;
-    log.file = settings.Text("debug_file");
-    GW_RETURN_IF_ERROR(ConfigureLog(log));
+    wished.level = *level;
   }
-  if (decides({"failpoint"})) GW_RETURN_IF_ERROR(ArmFailpoint(settings.Text("failpoint")));
+  if (decides("debug_subsys")) {
+    const StatusOr<uint32_t> subsystems = ParseLogSubsystems(settings.Text("debug_subsys"));
+    if (!subsystems.ok()) return subsystems.status();
+    wished.subsystems = *subsystems;
+  }
+  if (decides("debug_file")) wished.file = settings.Text("debug_file");
+  GW_RETURN_IF_ERROR(ConfigureLog(wished));
+  *log = std::move(wished);
+  if (decides("failpoint")) GW_RETURN_IF_ERROR(ArmFailpoint(settings.Text("failpoint")));
   applied = true;
   return Status();
 }

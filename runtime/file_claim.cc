@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <mutex>
-#include <set>
 
 namespace gradwire {
 
-std::string ClaimFile(std::string_view path, uint64_t job, std::string_view suffix) {
+std::string ClaimFile(std::string_view path, uint64_t job) {
   // Of the process, as the files are: communicators know nothing of each other.
   static std::mutex mu;
-  static std::set<std::string>* const taken = new std::set<std::string>;
-  std::string wished = fmt::format("{}{}", path, suffix);
+  static auto* const taken = new std::map<std::string, uint64_t>;
   const std::lock_guard lock(mu);
-  return taken->insert(wished).second ? wished : fmt::format("{}-{:016x}{}", path, job, suffix);
+  const bool is_its = taken->try_emplace(std::string(path), job).first->second == job;
+  return is_its ? std::string(path) : fmt::format("{}-{:016x}", path, job);
 }
 
 }  // namespace gradwire

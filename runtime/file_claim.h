@@ -8,9 +8,11 @@
 
 namespace gradwire {
 
-// `path` with `suffix` behind it, for the first communicator of the process that asks, and with
-// "-JOB" between them for each later one, so that none writes over another's. Any thread.
-std::string ClaimFile(std::string_view path, uint64_t job, std::string_view suffix = {});
+// `path` for the first communicator of the process that asks, and for others of its job, which are
+// ranks in threads; with "-JOB" behind it for each later job, so that none writes over another's.
+// Processes know nothing of each other: where their first communicators are of different jobs, two
+// of these can still have one name. Any thread.
+std::string ClaimFile(std::string_view path, uint64_t job);
 
 }  // namespace gradwire
 

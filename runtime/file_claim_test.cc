@@ -5,11 +5,11 @@
 namespace gradwire {
 namespace {
 
-TEST(ClaimFile, EachHasAFileOfItsOwn) {
-  EXPECT_EQ(ClaimFile("/tmp/a", 1, ".0"), "/tmp/a.0");
-  EXPECT_EQ(ClaimFile("/tmp/a", 1, ".1"), "/tmp/a.1") << "another rank in the same process";
-  EXPECT_EQ(ClaimFile("/tmp/a", 0xbc, ".1"), "/tmp/a-00000000000000bc.1");
-  EXPECT_EQ(ClaimFile("/tmp/b", 1), "/tmp/b");
+TEST(ClaimFile, EachJobHasFilesOfItsOwn) {
+  EXPECT_EQ(ClaimFile("/tmp/a", 1), "/tmp/a");
+  EXPECT_EQ(ClaimFile("/tmp/a", 1), "/tmp/a") << "another rank of the job, in the same process";
+  EXPECT_EQ(ClaimFile("/tmp/a", 0xbc), "/tmp/a-00000000000000bc");
+  EXPECT_EQ(ClaimFile("/tmp/b", 0xbc), "/tmp/b");
 }
 
 }  // namespace
