@@ -14,6 +14,7 @@ TEST(ServiceThread, LeavesSignalsToTheOthers) {
   ASSERT_TRUE(thread.ok());
   thread->join();
   EXPECT_EQ(sigismember(&inside, SIGINT), 1);
+  EXPECT_EQ(sigismember(&inside, SIGSEGV), 0) << "a crash handler is to see it";
   pthread_sigmask(SIG_SETMASK, nullptr, &outside);
   EXPECT_EQ(sigismember(&outside, SIGINT), 0);
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -416,6 +417,50 @@ TEST(Bootstrap, ARosterThatOneRankCannotUseFailsAll) {
     }
   }
 }
+
+// ---- ranks that stand still ----
+
+constexpr LivenessOptions kImpatient = {.period_ns = 50 * kNsPerMs, .bound_ns = kShortNs};
+constexpr auto kStill = std::chrono::nanoseconds(3 * kShortNs);
+
+TEST(BootstrapLiveness, WhoWaitsForOthersIsHeard) {
+  Job job(3);
+  const auto impatient = [](BootstrapOptions* o) { o->liveness = kImpatient; };
+  job.Start(0, impatient);
+  job.Start(1, impatient);
+  std::this_thread::sleep_for(kStill);
+  job.Start(2, impatient);
+  job.Join();
+  ExpectStarted(&job, 3);
+}
+
+// `rank` is silent while it opens its transport.
+void ExpectNamed(int rank) {
+  Job job(3);
+  std::atomic<bool> over = false;
+  for (int r = 0; r < 3; ++r) {
+    job.Start(r, [&](BootstrapOptions* o) {
+      o->liveness = kImpatient;
+      if (r != rank) return;
+      o->use_roster = [&](const Roster&) {
+        while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return Status();
+      };
+    });
+  }
+  for (int r = 2; r >= 0; --r) {
+    if (r == rank) continue;
+    job.Join(r);
+    EXPECT_EQ(job.status(r).code(), gwPeerLost) << job.status(r).ToString();
+    EXPECT_EQ(job.status(r).detail().peer, rank) << job.status(r).ToString();
+    EXPECT_THAT(job.status(r).ToString(), HasSubstr("silent for"));
+  }
+  over = true;
+  job.Join();
+}
+
+TEST(BootstrapLiveness, ASilentGuestIsNamed) { ExpectNamed(1); }
+TEST(BootstrapLiveness, ASilentHostIsNamed) { ExpectNamed(0); }
 
 }  // namespace
 }  // namespace gradwire
