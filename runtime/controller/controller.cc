@@ -213,8 +213,21 @@ void Controller::TellBlind() const {
   GW_LOG(kInfo, kPlan, "{}", kBlindNote);
 }
 
+// Whether plans are compared. A probe makes a step longer, and where probes come by turns as the
+// plans do they would always do it to the same plan.
+bool Controller::Compares(uint16_t turn) const {
+  const auto in_effect = std::find_if(orders_.rbegin(), orders_.rend(), [&](const Order& order) {
+    return Number(turn) >= order.from_turn;
+  });
+  if (in_effect == orders_.rend()) return false;
+  const std::vector<PlanEntry>& entries = in_effect->plan.entries;
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const PlanEntry& entry) { return entry.a != entry.b; });
+}
+
 bool Controller::MayProbe(int64_t now_ns) const {
   if (open_->observation.turn == probe_turn_) return false;
+  if (Compares(open_->observation.turn)) return false;
   if (probe_count_ < kWarmUpProbes) return true;
   const auto turns = static_cast<uint16_t>(open_->observation.turn - probe_turn_);
   return turns >= kTurnsBetweenProbes && now_ns >= next_probe_ns_;

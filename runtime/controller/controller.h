@@ -112,6 +112,7 @@ class Controller {
   };
 
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
+  bool Compares(uint16_t turn) const;
   bool MayProbe(int64_t now_ns) const;
   int64_t Number(uint16_t turn) const;
   std::optional<int> RungToProbe(const TensorState& tensor) const;

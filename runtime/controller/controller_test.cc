@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -14,6 +15,7 @@
 namespace gradwire {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -190,6 +192,39 @@ TEST(Controller, SaysSoWhereItControlsNothing) {
   EXPECT_THAT(job.controller.Json(), HasSubstr("\"note\": \"nothing is controlled: of 1 "));
   EXPECT_THAT(job.controller.Json(), HasSubstr("\"decisions\": []"));
   EXPECT_THAT(lines.With("nothing is controlled"), SizeIs(1));
+}
+
+// In which steps rank 0 tries a codec on a gradient, of as many from its first.
+std::vector<int> StepsWithAProbe(int steps, const PlanOrder& order) {
+  const ManualClock clock;
+  Controller controller({.world_size = 2, .slice_elems = 1 << 16, .clock = &clock});
+  controller.Enable();
+  const std::vector<float> grad(4096, 1.0f);
+  TensorState tensor;
+  tensor.id = 7;
+  tensor.shape = {std::ssize(grad)};
+  tensor.elems = std::ssize(grad);
+  tensor.TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), 2);
+  const std::vector<TensorState*> tensors = {&tensor};
+  std::vector<int> with_a_probe;
+  std::string before = controller.Json();
+  for (int step = 0; step < steps; ++step) {
+    const auto turn = static_cast<uint16_t>(step);
+    controller.BeginStep(turn, turn);
+    controller.NoteSubmit(&tensor, reinterpret_cast<const std::byte*>(grad.data()));
+    controller.EndTurn(turn, true, step == 0 ? EncodeOrder(order) : std::string(), tensors);
+    std::string now = controller.Json();
+    now.replace(now.find("\"commits\""), now.find("\"probes\"") - now.find("\"commits\""), "");
+    if (now != std::exchange(before, now)) with_a_probe.push_back(step);
+  }
+  return with_a_probe;
+}
+
+TEST(Controller, TriesNoCodecWhilePlansAreCompared) {
+  EXPECT_THAT(StepsWithAProbe(5, {.from_turn = 3, .entries = {{.tensor = 7, .a = 1, .b = 1}}}),
+              ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(StepsWithAProbe(5, {.from_turn = 3, .entries = {{.tensor = 7, .a = 0, .b = 1}}}),
+              ElementsAre(0, 1, 2));
 }
 
 TEST(Controller, ItsNoteGoesWithTheNextStateThatIsLoaded) {
