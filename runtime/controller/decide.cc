@@ -270,6 +270,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   const int blocks = m_.trial->blocks();
   if (blocks > 0) LearnFromTrial(*m_.other, verdict);
   m_.trial.reset();
+  if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
   if (verdict == Verdict::kKeep) {

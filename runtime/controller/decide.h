@@ -114,6 +114,7 @@ struct Memory {
   double scale = 1;          // measured over predicted
   std::vector<Tried> tried;  // by top rung: the running plan, or the one measured last
   bool model_off = false;
+  std::optional<int64_t> misled_at_step;  // a plan was switched to at once and lost
   int64_t last_baseline_step = 0;
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire
   std::vector<Tested> candidates;

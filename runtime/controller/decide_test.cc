@@ -35,6 +35,11 @@ double ForSteps(World* world, int count) {
   return sum_us;
 }
 
+int CountOf(const World& world, const std::string& why) {
+  return static_cast<int>(std::count_if(world.decisions.begin(), world.decisions.end(),
+                                        [&](const Decision& d) { return d.why == why; }));
+}
+
 TEST(Decide, BeginsWithNoneThenBf16) {
   World world(Layers());
   world.Steps(30);
@@ -237,6 +242,21 @@ TEST(Decide, ACodecThatIsSlowerThanItsProbesIsNotTriedAllTheTime) {
   EXPECT_LE(world.StepUs(world.running()), 1.05 * world.BestUniformUs());
   const auto proposed = [](const Decision& d) { return d.predicted_us > 0 && TopRung(d.b) == 3; };
   EXPECT_EQ(std::count_if(world.decisions.begin(), world.decisions.end(), proposed), 1);
+}
+
+// Each change of the network makes what a codec took in training forgotten, and its probes promise
+// much again.
+TEST(Decide, APromiseThatWasBrokenIsTriedInBlocks) {
+  World world(Layers());
+  world.us_per_byte = 0.004;
+  world.compute_us = 1000;
+  world.noise = 0.02;
+  world.training_factor = {1, 40, 60, 60};
+  for (const double factor : {1.0, 1.5, 0.6, 1.7, 0.6}) {
+    world.us_per_byte *= factor;
+    world.Steps(70);
+  }
+  EXPECT_EQ(CountOf(world, "much faster by prediction"), 1);
 }
 
 // A busy neighbour takes its processor while a codec is tried, and then leaves.

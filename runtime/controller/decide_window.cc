@@ -269,13 +269,18 @@ bool Decider::IsLighter(const Plan& plan) const {
   return plan != m_.running;
 }
 
+// A model that was wrong about so much may be so again, on another network too.
+bool Decider::IsMisled() const {
+  return m_.misled_at_step && m_.steps - *m_.misled_at_step <= kTriedLifeSteps;
+}
+
 std::optional<Decision> Decider::Propose(double step_us) {
   Plan best = BestPlan(job_, m_.model, AllAllowed(), Scales());
   if (best == m_.running || IsBanned(best)) return std::nullopt;
   const double predicted_us = Predict(best);
   const bool lighter = IsLighter(best);
   if (predicted_us > (lighter ? 1.0 : kWorthTrying) * step_us) return std::nullopt;
-  if (predicted_us < kWorthSwitching * step_us) {
+  if (!IsMisled() && predicted_us < kWorthSwitching * step_us) {
     m_.to_verify = m_.running;
     return Switch(std::move(best), "much faster by prediction", predicted_us, step_us);
   }
@@ -296,9 +301,10 @@ const Plan& Decider::Baseline(const Plan& none, const Plan& bf16, bool blind) co
 // Whatever the model says, every now and then the plain sum or bf16 is measured again.
 std::optional<Decision> Decider::CheckBaseline(double step_us) {
   const int64_t since = m_.steps - m_.last_baseline_step;
-  if (since < (m_.model_off ? kBaselineAgainSteps : kBaselineEverySteps)) return std::nullopt;
   const Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
   const bool blind = m_.running != none && m_.running != bf16 && !SeesWire(m_.model, m_.running);
+  if (since < (m_.model_off && !blind ? kBaselineAgainSteps : kBaselineEverySteps))
+    return std::nullopt;
   const Plan base = Baseline(none, bf16, blind);
   // What was slower under the same network is seldom measured again: its steps cost what they
   // take. A job that does not see its wire does not know whether it is the same.

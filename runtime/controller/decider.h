@@ -90,6 +90,7 @@ class Decider {
   double Budget(double step_us) const;
   bool IsLighter(const Plan& plan) const;
   std::optional<Decision> Propose(double step_us);
+  bool IsMisled() const;
   const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind) const;
   std::optional<Decision> CheckBaseline(double step_us);
 
