@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "runtime/controller/auto_spec.h"
@@ -22,6 +23,8 @@ constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
 constexpr double kLeastMad = 0.01;  // of the median
 constexpr double kForgetLess = 0.875;
+constexpr int kLostPerDoubling = 2;
+constexpr int kMaxExploreDoublings = 6;
 // Fewer elements tell what calls cost rather than elements: as many as a probe has, or, where that
 // is less, this share of all.
 constexpr double kTellingElems = 65536;
@@ -196,6 +199,7 @@ bool Decider::NoticeChange(double step_us) {
 // `factor`: the running plan's step over what it took before.
 void Decider::ForgetTimes(double factor) {
   m_.bans.clear();
+  m_.exploration = {};
   for (Memory::Tested& tested : m_.candidates) tested.ran_at_step.reset();
   m_.changed = true;
   Outdate(factor);
@@ -273,6 +277,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
+  EndExploration(verdict);
   if (verdict == Verdict::kKeep) {
     BanPlan(m_.running);
     return Switch(std::move(b),
@@ -297,7 +302,23 @@ void Decider::LearnFromTrial(const Plan& b, Verdict verdict) {
   b_medians.step_us = std::exp(m_.trial->mean()) * m_.tried[TopRung(m_.running)].medians.step_us;
   // A rung has room for one plan. The one that runs on is needed: its next window is compared with
   // what it took before.
-  if (verdict == Verdict::kKeep || TopRung(b) != TopRung(m_.running)) Remember(b, b_medians);
+  // What an exploration takes is told by one tensor: it takes no other plan's place.
+  const bool has_room = TopRung(b) != TopRung(m_.running) && !m_.exploration.tensor;
+  if (verdict == Verdict::kKeep || has_room) Remember(b, b_medians);
+}
+
+void Decider::EndExploration(Verdict verdict) {
+  Memory::Exploration& exploration = m_.exploration;
+  const std::optional<size_t> tensor = std::exchange(exploration.tensor, std::nullopt);
+  if (!tensor) return;
+  if (verdict == Verdict::kKeep) {
+    exploration = {};
+    return;
+  }
+  const int lost = std::reduce(exploration.lost.begin(), exploration.lost.end());
+  ++exploration.lost[*tensor];
+  exploration.not_before_step =
+      m_.steps + (kExploreSteps << std::min(lost / kLostPerDoubling, kMaxExploreDoublings));
 }
 
 // ---- what goes out ----

@@ -89,6 +89,13 @@ struct Memory {
     int times = 0;
   };
 
+  // Trials of plans that differ from the running one in one tensor.
+  struct Exploration {
+    std::optional<size_t> tensor;  // of the one that is under way
+    std::vector<int> lost;         // by tensor, since one was won or a change was noticed
+    int64_t not_before_step = 0;
+  };
+
   Phase phase = Phase::kNone;
   int64_t steps = 0, windows = 0;
   uint16_t from_turn = 0;  // of the decision in effect or under way
@@ -115,6 +122,7 @@ struct Memory {
   std::vector<Tried> tried;  // by top rung: the running plan, or the one measured last
   bool model_off = false;
   std::optional<int64_t> misled_at_step;  // a plan was switched to at once and lost
+  Exploration exploration;
   int64_t last_baseline_step = 0;
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire
   std::vector<Tested> candidates;

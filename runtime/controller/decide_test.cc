@@ -186,14 +186,39 @@ TEST(Decide, FollowsANetworkThatGetsSlowAfterAWarmUpThatTaughtNothing) {
   EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
 }
 
-// Its encoding alone takes longer than the plain sum: every trial would only cost time.
+// Its encoding alone takes longer than the plain sum: every trial of it would only cost time.
 TEST(Decide, LeavesABaselineAloneThatWasMeasuredSlower) {
   World world(Layers());
   world.us_per_byte = 1e-5;
   world.compute_us = 100;
   world.Steps(1000);
+  EXPECT_LE(world.StepUs(world.running()), world.NoneUs());
+  EXPECT_EQ(CountOf(world, "compared with the baseline"), 0);
+}
+
+// One tensor is encoded while others wait for the network. The model, which serves them one after
+// the other, sees no gain in that.
+TEST(Decide, FindsWhatOverlapsByMeasuring) {
+  World world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.Steps(200);
+  EXPECT_LE(world.StepUs(world.running()), 0.97 * world.NoneUs());
+}
+
+// No tensor gains, and each trial takes long.
+TEST(Decide, ExploresEverLessWhereNothingGains) {
+  World world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.training_factor = {1, 4, 4, 4};
+  world.Steps(1000);
+  const std::string why = "compared: one tensor may be better off";
+  const int at_first = CountOf(world, why);
+  EXPECT_GE(at_first, 1);
+  EXPECT_LE(ForSteps(&world, 2000), 1.02 * 2000 * world.NoneUs());
   EXPECT_EQ(world.running(), Plan(6, 0));
-  for (const Decision& decision : world.decisions) EXPECT_EQ(decision.a, decision.b);
+  EXPECT_LE(CountOf(world, why), 3 * at_first);
 }
 
 // What took four times as long on a link as it is half of the time has not become any faster.
@@ -209,7 +234,7 @@ TEST(Decide, LeavesABaselineAloneWhileTheLinkGoesToAndFro) {
   }
   world.Steps(400);
   EXPECT_EQ(world.running(), Plan(6, 0));
-  for (const Decision& decision : world.decisions) EXPECT_EQ(decision.a, decision.b);
+  EXPECT_EQ(CountOf(world, "compared with the baseline"), 0);
 }
 
 // The plan before was measured since the last change, and took far longer.

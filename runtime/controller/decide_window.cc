@@ -34,6 +34,8 @@ constexpr double kSeenOfHalfTheWire = 0.9;
 constexpr double kFewerBytes = 0.8;
 // Codecs that take less of a step tell nothing of what they do to the compute.
 constexpr double kLeastCodecShare = 0.01;
+constexpr double kTellingBytes = 0.1;
+constexpr double kKeptOfBudget = 0.5;
 
 }  // namespace
 
@@ -52,7 +54,8 @@ std::optional<Decision> Decider::EndOfWindow() {
                    {.budget_us = Budget(sums.step_us)}, 0, sums.step_us);
   }
   if (std::optional<Decision> better = Propose(sums.step_us)) return better;
-  return CheckBaseline(sums.step_us);
+  if (std::optional<Decision> base = CheckBaseline(sums.step_us)) return base;
+  return Explore(sums.step_us);
 }
 
 // Than steps are now, as far as is known.
@@ -288,6 +291,50 @@ std::optional<Decision> Decider::Propose(double step_us) {
   return Compare(std::move(best), "compared: it may be better",
                  {.rule = lighter ? kMayBeEqual : kMustBeFaster, .budget_us = Budget(step_us)},
                  predicted_us, step_us);
+}
+
+// The running plan with another rung for a tensor: that with which the step is shortest if codecs
+// overlap the wire, where that promises enough.
+std::optional<Plan> Decider::NeighbourIn(size_t t, const std::vector<bool>& allowed) const {
+  std::optional<Plan> best;
+  double best_us = kWorthTrying * OverlappedStepUs(job_, m_.model, m_.running);
+  for (size_t r = 0; r < allowed.size(); ++r) {
+    Plan plan = m_.running;
+    plan[t] = static_cast<uint8_t>(r);
+    if (!allowed[r] || r == m_.running[t] || IsBanned(plan)) continue;
+    const double us = OverlappedStepUs(job_, m_.model, plan);
+    if (us > best_us) continue;
+    best_us = us;
+    best = std::move(plan);
+  }
+  return best;
+}
+
+// Where the model has nothing to propose: tensors that lost least, then those that promise most.
+std::optional<Decision> Decider::Explore(double step_us) {
+  const double budget_us = Budget(step_us) - kKeptOfBudget * kBudgetSteps * step_us;
+  Memory::Exploration& exploration = m_.exploration;
+  const bool has_settled = m_.recent_us.size() >= kExploreSteps;
+  if (!has_settled || m_.steps < exploration.not_before_step || budget_us <= 0) return std::nullopt;
+  exploration.lost.resize(m_.running.size());
+  const double telling_bytes = kTellingBytes * WireBytes(job_, AllOn(job_, kNoneRung));
+  const Allowed allowed = AllAllowed();
+  std::optional<Plan> best;
+  std::pair<int, double> best_rank;
+  for (size_t t = 0; t < m_.running.size(); ++t) {
+    if (job_.tensors[t].ladder[kNoneRung].wire_bytes < telling_bytes) continue;
+    std::optional<Plan> plan = NeighbourIn(t, allowed[t]);
+    if (!plan) continue;
+    const std::pair rank(exploration.lost[t], OverlappedStepUs(job_, m_.model, *plan));
+    if (best && best_rank <= rank) continue;
+    exploration.tensor = t;
+    best_rank = rank;
+    best = std::move(plan);
+  }
+  if (!best) return std::nullopt;
+  const double gain = best_rank.second / OverlappedStepUs(job_, m_.model, m_.running);
+  return Compare(std::move(*best), "compared: one tensor may be better off",
+                 {.budget_us = budget_us}, gain * step_us, step_us);
 }
 
 // The plan to measure again.

@@ -17,6 +17,8 @@ namespace gradwire {
 inline constexpr double kForget = 0.5;
 // What training told of a plan, or of a codec that it no longer runs, counts so long.
 inline constexpr int kTriedLifeSteps = 400;
+// A plan has run so long before others are explored, and so long is waited between two of them.
+inline constexpr int kExploreSteps = 15;
 // A step this much longer than usual is no measurement.
 inline constexpr double kStaleFactor = 3;
 
@@ -62,6 +64,7 @@ class Decider {
   // Trials.
   std::optional<Decision> StepOfTrial();
   void LearnFromTrial(const Plan& b, Verdict verdict);
+  void EndExploration(Verdict verdict);
 
   // What goes out.
   void Reset(uint16_t from_turn);
@@ -91,6 +94,8 @@ class Decider {
   bool IsLighter(const Plan& plan) const;
   std::optional<Decision> Propose(double step_us);
   bool IsMisled() const;
+  std::optional<Plan> NeighbourIn(size_t t, const std::vector<bool>& allowed) const;
+  std::optional<Decision> Explore(double step_us);
   const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind) const;
   std::optional<Decision> CheckBaseline(double step_us);
 

@@ -28,14 +28,25 @@ constexpr double kFreeShare = 0.005;
 // codec must still be free, or steps in which others use the network would wait for it.
 constexpr double kReserve = 1.3;
 
+double WireUs(const JobFacts& job, const ModelState& state, int tensor, int rung) {
+  return state.latency_us + job.tensors[tensor].ladder[rung].wire_bytes * state.us_per_byte;
+}
+
+double Slices(const JobFacts& job, int tensor) {
+  const int64_t slices = (job.tensors[tensor].elems + job.slice_elems - 1) / job.slice_elems;
+  return static_cast<double>(std::max<int64_t>(slices, 1));
+}
+
 // The wire and the codec work at the same time but for one slice at either end.
 double ServeUs(const JobFacts& job, const ModelState& state, int tensor, int rung) {
-  const JobTensor& t = job.tensors[tensor];
-  const double wire = state.latency_us + t.ladder[rung].wire_bytes * state.us_per_byte;
+  const double wire = WireUs(job, state, tensor, rung);
   const double codec = CodecUs(job, state, tensor, rung);
-  const auto slices =
-      static_cast<double>(std::max<int64_t>((t.elems + job.slice_elems - 1) / job.slice_elems, 1));
-  return std::max(wire, codec) + std::min(wire, codec) / slices;
+  return std::max(wire, codec) + std::min(wire, codec) / Slices(job, tensor);
+}
+
+// Codecs and compute share processors: compute takes longer while codecs run.
+double Stretch(const ModelState& state, double codec_us) {
+  return state.compute_us > 0 ? 1 + state.slowdown * codec_us / state.compute_us : 1;
 }
 
 std::vector<int> InOrderOfSubmission(const ModelState& state) {
@@ -99,10 +110,7 @@ class Pipeline {
   int TensorAt(size_t position) const { return order_[position]; }
 
  private:
-  // Codecs and compute share processors: compute takes longer while codecs run.
-  double Stretch(double codec_us) const {
-    return state_.compute_us > 0 ? 1 + state_.slowdown * codec_us / state_.compute_us : 1;
-  }
+  double Stretch(double codec_us) const { return gradwire::Stretch(state_, codec_us); }
 
   double End(double finish, double codec_us) const {
     const double last_ready = order_.empty() ? 0 : state_.ready_us[order_.back()];
@@ -206,6 +214,27 @@ double WireBytes(const JobFacts& job, const Plan& plan) {
 
 double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
   return Pipeline(job, state, plan).StepUs();
+}
+
+double OverlappedStepUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
+  double codecs_us = 0;
+  for (size_t t = 0; t < plan.size(); ++t)
+    codecs_us += CodecUs(job, state, static_cast<int>(t), plan[t]);
+  const double stretch = Stretch(state, codecs_us);
+  double codec_end = 0, wire_end = 0, finish = 0, last_ready = 0;
+  for (const int t : InOrderOfSubmission(state)) {
+    const double ready = state.ready_us[t] * stretch;
+    const double codec = CodecUs(job, state, t, plan[t]), wire = WireUs(job, state, t, plan[t]);
+    const double slices = Slices(job, t);
+    wire_end = std::max(wire_end, ready) + wire;
+    finish = std::max(finish, wire_end + codec / slices);
+    if (codec > 0) {  // others wait for no codec
+      codec_end = std::max(codec_end, ready) + codec;
+      finish = std::max(finish, codec_end + wire / slices);
+    }
+    last_ready = state.ready_us[t];
+  }
+  return std::max(last_ready * stretch, finish) + std::max(0.0, state.compute_us - last_ready);
 }
 
 size_t LongestLadder(const JobFacts& job) {

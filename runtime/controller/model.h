@@ -77,6 +77,10 @@ double BusyUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 double WireBytes(const JobFacts& job, const Plan& plan);
 double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 
+// Likewise if the codec of one tensor and the wire of another work at the same time, which StepUs
+// takes one after the other.
+double OverlappedStepUs(const JobFacts& job, const ModelState& state, const Plan& plan);
+
 // Rungs of the tensor that has most.
 size_t LongestLadder(const JobFacts& job);
 // The highest that a tensor is on.

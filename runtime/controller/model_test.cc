@@ -77,6 +77,26 @@ TEST(StepModel, CodecsStretchTheCompute) {
   EXPECT_NEAR(StepUs(job, state, Uniform(job, 2)), before_us + (1 << 20) * 0.002, 1e-6);
 }
 
+TEST(OverlappedStep, OfOneTensorIsAsLongAsTheStep) {
+  const JobFacts job = Job({1 << 20});
+  const ModelState state = State(job, 300, 0.001);
+  for (uint8_t rung = 0; rung < kRungs; ++rung) {
+    EXPECT_NEAR(OverlappedStepUs(job, state, Uniform(job, rung)),
+                StepUs(job, state, Uniform(job, rung)), 1e-6);
+  }
+}
+
+TEST(OverlappedStep, ACodecWorksBesideTheWireOfAnotherTensor) {
+  const JobFacts job = Job({1 << 16, 1 << 16});
+  ModelState state = State(job, 0, 0.0005);
+  state.latency_us = 0;
+  const Plan plan = {2, 0};
+  // The first is encoded while the second is sent; only its few bytes are in the way.
+  const double codec_us = (1 << 16) * 0.002, wire_us = 4 * (1 << 16) * 0.0005;
+  EXPECT_NEAR(OverlappedStepUs(job, state, plan), std::max(codec_us, wire_us) + wire_us / 8, 1e-6);
+  EXPECT_NEAR(StepUs(job, state, plan), codec_us + wire_us / 8 + wire_us, 1e-6);
+}
+
 TEST(AllOn, LeavesTensorsThatCannotOnTheLowestRung) {
   JobFacts job = Job({1000, 1000, 1000});
   job.tensors[0].ladder[2] = {};
