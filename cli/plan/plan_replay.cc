@@ -27,6 +27,8 @@ ErrorSum ReadErrors(const std::string& name) {
 }
 
 JobFacts ReadJob(const Json& json) {
+  if (json.value("format", 1) != kPlanLogFormat)
+    throw std::out_of_range("another version of gradwire wrote it");
   JobFacts job = {.world_size = json.at("world_size"), .slice_elems = json.at("slice_elems")};
   if (job.world_size < 1 || job.slice_elems < 1) throw std::out_of_range("a job of no size");
   for (const Json& c : json.at("candidates"))

@@ -169,6 +169,21 @@ TEST(PlanReplay, ALogCutOffIsRefused) {
   EXPECT_EQ(ReplayOf({Lines()[1]}).status().code(), gwDataCorrupt);
 }
 
+TEST(PlanReplay, ALogOfAnotherFormatIsRefusedAsSuch) {
+  std::vector<std::string> lines = Lines();
+  const std::string format = "\"format\": " + std::to_string(kPlanLogFormat) + ", ";
+  lines[0].replace(lines[0].find(format), format.size(), "");
+  EXPECT_THAT(ReplayOf(lines).status().ToString(),
+              HasSubstr("another version of gradwire wrote it"));
+}
+
+// A job of which nothing can be chosen has no inputs.
+TEST(PlanReplay, ALogWithoutInputsIsWhole) {
+  const StatusOr<Replay> replay = ReplayOf({JobLine(Job())});
+  ASSERT_TRUE(replay.ok()) << replay.status().ToString();
+  EXPECT_TRUE(replay->end.ok()) << replay->end.ToString();
+}
+
 TEST(PlanReplay, NumbersOutOfRangeAreRefused) {
   std::vector<std::string> lines = Lines();
   lines[0].replace(lines[0].find("[1, 8192"), 8, "[7, 8192");

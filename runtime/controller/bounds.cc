@@ -57,7 +57,8 @@ Loss LossOf(const Candidate& candidate, const TensorObservation& seen, int world
   const double sum = std::max(seen.sum_energy - added, kLeastPart * seen.sum_energy);
   Loss loss = {.relative_error = error / (own + sum)};
   const double alike = sum / own * PartOfOthers(world_size);
-  if (sum > 0 && std::isfinite(alike)) loss.alike = alike;
+  // An owner may have the part where it has most itself: n times as much is the most there is.
+  if (sum > 0 && std::isfinite(alike)) loss.alike = std::min<double>(alike, world_size);
   return loss;
 }
 

@@ -52,6 +52,7 @@ TEST(LossOf, TellsHowMuchAlikeGradientsAre) {
   EXPECT_DOUBLE_EQ(alike(4), kNothingInCommon);
   EXPECT_DOUBLE_EQ(alike(16), 4);
   EXPECT_FALSE(LossOf(exact, {.energy = 4}, 4).alike) << "no owner encoded a sum";
+  EXPECT_DOUBLE_EQ(alike(4000), 4) << "no more than that of four ranks that are the same";
   EXPECT_EQ(LossOf(exact, {}, 4).relative_error, 0) << "nothing was encoded";
 }
 

@@ -148,7 +148,7 @@ void Controller::OpenLog() {
 // Without its last line a log is one that was cut off.
 Controller::~Controller() {
   if (!changes_.empty()) TellOnce(&changes_.back());
-  if (logged_inputs_ > 0) Log(EndLine(logged_inputs_));
+  if (log_.is_open()) Log(EndLine(logged_inputs_));
 }
 
 void Controller::Log(std::string line) { log_ << log_seal_.Sealed(std::move(line)) << '\n'; }
@@ -338,8 +338,9 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
 // `automatic`: how many tensors are, also those that are too many.
 void Controller::UpdateJob(std::span<TensorState* const> controlled, int64_t automatic) {
   const uint64_t digest = DigestOf(controlled);
-  if (digest == job_digest_ && loaded_.empty()) return;
+  if (digest == job_digest_ && automatic == automatic_ && loaded_.empty()) return;
   job_digest_ = digest;
+  automatic_ = automatic;
   job_ = {.world_size = options_.world_size, .slice_elems = options_.slice_elems};
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));

@@ -149,6 +149,7 @@ class Controller {
   std::vector<std::pair<std::string, ProbeReport>> probes_;  // by spec, since the last decision
   JobFacts job_;
   uint64_t job_digest_ = 0;
+  int64_t automatic_ = 0;  // tensors, also those that are too many
   Memory memory_;
   bool is_model_off_told_ = false;
   std::string loaded_;  // knowledge that the next decision begins with

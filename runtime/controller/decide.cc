@@ -140,7 +140,9 @@ void Decider::TakeTensors() {
     elems[candidate] += static_cast<double>(job_.tensors[t].elems);
     const Loss loss = LossOf(job_.candidates[candidate], o, job_.world_size);
     m_.alike[t] = loss.alike.value_or(m_.alike[t]);
-    if (plan[t] != m_.running[t]) continue;
+    // Not submitted in this step, or so large that its energy is not: nothing was measured.
+    const bool measured = o.energy > 0 && std::isfinite(loss.relative_error);
+    if (plan[t] != m_.running[t] || !measured) continue;
     // Codecs that send a part of what they make in a step lose more in some steps than in others.
     double& lost = m_.tensors[t].relative_error;
     lost = lost == 0 ? loss.relative_error : Mix(lost, loss.relative_error);

@@ -12,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-constexpr uint32_t kKnowledgeVersion = 2;
+constexpr uint32_t kKnowledgeVersion = 3;
 // Bans are few: most expire.
 constexpr uint32_t kMaxBans = 4096;
 // Of steps and windows, and of microseconds: what is computed with them does not overflow.
@@ -44,6 +44,11 @@ class Reader {
   double Amount() { return Checked(in_.Get<double>(), 0); }
   // Of a candidate: negative where it is not known.
   double AmountIfKnown() { return Checked(in_.Get<double>(), -1); }
+  double Alike() {
+    const auto alike = in_.Get<double>();
+    ok_ = ok_ && alike >= 0 && alike <= job_.world_size;
+    return alike;
+  }
   int64_t Count() {
     const auto count = in_.Get<int64_t>();
     const bool possible = count >= 0 && count <= kMaxCount;
@@ -116,7 +121,7 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
       memory.forbidden.back().push_back(in->Count());
   }
   memory.tensors.resize(job.tensors.size());
-  memory.alike.assign(job.tensors.size(), kNothingInCommon);
+  for (size_t t = 0; t < job.tensors.size(); ++t) memory.alike.push_back(in->Alike());
   for (; bans > 0 && in->ok(); --bans) {
     memory.bans.push_back({in->OnePlan(), in->Count(), static_cast<int>(in->Count())});
   }
@@ -149,6 +154,7 @@ std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
   for (const std::vector<int64_t>& of_tensor : memory.forbidden) {
     for (const int64_t until_window : of_tensor) out.Put(Left(until_window, memory));
   }
+  for (const double alike : memory.alike) out.Put(alike);
   for (size_t i = memory.bans.size() - bans; i < memory.bans.size(); ++i) {
     const Memory::Ban& ban = memory.bans[i];
     Put(ban.plan, &out);

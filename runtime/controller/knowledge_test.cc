@@ -45,12 +45,14 @@ TEST(Knowledge, ComesBackAsItWas) {
   memory.bans.push_back({.plan = {2, 1}, .until_window = memory.windows + 5, .times = 3});
   memory.forbidden[0][2] = memory.windows + 9;
   memory.model.us_per_byte = 0.25;
+  memory.alike = {1.5, 0.5};
   memory.candidates[2] = {.relative_error = 0.5, .at_step = memory.steps - 20};
   const std::string saved = EncodeKnowledge(Job(), memory);
   const StatusOr<Memory> resumed = DecodeKnowledge(Job(), saved);
   ASSERT_TRUE(resumed.ok()) << resumed.status().ToString();
   EXPECT_EQ(resumed->running, memory.running);
   EXPECT_EQ(resumed->model.us_per_byte, 0.25);
+  EXPECT_EQ(resumed->alike, memory.alike);
   ASSERT_FALSE(resumed->bans.empty());
   EXPECT_EQ(resumed->bans.back().plan, (Plan{2, 1}));
   EXPECT_EQ(resumed->bans.back().until_window - resumed->windows, 5);

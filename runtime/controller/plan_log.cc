@@ -32,9 +32,9 @@ std::string Text(const Plan& plan) {
 
 std::string JobLine(const JobFacts& job) {
   return fmt::format(
-      "{{\"job\": {{\"world_size\": {}, \"slice_elems\": {}, \"candidates\": {}, \"tensors\": "
-      "{}}}}}",
-      job.world_size, job.slice_elems,
+      "{{\"job\": {{\"format\": {}, \"world_size\": {}, \"slice_elems\": {}, \"candidates\": {}, "
+      "\"tensors\": {}}}}}",
+      kPlanLogFormat, job.world_size, job.slice_elems,
       List(job.candidates,
            [](const Candidate& c) {
              return fmt::format(

@@ -12,6 +12,9 @@
 
 namespace gradwire {
 
+// Of the lines of a job, an input and a decision.
+inline constexpr int kPlanLogFormat = 2;
+
 // A job begins anew: what was remembered is forgotten.
 std::string JobLine(const JobFacts& job);
 // Behind a job: it is resumed from EncodeKnowledge.
