@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,10 @@ class JsonValue {
   JsonValue(std::string_view text);
   // An object where every item is an array of two of which the first is a string, else an array.
   JsonValue(std::initializer_list<JsonValue> items);
+  template <typename T>
+  JsonValue(const std::optional<T>& value) : JsonValue() {  // null where there is none
+    if (value) *this = JsonValue(*value);
+  }
   template <typename T>
   JsonValue(const std::vector<T>& items) : JsonValue(array()) {
     for (const T& item : items) push_back(item);

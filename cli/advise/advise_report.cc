@@ -57,15 +57,9 @@ Rows PlanTable(const Advice& advice) {
   return rows;
 }
 
-Json Number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 Json PlanJson(const PlanAdvice& plan) {
-  return {{"plan", plan.name},
-          {"step_ms", plan.step_ms},
-          {"wire_bytes", plan.wire_bytes},
-          {"codec_ms", plan.codec_ms},
-          {"distance", Number(plan.distance)},
-          {"bound", Number(plan.bound)}};
+  return {{"plan", plan.name},         {"step_ms", plan.step_ms},   {"wire_bytes", plan.wire_bytes},
+          {"codec_ms", plan.codec_ms}, {"distance", plan.distance}, {"bound", plan.bound}};
 }
 
 }  // namespace

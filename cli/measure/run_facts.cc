@@ -18,10 +18,6 @@ using Json = JsonValue;
 
 std::string Version() { return fmt::format("{}.{}.{}", GW_MAJOR, GW_MINOR, GW_PATCH); }
 
-Json OptionalNumber(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 std::vector<std::string> OurEnvironment() {
   std::vector<std::string> ours;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -64,10 +60,9 @@ Json FactsJson(const RunFacts& facts, const std::string& command_line) {
           {"env", facts.environment},
           {"hostname", facts.host},
           {"ranks", facts.ranks},
-          {"one_host", facts.one_host ? Json(*facts.one_host) : Json(nullptr)},
+          {"one_host", facts.one_host},
           {"netlab", facts.netlab.empty() ? Json(nullptr) : Json(facts.netlab)},
-          {"ping_pong_us",
-           {OptionalNumber(facts.ping_pong_before_us), OptionalNumber(facts.ping_pong_after_us)}}};
+          {"ping_pong_us", {facts.ping_pong_before_us, facts.ping_pong_after_us}}};
 }
 
 }  // namespace gradwire

@@ -14,8 +14,6 @@ namespace {
 
 using Json = JsonValue;
 
-Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 // The rows of a rank.
 enum Row { kTraining, kCodec, kWire, kRows };
 constexpr const char* kRowNames[kRows] = {"training", "codec", "wire"};
@@ -105,9 +103,9 @@ class Writer {
                          {"why", plan.why},
                          {"predicted_ms", plan.predicted_ms},
                          {"was_ms", plan.was_ms},
-                         {"measured_ms", OrNull(plan.measured_ms)},
-                         {"error", OrNull(plan.error)},
-                         {"bound", OrNull(plan.bound)}}}});
+                         {"measured_ms", plan.measured_ms},
+                         {"error", plan.error},
+                         {"bound", plan.bound}}}});
   }
   std::string Text() const {
     return Json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump() + "\n";

@@ -13,8 +13,6 @@ namespace {
 
 using Json = JsonValue;
 
-Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 // Of the counted steps of some blocks, ascending.
 template <typename Of>
 std::vector<double> SortedTimes(std::span<const BlockResult> blocks, Of of) {
@@ -138,9 +136,9 @@ Json TrainRowJson(const TrainRow& row) {
                                     {"why", plan.why},
                                     {"predicted_ms", plan.predicted_ms},
                                     {"was_ms", plan.was_ms},
-                                    {"measured_ms", OrNull(plan.measured_ms)},
-                                    {"error", OrNull(plan.error)},
-                                    {"bound", OrNull(plan.bound)}});
+                                    {"measured_ms", plan.measured_ms},
+                                    {"error", plan.error},
+                                    {"bound", plan.bound}});
   }
   return json;
 }
