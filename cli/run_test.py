@@ -96,6 +96,15 @@ class RunTest(unittest.TestCase):
             self.assertEqual(job.stdout.read(), 90000 * b"y\n")
             self.assertEqual(job.wait(_LIMIT_S), 0)
 
+    def test_a_writer_that_stays_behind_keeps_no_job(self):
+        """It left the group that is killed, and writes as fast as a slow reader reads."""
+        command = [_GRADWIRE, "run", "-n", "1", "--", "/bin/bash", "-c", "setsid yes & sleep 0.5"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as job:
+            end = time.monotonic() + _LIMIT_S
+            while job.poll() is None and time.monotonic() < end:
+                job.stdout.read1(4096)
+            self.assertEqual(job.returncode, 0)
+
     def test_output_that_does_not_block_loses_nothing(self):
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)

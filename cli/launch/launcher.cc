@@ -1,5 +1,6 @@
 #include "cli/launch/launcher.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -84,7 +85,15 @@ struct Stream {
   UniqueFd source;
   Outlet* target;  // the job's
   LineRelay relay;
+  std::optional<int64_t> left;  // bytes that are read yet, once the last rank has ended
 };
+
+// What the ranks wrote and nobody has read is no more than the pipe holds. Who goes on writing left
+// their groups: it may be anything, for ever.
+void ReadNoMoreThanThePipe(Stream* stream) {
+  if (!stream->source.valid() || stream->left) return;
+  stream->left = fcntl(stream->source.get(), F_GETPIPE_SZ);
+}
 
 struct Rank {
   pid_t pid = -1;
@@ -183,6 +192,7 @@ void Job::Drive() {
     CheckTimes();
     CheckOutlets();
     if (Alive() > 0) continue;
+    for (Stream& stream : streams_) ReadNoMoreThanThePipe(&stream);
     // A reader may take his time, unless somebody wants the end.
     const bool patient = waited && !interrupted_ && !timed_out_;
     if (drained_.never() || patient) drained_ = Deadline::After(clock_, kDrainNs);
@@ -221,9 +231,9 @@ void Job::ReadStream(Stream* stream) {
       RetryOnSignal([&] { return read(stream->source.get(), buffer, sizeof buffer); });
   if (n > 0) {
     stream->target->Add(stream->relay.Append({buffer, static_cast<size_t>(n)}));
-  } else {
-    CloseStream(stream);
+    if (stream->left) *stream->left -= n;
   }
+  if (n <= 0 || stream->left.value_or(1) <= 0) CloseStream(stream);
 }
 
 void Job::CloseStream(Stream* stream) {
