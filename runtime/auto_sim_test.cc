@@ -101,8 +101,10 @@ double LeastSpeedOverNone(const SimTrained& none, const SimTrained& automatic, s
 }
 
 TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNoneInAny500Steps) {
-  constexpr uint64_t kSeeds = kSanitized ? 1 : 3;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  // In the world of seed 7 a baseline takes more than three times as long as the running plan.
+  const std::vector<uint64_t> seeds =
+      kSanitized ? std::vector<uint64_t>{1} : std::vector<uint64_t>{1, 2, 3, 7};
+  for (const uint64_t seed : seeds) {
     SimWorld world = DrawWorld(seed);
     world.steps = kSanitized ? 660 : 1560;
     const SimTrained none = TrainOn(world, kNoneRung), automatic = TrainAuto(world);

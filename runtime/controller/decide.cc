@@ -258,16 +258,26 @@ std::optional<Decision> Decider::EndOfBf16() {
 
 // ---- trials ----
 
+// Whether the step at `index` of the pattern, which is stale, is the second of two of plan B.
+bool Decider::IsPairOfB(uint16_t index) {
+  const std::optional<uint16_t> before = std::exchange(m_.stale_index, index);
+  return &PlanOf(input_.step.turn) == &*m_.other && before && *before + 1 == index;
+}
+
 std::optional<Decision> Decider::StepOfTrial() {
   const auto index = static_cast<uint16_t>(input_.step.turn - m_.from_turn);
   const double step_us = input_.step.step_us;
   Verdict verdict = Verdict::kOpen;
+  bool is_far_slower = false;
   if (step_us <= StaleUs()) {
     (&PlanOf(input_.step.turn) == &m_.running ? m_.window : m_.other_window).push_back(input_.step);
     verdict = m_.trial->Add(index, step_us);
-  } else if (++m_.stale_in_trial >= kStepsOfChange) {
-    verdict = Verdict::kReject;  // of either plan: there is nothing to compare
-    m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
+  } else {
+    ++m_.stale_in_trial;
+    is_far_slower = IsPairOfB(index);
+    // Else, of either plan, there is nothing to compare.
+    if (is_far_slower || m_.stale_in_trial >= kStepsOfChange) verdict = Verdict::kReject;
+    if (verdict == Verdict::kReject) m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
   }
   if (verdict == Verdict::kOpen) return std::nullopt;
   const double excess_us = m_.trial->excess_us();
@@ -288,8 +298,9 @@ std::optional<Decision> Decider::StepOfTrial() {
   }
   BanPlan(b);
   if (blocks == 0) {
-    const bool is_stale = m_.stale_in_trial >= kStepsOfChange || excess_us <= 0;
-    return Switch(m_.running, is_stale ? "nothing to compare" : "the other was far slower", 0, 0);
+    is_far_slower |= m_.stale_in_trial < kStepsOfChange && excess_us > 0;
+    return Switch(m_.running, is_far_slower ? "the other was far slower" : "nothing to compare", 0,
+                  0);
   }
   return Switch(m_.running,
                 fmt::format("the other took {:.3f} of the time in {} blocks", ratio, blocks), 0, 0);
@@ -352,6 +363,7 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, const Tria
                                          double predicted_us, double was_us) {
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   m_.stale_in_trial = 0;
+  m_.stale_index.reset();
   m_.to_tell = false;
   m_.trial.emplace(trial);
   m_.other = std::move(other);

@@ -108,6 +108,7 @@ struct Memory {
   std::optional<Trial> trial;
   double predicted_us = 0, was_us = 0;  // what the trial was begun for
   int stale_in_trial = 0;               // steps too long to be measurements
+  std::optional<uint16_t> stale_index;  // of the last of them
   // Steps of the running plan since the last decision, and of the other one.
   std::vector<StepInput> window, other_window;
   bool skipped_first = false;  // step of the running plan

@@ -62,6 +62,7 @@ class Decider {
   std::optional<Decision> EndOfBf16();
 
   // Trials.
+  bool IsPairOfB(uint16_t index);
   std::optional<Decision> StepOfTrial();
   void LearnFromTrial(const Plan& b, Verdict verdict);
   void EndExploration(Verdict verdict);
