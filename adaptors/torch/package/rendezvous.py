@@ -66,25 +66,39 @@ class Place:
 
     def fail(self, error):
         """This rank takes no part: the others' settle() and wait_for_id() raise."""
-        text = str(error)
-        if not isinstance(error, OtherFailed):
-            rank = dist.get_rank() if dist.is_initialized() else self.rank
-            text = f"rank {rank} could not take part: {text}"
+        failure = self._failure(error)
         # Where the store is gone, the others know, and what is raised is the first error.
         with contextlib.suppress(dist.DistError):
-            for key in ("failure", "outcome", "id"):  # in this order, see settle()
-                self._store.set(key, _FAILED + text.encode())
+            self._decide(failure)
+            self._store.set("id", failure)
 
     def settle(self):
         """Returns when all ranks are here; raises as soon as one has failed."""
         self._store.set(self._arrival(self.rank), "")
         if self._store.add("arrived", 1) == self.world_size:
-            # One that had come may have failed, or fail just now: that outweighs.
-            if not self._store.check(["failure"]):
-                self._store.set("outcome", _READY)
-            if self._store.check(["failure"]):
-                self._store.set("outcome", self._store.get("failure"))
+            self._decide(_READY)
+        if not self._comes("outcome"):
+            error = self._timed_out()
+            if self._decide(self._failure(error)):
+                self._give_up()
+                raise error
+            # The last rank has come just now, or another one has failed.
         self._wait_for("outcome")
+
+    def _decide(self, outcome):
+        """Whether it is the first one, which stands: all ranks are told the same."""
+        first = self._store.add("decided", 1) == 1
+        if first:
+            self._store.set("outcome", outcome)
+        return first
+
+    def _failure(self, error):
+        """What the others are told of it."""
+        text = str(error)
+        if not isinstance(error, OtherFailed):
+            rank = dist.get_rank() if dist.is_initialized() else self.rank
+            text = f"rank {rank} could not take part: {text}"
+        return _FAILED + text.encode()
 
     def publish_id(self, identity):
         self._store.set("id", identity)
@@ -97,24 +111,32 @@ class Place:
         return f"arrived/{rank}"
 
     def _give_up(self):
-        """Who keeps the others waiting. Ranks whose call has not begun are out of this meeting."""
-        ranks = [rank for rank in range(self.world_size)
-                 if not self._store.check([self._arrival(rank)])]
-        for rank in ranks:
+        """Ranks whose call has not begun are out of this meeting; the others have their seats."""
+        for rank in range(self.world_size):
             self._take_seat(rank)
-        if ranks:
-            return (f"of {self.world_size} ranks these have not come: "
-                    f"{', '.join(map(str, ranks))},")
-        return "all ranks have come, and rank 0 has not gone on"
 
-    def _wait_for(self, key):
+    def _timed_out(self):
+        """Names who keeps the others waiting."""
+        absent = ", ".join(str(rank) for rank in range(self.world_size)
+                           if not self._store.check([self._arrival(rank)]))
+        what = (f"of {self.world_size} ranks these have not come: {absent}," if absent
+                else "all ranks have come, and rank 0 has not gone on")
+        return gradwire.TimedOut(
+            gwResult_t.gwTimeout,
+            f"{what} within {self._limit} (init_timeout_ms): see whether their processes still run "
+            "and make the same call")
+
+    def _comes(self, key):
+        """Whether it is set in time."""
         try:
             self._store.wait([key], self._limit)
         except dist.DistStoreError:
-            raise gradwire.TimedOut(
-                gwResult_t.gwTimeout,
-                f"{self._give_up()} within {self._limit} (init_timeout_ms): see whether their "
-                "processes still run and make the same call") from None
+            return False
+        return True
+
+    def _wait_for(self, key):
+        if not self._comes(key):
+            raise self._timed_out()
         value = self._store.get(key)
         if value.startswith(_FAILED):
             raise OtherFailed(value[len(_FAILED):].decode())

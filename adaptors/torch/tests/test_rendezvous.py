@@ -88,6 +88,48 @@ def test_a_rank_that_comes_just_then_is_at_one_meeting_with_the_others(store):
     assert _run(_places(store, 2), _agree(None)) == ["agreed", "agreed"]
 
 
+class _Meanwhile:
+    """A store in which something happens before its first call that begins so."""
+
+    def __init__(self, store, call, happens):
+        self._store = store
+        self._call = call
+        self._happens = happens
+
+    def __getattr__(self, name):
+        def call(key, *args):
+            if self._call and f"{name} {key}".startswith(self._call):
+                self._call = None
+                self._happens()
+            return getattr(self._store, name)(key, *args)
+
+        return call
+
+
+@pytest.mark.parametrize("call, agreed", [("check", True), ("add decided", True),
+                                          ("set outcome", False)])
+def test_a_time_out_and_the_last_arrival_are_decided_for_all(store, call, agreed):
+    """The last rank comes where the other one has waited enough and looks who is missing."""
+    waiting, last = _places(store, 2, limit=datetime.timedelta(milliseconds=50))
+    last._limit = datetime.timedelta(seconds=_LIMIT_S)
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        runs = []
+
+        def come():
+            runs.append(threads.submit(_agree(None), last))
+            if agreed:
+                runs[0].exception(_LIMIT_S)
+
+        waiting._store = _Meanwhile(waiting._store, call, come)
+        ended, = _run([waiting], _agree(None))
+        told = runs[0].exception(_LIMIT_S) or runs[0].result()
+    if agreed:
+        assert (ended, told) == ("agreed", "agreed")
+    else:
+        assert isinstance(ended, gradwire.TimedOut)
+        assert str(told) == f"rank 0 could not take part: {ended}"
+
+
 def test_a_failure_is_not_skipped_by_ranks_that_come_later(store):
     failed, = _run([rendezvous.Place(store, "group", 0, 2)], _agree(0))
     assert isinstance(failed, ValueError)
