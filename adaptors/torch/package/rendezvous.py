@@ -14,11 +14,19 @@ _LIMIT = re.compile(r"init_timeout_ms\W+(\d+)\s*(us|ms|s|m|h)?\b")
 _UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _DEFAULT_LIMIT = "60000"  # as the library's
 _MAX_LIMIT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
-_READY, _FAILED = b"ready", b"failed: "
+_READY = b"ready"
 
 
 class OtherFailed(RuntimeError):
     """Another rank could not take part, which the text names."""
+
+
+class OtherGaveUp(OtherFailed):
+    """Another rank waited in vain for those that the text names."""
+
+
+_ERRORS = {b"failed": OtherFailed, b"late": OtherGaveUp}
+_GAVE_UP = gradwire.TimedOut, OtherGaveUp
 
 
 def limit_of(settings=None):
@@ -69,6 +77,8 @@ class Place:
         failure = self._failure(error)
         # Where the store is gone, the others know, and what is raised is the first error.
         with contextlib.suppress(dist.DistError):
+            if isinstance(error, _GAVE_UP):
+                self._give_up()
             self._decide(failure)
             self._store.set("id", failure)
 
@@ -80,7 +90,6 @@ class Place:
         if not self._comes("outcome"):
             error = self._timed_out()
             if self._decide(self._failure(error)):
-                self._give_up()
                 raise error
             # The last rank has come just now, or another one has failed.
         self._wait_for("outcome")
@@ -94,11 +103,12 @@ class Place:
 
     def _failure(self, error):
         """What the others are told of it."""
+        kind = "late" if isinstance(error, _GAVE_UP) else "failed"
         text = str(error)
         if not isinstance(error, OtherFailed):
             rank = dist.get_rank() if dist.is_initialized() else self.rank
             text = f"rank {rank} could not take part: {text}"
-        return _FAILED + text.encode()
+        return f"{kind}: {text}".encode()
 
     def publish_id(self, identity):
         self._store.set("id", identity)
@@ -138,8 +148,9 @@ class Place:
         if not self._comes(key):
             raise self._timed_out()
         value = self._store.get(key)
-        if value.startswith(_FAILED):
-            raise OtherFailed(value[len(_FAILED):].decode())
+        kind, _, text = value.partition(b": ")
+        if kind in _ERRORS:
+            raise _ERRORS[kind](text.decode())
         return value
 
     def forget_id(self):

@@ -164,10 +164,22 @@ def test_groups_have_meetings_of_their_own(store):
     assert _run(_places(store, 2), _agree(None)) == ["agreed", "agreed"]
 
 
+def _mesh(store, rows, columns, present=None, limit=None):
+    """(place in its column, place in its row) of the ranks that are present, row by row."""
+    return [(rendezvous.Place(store, f"column {column}", row, rows, limit),
+             rendezvous.Place(store, f"row {row}", column, columns, limit))
+            for row in range(rows) for column in range(columns)
+            if present is None or (row, column) in present]
+
+
+def _agree_in_mesh(places):
+    with rendezvous.agreement(*places):
+        pass
+    return "agreed"
+
+
 def test_rows_and_columns_hear_of_all(store):
-    rows = [_places(store, 2, f"row {row}") for row in range(2)]
-    columns = [_places(store, 2, f"column {column}") for column in range(2)]
-    ranks = [(rows[row][column], columns[column][row]) for row in range(2) for column in range(2)]
+    ranks = _mesh(store, 2, 2)
 
     def work(places):
         with rendezvous.agreement(*places):
@@ -177,6 +189,15 @@ def test_rows_and_columns_hear_of_all(store):
     *others, failed = _run(ranks, work)
     assert isinstance(failed, ValueError)
     assert {str(error) for error in others} == {"rank 1 could not take part: mine"}
+
+
+@pytest.mark.parametrize("present", [[(0, 0)], [(0, 0), (1, 0)], [(0, 1), (1, 0)]])
+def test_rows_and_columns_give_up_together(store, present):
+    """Also those who were told: the ranks of their rows are out of this meeting as well."""
+    few = _mesh(store, 3, 2, present, datetime.timedelta(milliseconds=50))
+    for error in _run(few, _agree_in_mesh):
+        assert isinstance(error, (gradwire.TimedOut, rendezvous.OtherGaveUp))
+    assert _run(_mesh(store, 3, 2), _agree_in_mesh) == ["agreed"] * 6
 
 
 def test_the_secret_does_not_stay_in_the_store(store):
