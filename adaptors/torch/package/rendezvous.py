@@ -72,6 +72,10 @@ class Place:
         return cls(dist.distributed_c10d._get_default_store(), group.group_name,
                    dist.get_rank(group), dist.get_world_size(group), limit)
 
+    def again(self):
+        """Where those who have met here meet once more."""
+        return Place(self._store, "again", self.rank, self.world_size, self._limit)
+
     def fail(self, error):
         """This rank takes no part: the others' settle() and wait_for_id() raise."""
         failure = self._failure(error)
@@ -163,8 +167,12 @@ class Place:
 def agreement(*places):
     """What comes before a communicator, on all ranks: an error of one is one of all.
 
-    The places are settled one after the other, so in rows and columns of ranks each hears of all.
+    The places are settled one after the other, so in rows and columns of ranks each knows that all
+    have come. Some may have given up in the second place while the last came through the first one,
+    so that one is settled again.
     """
+    if len(places) > 1:
+        places += (places[0].again(),)
     try:
         yield
         for place in places:

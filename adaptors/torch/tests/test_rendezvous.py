@@ -200,6 +200,20 @@ def test_rows_and_columns_give_up_together(store, present):
     assert _run(_mesh(store, 3, 2), _agree_in_mesh) == ["agreed"] * 6
 
 
+def test_a_time_out_behind_a_place_that_all_have_passed_is_one_of_all(store):
+    """Rank 1 is between its column and its row when rank 0 gives up on it there."""
+    ranks = _mesh(store, 2, 2)
+    runs = []
+    ranks[0][1]._limit = datetime.timedelta(milliseconds=50)
+    ranks[1][1]._store = _Meanwhile(ranks[1][1]._store, "set arrived", lambda: runs[0].exception())
+    with concurrent.futures.ThreadPoolExecutor(len(ranks)) as threads:
+        for places in ranks:
+            runs.append(threads.submit(_agree_in_mesh, places))
+        first, *others = [run.exception(_LIMIT_S) for run in runs]
+    assert isinstance(first, gradwire.TimedOut)
+    assert {str(error) for error in others} == {f"rank 0 could not take part: {first}"}
+
+
 def test_the_secret_does_not_stay_in_the_store(store):
     places = _places(store, 2)
     comms = _run(places, lambda place: rendezvous.join(place, None))
