@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/fault/rank_processes.h"
+
 namespace gradwire {
 
 struct CampaignOptions {
@@ -17,6 +19,14 @@ struct CampaignResult {
   int64_t trials = 0, failures = 0, hangs = 0;
   std::string details;  // beside the numbers, for the summary's line
 };
+
+// Whether there is another trial: a campaign begun at `begin_ns` (NowNs) has neither had all nor
+// used up its time.
+inline bool GoesOn(const CampaignOptions& options, const CampaignResult& result, int64_t begin_ns) {
+  const bool in_time =
+      options.seconds == 0 || NowNs() - begin_ns <= options.seconds * 1'000'000'000;
+  return result.trials < options.trials && in_time;
+}
 
 // Ranks killed, stopped or aborted in random phases.
 CampaignResult RunKills(const CampaignOptions& options);

@@ -217,8 +217,7 @@ CampaignResult RunConfigurations(const CampaignOptions& options) {
   CampaignResult result;
   int64_t ranks = 0;
   const int64_t begin_ns = NowNs();
-  for (; result.trials < options.trials; ++result.trials) {
-    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+  for (; GoesOn(options, result, begin_ns); ++result.trials) {
     const RandomJob job(
         Hasher().Add(options.seed).Add(static_cast<uint64_t>(result.trials)).digest());
     ranks += job.world_size();

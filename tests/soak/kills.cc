@@ -29,8 +29,7 @@ CampaignResult RunKills(const CampaignOptions& options) {
   CampaignResult result;
   int64_t told = 0, worst_error_ns = 0, worst_return_ns = 0;
   const int64_t begin_ns = NowNs();
-  for (; result.trials < options.trials; ++result.trials) {
-    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+  for (; GoesOn(options, result, begin_ns); ++result.trials) {
     const uint64_t seed =
         Hasher().Add(options.seed).Add(static_cast<uint64_t>(result.trials)).digest();
     const Trial trial = TrialOf(seed);

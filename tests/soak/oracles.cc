@@ -32,8 +32,7 @@ CampaignResult RunOracles(const CampaignOptions& options) {
   std::vector<double> last, whole, none;
   int64_t missed = 0;
   const int64_t begin_ns = NowNs();
-  for (; result.trials < options.trials; ++result.trials) {
-    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+  for (; GoesOn(options, result, begin_ns); ++result.trials) {
     const OracleRow row = AskOracle(options.seed + static_cast<uint64_t>(result.trials));
     last.push_back(row.last_regret);
     whole.push_back(row.whole_regret);

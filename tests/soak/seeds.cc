@@ -11,8 +11,7 @@ namespace gradwire {
 CampaignResult RunSeeds(const CampaignOptions& options) {
   CampaignResult result;
   const int64_t begin_ns = NowNs();
-  for (; result.trials < options.trials; ++result.trials) {
-    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+  for (; GoesOn(options, result, begin_ns); ++result.trials) {
     const SimVerdict verdict = CheckSimSeed(options.seed + static_cast<uint64_t>(result.trials));
     result.hangs += verdict.hung ? 1 : 0;
     if (verdict.complaint.empty()) continue;

@@ -9,8 +9,7 @@ namespace gradwire {
 CampaignResult RunTimings(const CampaignOptions& options) {
   CampaignResult result;
   const int64_t begin_ns = NowNs();
-  for (; result.trials < options.trials; ++result.trials) {
-    if (options.seconds > 0 && NowNs() - begin_ns > options.seconds * 1'000'000'000) break;
+  for (; GoesOn(options, result, begin_ns); ++result.trials) {
     const std::string complaint = CheckTiming(options.seed, static_cast<uint64_t>(result.trials));
     if (complaint.empty()) continue;
     ++result.failures;
