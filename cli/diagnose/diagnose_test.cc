@@ -168,15 +168,20 @@ TEST(DiagnoseCommand, ExitCodes) {
   EXPECT_EQ(run({}), kExitUsage);
 }
 
+// The one that is chosen where nobody names any.
+std::string DiagnosedJob(const std::string& dir) {
+  const std::string json = dir + "/out.json";
+  EXPECT_EQ(DiagnoseCommand(std::vector<std::string>{dir, "--json", json}), kExitOk);
+  std::ifstream file(json);
+  return nlohmann::json::parse(file)["job"];
+}
+
 // A group that was split from the job started last and knows of nothing.
 TEST(DiagnoseCommand, TakesTheCommunicatorThatKnowsWho) {
   const std::string dir = TestFolder();
   WriteStuckJob(dir);
   for (int rank = 0; rank < 2; ++rank) OpenOrDie(RankOptions(dir, rank, 2, 0xb));
-  const std::string json = dir + "/out.json";
-  EXPECT_EQ(DiagnoseCommand(std::vector<std::string>{dir, "--json", json}), kExitOk);
-  std::ifstream file(json);
-  EXPECT_EQ(nlohmann::json::parse(file)["job"], "000000000000000a");
+  EXPECT_EQ(DiagnosedJob(dir), "000000000000000a");
 }
 
 // Numbers of processes come again: what an old run left must not be taken for the newest one's.
@@ -184,10 +189,7 @@ TEST(DiagnoseCommand, LeavesOldRunsAlone) {
   const std::string dir = TestFolder();
   WriteStuckJob(dir);
   for (int rank = 0; rank < 2; ++rank) OpenOrDie(RankOptions(dir, rank, 2, 0xf0000));
-  const std::string json = dir + "/out.json";
-  EXPECT_EQ(DiagnoseCommand(std::vector<std::string>{dir, "--json", json}), kExitOk);
-  std::ifstream file(json);
-  EXPECT_EQ(nlohmann::json::parse(file)["job"], "00000000000f0000");
+  EXPECT_EQ(DiagnosedJob(dir), "00000000000f0000");
 }
 
 // ---- a real kill ----
