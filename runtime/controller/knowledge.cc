@@ -46,7 +46,7 @@ class Reader {
   double AmountIfKnown() { return Checked(in_.Get<double>(), -1); }
   double Alike() {
     const auto alike = in_.Get<double>();
-    ok_ = ok_ && alike >= 0 && alike <= job_.world_size;
+    ok_ = ok_ && alike > 0 && alike <= job_.world_size;
     return alike;
   }
   int64_t Count() {
