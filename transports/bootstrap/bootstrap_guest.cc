@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "transports/bootstrap/bootstrap_internal.h"
@@ -65,7 +64,7 @@ class GuestShell {
         (void)getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
       }
     }
-    if (error != 0) return Status(gwSystemError, std::generic_category().message(error));
+    if (error != 0) return Status(gwSystemError, std::strerror(error));
     if (IsSelf(fd.get(), root)) return Status(gwSystemError, "nobody listens");
     return fd;
   }

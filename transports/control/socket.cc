@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
+#include <cstring>
 
 namespace gradwire {
 
@@ -26,7 +26,7 @@ void CloseConnection(int epoll, int how, UniqueFd* fd) {
 }
 
 Status ErrnoStatus(const std::string& what, int error) {
-  return Status(gwSystemError, fmt::format("{}: {}", what, std::generic_category().message(error)));
+  return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)));
 }
 
 Status PrepareStream(int fd) {

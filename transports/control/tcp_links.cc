@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
+#include <cstring>
 #include <utility>
 
 namespace gradwire {
@@ -144,7 +144,7 @@ void TcpLinks::Read(Link* link, LinkSink* sink) {
         return Lose(link, Status(gwPeerLost, fmt::format("connection closed{}", where)), sink);
       }
       case ReadOutcome::Kind::kFailed:
-        return Lose(link, Status(gwPeerLost, std::generic_category().message(got.error)), sink);
+        return Lose(link, Status(gwPeerLost, std::strerror(got.error)), sink);
     }
   }
 }

@@ -14,7 +14,7 @@
 #include <cassert>
 #include <cerrno>
 #include <climits>
-#include <system_error>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -66,9 +66,7 @@ void Prepare(int fd, int64_t death_timeout_ns) {
 }
 
 // Why a connection has ended. `error` is errno; 0: the peer closed it.
-std::string Why(int error) {
-  return error == 0 ? "closed by the peer" : std::generic_category().message(error);
-}
+std::string Why(int error) { return error == 0 ? "closed by the peer" : std::strerror(error); }
 
 // What this process lacks is no word about the peer.
 gwResult_t CodeOf(int error) {
