@@ -21,6 +21,7 @@ constexpr std::array kUnits = {Unit{"kbit", 1e3}, Unit{"mbit", 1e6}, Unit{"gbit"
                                Unit{"tbit", 1e12}, Unit{"bit", 1}};
 constexpr double kMinRate = 64e3;
 constexpr double kMaxRate = 1e12;
+constexpr int64_t kLeastBurstBytes = 1600;  // a frame has 1514
 
 std::string Lowered(std::string_view text) {
   std::string lowered(text);
@@ -50,7 +51,7 @@ StatusOr<int64_t> ParseRate(std::string_view text) {
 Shaping ShapingFor(int64_t rate_bits_per_s) {
   const int64_t bytes_per_s = rate_bits_per_s / 8;
   return {.rate_bits_per_s = rate_bits_per_s,
-          .burst_bytes = std::max<int64_t>(bytes_per_s / 500, 16 << 10),
+          .burst_bytes = std::max<int64_t>(bytes_per_s / 500, kLeastBurstBytes),
           .limit_bytes = std::clamp<int64_t>(bytes_per_s / 20, 512 << 10, 32 << 20)};
 }
 

@@ -20,9 +20,9 @@ struct Shaping {
   int64_t limit_bytes = 0;  // queue; what does not fit is dropped
 };
 
-// Burst: 2 ms of the rate, at least 16 KiB (10 full frames; larger segments are cut by the shaper
-// itself). Limit: 50 ms of the rate, 512 KiB to 32 MiB: several senders that meet at one receiver
-// fill it.
+// Burst: 2 ms of the rate, at least one full frame with what `tc` loses to rounding, or none would
+// pass (larger segments are cut by the shaper itself). Limit: 50 ms of the rate, 512 KiB to 32 MiB:
+// several senders that meet at one receiver fill it.
 Shaping ShapingFor(int64_t rate_bits_per_s);
 
 }  // namespace gradwire

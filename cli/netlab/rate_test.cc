@@ -23,10 +23,11 @@ TEST(ParseRate, RefusesEverythingElse) {
   }
 }
 
-TEST(ShapingFor, BurstIsTwoMillisecondsButNeverLessThanTenFrames) {
+TEST(ShapingFor, BurstIsTwoMillisecondsButNeverLessThanAFrame) {
   EXPECT_EQ(ShapingFor(1'000'000'000).burst_bytes, 250'000);
   EXPECT_EQ(ShapingFor(200'000'000).burst_bytes, 50'000);
-  EXPECT_EQ(ShapingFor(1'000'000).burst_bytes, 16384);
+  EXPECT_EQ(ShapingFor(10'000'000).burst_bytes, 2'500);
+  EXPECT_EQ(ShapingFor(1'000'000).burst_bytes, 1'600);
 }
 
 TEST(ShapingFor, TheQueueHoldsMoreThanTheBurst) {
