@@ -257,8 +257,8 @@ class RecordTest(unittest.TestCase):
         apart = 'GRADWIRE_HOST_ID=$RANK exec gradwire "$@"'
         for algorithm, codec in (("ring", ()), ("two_shot", ("-x", "bf16"))):
             options = ("-b", str(4 * elems), *(codec or ("--algorithm", algorithm)))
-            within = self._scheduled(algorithm, 3, elems, "--one-host", *codec)
-            between = self._scheduled(algorithm, 3, elems, *codec)
+            within = self._scheduled(algorithm, 3, elems, *codec)
+            between = self._scheduled(algorithm, 3, elems, "--several-hosts", *codec)
             self.assertGreater(len(between), len(within))
             self.assertEqual(self._recorded(3, *options).count(within), 2, algorithm)
             hosts = _processes(3, "/bin/bash", "-c", apart, "gradwire")
@@ -273,7 +273,7 @@ class RecordTest(unittest.TestCase):
     def test_what_is_chosen_depends_on_the_hosts(self):
         """As by communicators."""
         command = ("schedule", "auto", "-n", "4", "--elems", "300000")
-        between, within = _json(*command), _json(*command, "--one-host")
+        within, between = _json(*command), _json(*command, "--several-hosts")
         self.assertEqual(between["algorithm"], "direct")
         self.assertEqual(within["algorithm"], "halving_doubling")
 

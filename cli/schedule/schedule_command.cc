@@ -29,7 +29,7 @@ struct Options {
   std::string collective = "all-reduce";
   int ranks = 0, rank = -1, root = 0;
   int64_t elems = -1, slice_elems = 0;
-  bool one_host = false;
+  bool several_hosts = false;
   std::string dtype = "float", spec = "none", json_path;
 };
 
@@ -46,7 +46,8 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   line.Add("-x,--spec", &options->spec, "codec, as qsgd(bits=4); default none");
   line.Add("--slice", &options->slice_elems, "elements of a slice; default: chosen")
       .InRange(256, 1 << 28);
-  line.AddFlag("--one-host", &options->one_host, "choose as for ranks that share a host");
+  line.AddFlag("--several-hosts", &options->several_hosts,
+               "choose as for ranks that do not share a host");
   line.AddJson("--json", &options->json_path);
   return line.Parse(args);
 }
@@ -72,7 +73,7 @@ StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collecti
   const AlgorithmRow& row = ChooseAlgorithm({.collective = collective,
                                              .world_size = options.ranks,
                                              .bytes = bytes,
-                                             .one_host = options.one_host,
+                                             .one_host = !options.several_hosts,
                                              .encoded = encoded});
   if (row.collective == collective && row.encoded == encoded) return &row;
   return FindAlgorithm(collective, options.algorithm, encoded);  // says that there is none
@@ -88,7 +89,7 @@ StatusOr<RunShape> MakeShape(const Options& options) {
       .elems = options.elems,
       .dtype = *dtype,
       .slice_elems = is_chosen ? options.slice_elems
-                               : DefaultSliceSize(options.one_host)
+                               : DefaultSliceSize(!options.several_hosts)
                                      .ElemsFor(WireBytesPerElem(codec->payload.get(), *dtype))};
   if (codec->spec == "none") return shape;
   if (!codec->payload) {
