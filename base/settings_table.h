@@ -108,8 +108,10 @@ inline constexpr std::array kSettings = {
                .scope = SettingScope::kCommunicator,
                .default_text = "0",
                .min = 0,
-               .max = 16 << 20,
-               .doc = "bytes handed to the transport at once; 0 takes the transport's own maximum"},
+               .max = 1 << 20,
+               .doc = "bytes handed to the transport at once, a multiple of 64: at most 1 MiB over "
+                      "tcp, 65280 over "
+                      "ucx; 0 takes what suits the transport"},
     SettingRow{
         .name = "spin_us",
         .type = SettingType::kDuration,
@@ -117,8 +119,8 @@ inline constexpr std::array kSettings = {
         .default_text = "5",
         .min = 0,
         .max = 1'000'000,
-        .doc =
-            "how long an idle engine polls before it yields and sleeps; may differ between ranks"},
+        .doc = "how long an idle engine polls before it yields and sleeps, 2 where ranks outnumber "
+               "cores unless it is set; may differ between ranks"},
     SettingRow{.name = "interface",
                .type = SettingType::kString,
                .scope = SettingScope::kCommunicator,
@@ -175,7 +177,7 @@ inline constexpr std::array kSettings = {
                .scope = SettingScope::kLaunch,
                .default_text = "0",
                .min = 0,
-               .max = 1 << 30,
+               .max = 0xFFFE,
                .doc = "number of ranks; 0 asks the launcher's own variables"},
     SettingRow{
         .name = "root",

@@ -181,10 +181,12 @@ IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster) {
       roster.blobs.begin(), roster.blobs.end(),
       [](const std::string& blob) { return FindInOpText(DecodeOpText(blob), "boot") == BootId(); });
   // A rank that waits occupies one core: its engine's thread rests meanwhile.
-  if (here > static_cast<int64_t>(std::thread::hardware_concurrency())) {
+  const bool crowded = here > static_cast<int64_t>(std::thread::hardware_concurrency());
+  if (crowded && !settings.is_set("spin_us")) {
     return {.spins = kCrowdedSpins, .yields = kCrowdedYields};
   }
-  return {.spins = static_cast<int>(settings.DurationNs("spin_us") / kPollNs), .yields = kYields};
+  return {.spins = static_cast<int>(settings.DurationNs("spin_us") / kPollNs),
+          .yields = crowded ? kCrowdedYields : kYields};
 }
 
 std::string BlobOf(const Settings& settings, const TransportOffer& offer, const OpText& agreed) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "runtime/json_text.h"
@@ -109,10 +110,18 @@ std::string NoteOf(const TensorState& tensor) {
   return method->Note(MetaOf(tensor));
 }
 
+std::string StepsJson(const StepClock& steps) {
+  const std::optional<StepMedians> medians = steps.Medians();
+  if (!medians) return "null";
+  return fmt::format(
+      "{{\"measured\": {}, \"step_ms\": {}, \"compute_ms\": {}, \"exposed_comm_ms\": {}}}",
+      steps.steps(), medians->step_ms, medians->compute_ms, medians->exposed_comm_ms);
+}
+
 }  // namespace
 
-std::string LedgerJson(const LedgerFacts& facts, const std::vector<TensorState*>& tensors,
-                       const std::string& controller) {
+std::string LedgerJson(const LedgerFacts& facts, const StepClock& steps,
+                       const std::vector<TensorState*>& tensors, const std::string& controller) {
   std::string rows;
   for (const TensorState* tensor : tensors) {
     rows += fmt::format(
@@ -130,8 +139,8 @@ std::string LedgerJson(const LedgerFacts& facts, const std::vector<TensorState*>
         JsonText(NoteOf(*tensor)), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
         tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
   }
-  return fmt::format("{{\"rank\": {}, \"tensors\": [{}],\n \"controller\": {}}}", facts.rank, rows,
-                     controller);
+  return fmt::format("{{\"rank\": {}, \"steps\": {},\n \"tensors\": [{}],\n \"controller\": {}}}",
+                     facts.rank, StepsJson(steps), rows, controller);
 }
 
 }  // namespace gradwire

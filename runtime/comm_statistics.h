@@ -9,6 +9,7 @@
 #include "collectives/drivers/event_driver.h"
 #include "runtime/operation.h"
 #include "runtime/schedule_cache.h"
+#include "runtime/step_clock.h"
 #include "runtime/tensor_state.h"
 #include "transports/control/message.h"
 
@@ -56,13 +57,14 @@ struct LedgerFacts {
   bool transaction = true;
 };
 
-// `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its spec
-// asks for; `keeps_state`, whether an operation depends on those before it; `residual_bytes`, the
-// memory of its residual from the first step on that needs one; `method_bytes`, that of what its
-// codec keeps besides (averages, bases) from then on; `held_bytes`, that of everything it keeps
+// `steps`: how long they take, in medians of the last 1,024 that have ended; null before the first
+// has. `controller`: its own JSON. A tensor's `note` says why it has not, or not quite, what its
+// spec asks for; `keeps_state`, whether an operation depends on those before it; `residual_bytes`,
+// the memory of its residual from the first step on that needs one; `method_bytes`, that of what
+// its codec keeps besides (averages, bases) from then on; `held_bytes`, that of everything it keeps
 // now.
-std::string LedgerJson(const LedgerFacts& facts, const std::vector<TensorState*>& tensors,
-                       const std::string& controller);
+std::string LedgerJson(const LedgerFacts& facts, const StepClock& steps,
+                       const std::vector<TensorState*>& tensors, const std::string& controller);
 
 }  // namespace gradwire
 

@@ -126,8 +126,7 @@ Status Communicator::Run(RawOp op, std::string_view name, const Operation::Patie
   const std::shared_ptr<Operation> operation = MakeRawOperation(op, name);
   operation->patience = patience;
   {
-    const Controller::Blocked blocked(&controller_);
-    const ScopedSpan span(timeline_.get(), clock_, SpanKind::kBlocked);
+    const Blocked blocked(this);
     engine_->SubmitAndHelp(operation);
   }
   if (!operation->status.ok()) FollowTurn(operation->turn);
@@ -210,6 +209,7 @@ Status Communicator::BeginStep(uint64_t step) {
   step_ = step;
   loss_scale_ = 1.0f;
   step_begin_ns_ = clock_->NowNs();
+  step_clock_.Begin(step_begin_ns_);
   controller_.BeginStep(step, user_turn_);
   engine_->NoteStepBegin(step);
   return Status();
@@ -286,10 +286,32 @@ Status Communicator::EndStepNoWait() {
   return Status();
 }
 
-// The caller's thread waits; the time is the controller's to know.
+Status Communicator::AbortStep(std::string_view why) {
+  GW_RETURN_IF_ERROR(CheckUsable());
+  if (!step_open_) return Status(gwInvalidUsage, "no step is open", "Begin one with gwStepBegin");
+  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
+  engine_->WithCore([&](EngineCore& core) {
+    core.RevokeStep(user_turn_,
+                    Status(gwAborted, fmt::format("rank {} gave the step up{}{}", parts_.rank,
+                                                  why.empty() ? "" : ": ", why)));
+  });
+  return EndStep().status();
+}
+
+Communicator::Blocked::Blocked(Communicator* comm)
+    : comm_(comm),
+      span_(comm->timeline_.get(), comm->clock_, SpanKind::kBlocked),
+      begin_ns_(comm->step_clock_.is_running() ? comm->clock_->NowNs() : 0) {}
+
+Communicator::Blocked::~Blocked() {
+  if (begin_ns_ == 0) return;
+  const int64_t waited_ns = comm_->clock_->NowNs() - begin_ns_;
+  comm_->step_clock_.NoteBlocked(waited_ns);
+  comm_->controller_.NoteBlocked(waited_ns);
+}
+
 bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadline) {
-  const Controller::Blocked blocked(&controller_);
-  const ScopedSpan span(timeline_.get(), clock_, SpanKind::kBlocked);
+  const Blocked blocked(this);
   return engine_->HelpUntil(ready, deadline);
 }
 
@@ -435,7 +457,7 @@ std::string Communicator::LedgerJson() {
     return gradwire::LedgerJson({.rank = parts_.rank,
                                  .world_size = parts_.world_size,
                                  .transaction = parts_.agreed.transaction},
-                                tensors_.All(), controller_.Json());
+                                step_clock_, tensors_.All(), controller_.Json());
   });
 }
 

@@ -24,6 +24,7 @@
 #include "runtime/message_call.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
+#include "runtime/step_clock.h"
 #include "runtime/tensor_state.h"
 #include "transports/control/control_plane.h"
 #include "transports/transport.h"
@@ -121,6 +122,8 @@ class Communicator final : private EngineListener {
   // Waits for the outcome.
   StatusOr<StepEnd> EndStep();
   Status EndStepNoWait();
+  // It ends as aborted on all ranks, which are told `why`.
+  Status AbortStep(std::string_view why);
 
   // Its size in bytes; written where `to` has room for all.
   StatusOr<int64_t> SaveState(Bytes to);
@@ -145,6 +148,20 @@ class Communicator final : private EngineListener {
   void OnTurnEnd(const TurnResult& result) override;
   std::string OnObservations(uint16_t turn, std::span<const std::string> observations) override;
   void OnFatal(const Status& status) override;
+
+  // While it lives the caller's thread waits in the library.
+  class Blocked {
+   public:
+    explicit Blocked(Communicator* comm);
+    ~Blocked();
+    Blocked(const Blocked&) = delete;
+    Blocked& operator=(const Blocked&) = delete;
+
+   private:
+    Communicator* const comm_;
+    const ScopedSpan span_;
+    const int64_t begin_ns_;  // 0: nobody measures steps
+  };
 
   Status CheckUsable() const;
   Status WaitForRest(const char* done);
@@ -197,6 +214,7 @@ class Communicator final : private EngineListener {
   // Guarded by the engine's core.
   CommStatistics statistics_{parts_.agreed.one_host ? Hosts::kOne : Hosts::kSeveral};
   Controller controller_;
+  StepClock step_clock_;
   std::vector<SentMessage> record_;
   std::unique_ptr<Timeline> timeline_;  // null: nobody wants it
   std::unique_ptr<Engine> engine_;      // last: its thread uses everything above

@@ -85,6 +85,8 @@ class EngineCore final : private ControlSink, private TransferListener {
   // The caller has submitted all of this turn. At most two may be pending (the second after one
   // with no_wait).
   void EndTurn(const TurnEnd& end);
+  // The caller gives up the turn, which is the present one or is over.
+  void RevokeStep(uint16_t turn, Status why);
   // The caller has begun a step, at `time_ns`: only for the record.
   void NoteStepBegin(uint64_t step, int64_t time_ns);
   // Moves everything once; true if anything moved. Never blocks.

@@ -79,6 +79,10 @@ void EngineCore::RevokeUnlessOk(Status status) {
   if (!status.ok()) RevokeTurn(std::move(status), kNoOpSeq, true);
 }
 
+void EngineCore::RevokeStep(uint16_t turn, Status why) {
+  if (turn == turn_) RevokeTurn(std::move(why), kNoOpSeq, true);
+}
+
 // Ranks that notice a mismatch at the same time may notice it at different operations. The first of
 // these is the one in doubt, and ranks that have voted vote again about it, so that rank 0 never
 // compares the texts of different operations.

@@ -219,7 +219,7 @@ class Trainer {
       operations_.push_back(std::move(o));
     followed_.back().push_back(RungOf(*tensors_[t]));
     if (operations_.size() < tensors_.size()) return true;
-    blocked_.emplace(me().controller());
+    waits_since_ns_ = clock().NowNs();
     state_ = State::kWait;
     return true;
   }
@@ -241,7 +241,7 @@ class Trainer {
 
   bool Await() {
     if (me().turn() == context_.turn) return false;
-    blocked_.reset();
+    me().controller()->NoteBlocked(clock().NowNs() - waits_since_ns_);
     state_ = State::kBegin;
     return true;
   }
@@ -259,8 +259,7 @@ class Trainer {
   State state_ = State::kBegin;
   StepContext context_;
   Operations operations_;
-  std::optional<Controller::Blocked> blocked_;
-  int64_t compute_ns_ = 0;
+  int64_t compute_ns_ = 0, waits_since_ns_ = 0;
   std::vector<int64_t> begins_ns_;
   std::vector<Plan> followed_;  // by step
 };

@@ -1,5 +1,5 @@
 // Transport: moves fragments between the ranks of one communicator. Small eager fragments, consumed
-// on arrival, no posted receives (why: docs/architecture.md, section Transports).
+// on arrival, no posted receives (why: docs/architecture.md).
 #ifndef GRADWIRE_TRANSPORTS_TRANSPORT_H_
 #define GRADWIRE_TRANSPORTS_TRANSPORT_H_
 

@@ -1,5 +1,5 @@
 // Verification: that the schedules of an algorithm are right, at one world size, whatever the
-// timing. The invariants and why they are needed: docs/architecture.md, section Schedule.
+// timing. The invariants and why they are needed: docs/architecture.md.
 #ifndef GRADWIRE_COLLECTIVES_VERIFY_VERIFY_H_
 #define GRADWIRE_COLLECTIVES_VERIFY_VERIFY_H_
 

@@ -47,12 +47,13 @@ typedef enum GW_ENUM {
   gwInvalidUsage = 5,       /* the call is not allowed now: no effect, everything still usable */
   gwRemoteError = 6,        /* another rank failed and said so */
   gwInProgress = 7,         /* not finished yet */
-  gwTimeout = 8,            /* the wait's bound passed; the thing waited for stays valid */
+  gwTimeout = 8,            /* a wait's bound passed: what was waited for stays valid; or an
+                             * operation made no progress for op_timeout_ms and was revoked */
   /* this operation failed; retrying the step is fine */
   gwAborted = 100,  /* the training step was revoked; run it again */
   gwMismatch = 101, /* ranks disagree about an operation; field and both values in the error text */
   gwDataCorrupt = 102, /* bytes from the wire or a file are damaged */
-  gwNonFinite = 103,   /* a NaN or infinity met the policy `nonfinite=error` */
+  gwNonFinite = 103,   /* a NaN or infinity met the policy `nonfinite=error`: gwStepEnd */
   /* a peer is gone; rebuild without that rank */
   gwPeerLost = 110,
   /* the communicator is unusable: destroy it */
@@ -113,7 +114,8 @@ typedef struct {
 } gwUniqueId;
 
 /* Opens the place where the ranks will meet. Call it in the process that becomes rank 0, then hand
- * the id to all ranks. gwSystemError: no usable address (set GRADWIRE_INTERFACE). Any thread. */
+ * the id to all ranks. It is good for one communicator, also where that fails to start.
+ * gwSystemError: no usable address (set GRADWIRE_INTERFACE). Any thread. */
 GW_API gwResult_t gwGetUniqueId(gwUniqueId* id);
 
 /* Configuration; fill it with GW_CONFIG_INITIALIZER. The struct only grows: `size`, `magic` and
@@ -132,10 +134,12 @@ typedef struct {
   { sizeof(gwConfig_t), GW_CONFIG_MAGIC, GW_VERSION_CODE, NULL }
 
 /* Joins a communicator of `nranks` ranks as `rank`. Collective; returns when all ranks are ready,
- * or at the latest after init_timeout_ms with an error that names the missing ranks.
- * gwInvalidArgument: null, or a rank outside [0, nranks). gwUnauthenticated: another job's id.
- * gwMismatch: ranks of another version, world size or configuration. gwTransportUnavailable: the
- * transport asked for cannot work. Nothing is left behind after an error. */
+ * or with an error that names the missing ones: after init_timeout_ms at rank 0, at the latest
+ * after twice that elsewhere. gwInvalidArgument: null, or a rank outside [0, nranks).
+ * gwInvalidUsage: the id was used before, or is not of this process, which is rank 0.
+ * gwUnauthenticated: another job's. gwMismatch: ranks of another version, world size or
+ * configuration. gwTransportUnavailable: the transport asked for cannot work. Nothing is left
+ * behind after an error. */
 GW_API gwResult_t gwCommInitRank(gwComm_t* comm, int nranks, gwUniqueId id, int rank);
 GW_API gwResult_t gwCommInitRankConfig(gwComm_t* comm, int nranks, gwUniqueId id, int rank,
                                        const gwConfig_t* config);
@@ -248,13 +252,15 @@ typedef struct {
 
 /* Registers a gradient: its name is its identity and owns the residual. Local and cheap; all ranks
  * must register the same tensors before the end of the first step that uses them. `shape`: ndim
- * lengths, copied. `datatype`: float16, bfloat16 or float32. gwInvalidArgument: a name twice, a
- * negative or overflowing shape, an unknown spec (the error suggests the nearest spelling). The
- * handle is valid until gwCommDestroy; after gwTensorDeregister every use of it is refused. */
+ * lengths, copied, at most 32; at most 2^35 elements. `datatype`: float16, bfloat16 or float32.
+ * gwInvalidArgument: a name twice, or with a line break or one of = , ; in it; a negative or
+ * overflowing shape, an unknown spec (the error suggests the nearest spelling). The handle is valid
+ * until gwCommDestroy; after gwTensorDeregister every use of it is refused. */
 GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_t* shape, int ndim,
                                    gwDataType_t datatype, const gwTensorConfig_t* config,
                                    gwTensor_t* tensor);
-/* Not while an operation of the tensor is under way (gwInvalidUsage). The residual is lost.
+/* Not while an operation of the tensor is under way, nor in the step in which it was submitted
+ * (gwInvalidUsage). The residual is lost.
  * From then on the handle is good for nothing: its functions return gwInvalidUsage, this one too.
  * The name may be registered again and gets another handle. */
 GW_API gwResult_t gwTensorDeregister(gwTensor_t tensor);
@@ -271,8 +277,8 @@ GW_API gwResult_t gwTensorSetSpec(gwTensor_t tensor, const char* spec);
  * waited for and freed. */
 GW_API gwResult_t gwAllReduceTensor(gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op,
                                     gwStream_t stream, gwRequest_t* request);
-/* The same for `count` tensors as one group with one request. Tensors adjacent in memory travel as
- * one array. */
+/* The same for `count` tensors as one group with one request. Those that are reduced in the same
+ * way travel as one array. */
 GW_API gwResult_t gwAllReduceTensors(int count, const gwTensor_t* tensors, const void* const* send,
                                      void* const* recv, gwRedOp_t op, gwStream_t stream,
                                      gwRequest_t* request);
@@ -296,7 +302,8 @@ GW_API gwResult_t gwReduceScatterTensor(gwTensor_t tensor, const void* send, voi
 GW_API gwResult_t gwTensorDiscardStep(gwTensor_t tensor);
 
 /* Waits until the request is complete and returns how it ended. timeout_ns < 0: as long as the
- * communicator lives. gwTimeout: the request stays valid. Does the engine's work while it waits. */
+ * communicator lives. gwTimeout: still under way, the request stays valid; or complete, revoked
+ * after op_timeout_ms: gwRequestTest tells. Does the engine's work while it waits. */
 GW_API gwResult_t gwRequestWait(gwRequest_t request, int64_t timeout_ns);
 /* done = 1: complete, and the result is how it ended; 0: gwSuccess. Never blocks. */
 GW_API gwResult_t gwRequestTest(gwRequest_t request, int* done);
@@ -311,7 +318,8 @@ typedef enum GW_ENUM {
   gwStepSkipped = 1, /* a non-finite value under the policy `nonfinite=skip`: do not update */
   gwStepAborted =
       2 /* run the step again with the same gradients: same bits as if it had never failed, but for
-         * tensors of spec `auto`, whose plan goes on with every attempt */
+         * tensors of spec `auto`, whose plan goes on with every attempt. Where gwStepEnd returns
+         * gwNonFinite the same gradients would fail again */
 } gwStepOutcome_t;
 
 /* Opens a step. `step` is the caller's number, equal on all ranks; it seeds the random rounding. */
@@ -321,10 +329,18 @@ GW_API gwResult_t gwStepBegin(gwComm_t comm, uint64_t step);
  * are kept in units of the power of two not above it, so that a change of scale by powers of two is
  * exact. */
 GW_API gwResult_t gwStepSetLossScale(gwComm_t comm, float scale);
-/* All ranks agree on how the step ended; residuals are committed or kept. `outcome` NULL: returns
- * at once, and the caller gives up retry. With an outcome update the weights only after
- * gwStepCommitted. gwSuccess also for skipped and aborted: then gwGetLastError has the reason. */
+/* All ranks agree on how the step ended; residuals are committed or kept. With an outcome update
+ * the weights only after gwStepCommitted. gwSuccess also for skipped and aborted: then
+ * gwGetLastError has the reason. gwNonFinite: aborted under `nonfinite=error`. `outcome` NULL:
+ * returns without waiting for this step, only for the one before; the caller gives up retry, so
+ * that an abort ends the communicator on all ranks (gwRevoked). gwInvalidUsage: NULL under
+ * `nonfinite=skip`, no step. */
 GW_API gwResult_t gwStepEnd(gwComm_t comm, gwStepOutcome_t* outcome);
+/* Instead of gwStepEnd, for a caller that cannot use the step (its backward failed): it ends as
+ * aborted on all ranks, whatever has been submitted here, and what others submit fails. They may
+ * run it again as after any abort, together with this rank. Returns when all have heard of it;
+ * requests are then complete. `why` is told on all ranks; NULL: nothing. */
+GW_API gwResult_t gwStepAbort(gwComm_t comm, const char* why);
 
 /* ---- state and statistics ---- */
 
@@ -343,8 +359,10 @@ GW_API gwResult_t gwStateSave(gwComm_t comm, void* buffer, size_t* bytes);
 GW_API gwResult_t gwStateLoad(gwComm_t comm, const void* buffer, size_t bytes);
 
 /* JSON text, zero-terminated. *bytes as above. Stats: counters of the communicator, and how the
- * operation was done that was submitted last of the complete ones. Ledger: what happened to each
- * tensor: codec, bytes, times, error, and why. */
+ * operation was done that was submitted last of the complete ones. Ledger: how long steps take,
+ * from each gwStepBegin to the next, and how long of that the caller waits (medians of the last
+ * 1,024 in ms, null before the first has ended), and what happened to each tensor: codec, bytes,
+ * times, error, and why. */
 GW_API gwResult_t gwCommGetStats(gwComm_t comm, char* buffer, size_t* bytes);
 GW_API gwResult_t gwCommGetLedger(gwComm_t comm, char* buffer, size_t* bytes);
 

@@ -96,10 +96,11 @@ GW_DEFINE(gwResult_t, gwGetVersion, (int* version)) {
 GW_DEFINE(const char*, gwGetErrorString, (gwResult_t result)) { return ResultText(result); }
 
 GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm)) {
-  if (HandleFor(comm) == nullptr) return ThreadError().c_str();
-  thread_local std::string text;
-  text = comm->comm->last_error();
-  return text.c_str();
+  // Copies: the next error would change what the caller still reads. One of each kind, for callers
+  // that print both at once.
+  thread_local std::string of_comm, of_thread;
+  if (HandleFor(comm) == nullptr) return (of_thread = ThreadError()).c_str();
+  return (of_comm = comm->comm->last_error()).c_str();
 }
 
 GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id)) {

@@ -301,11 +301,16 @@ GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
     case StepOutcome::kSkip: *outcome = gwStepSkipped; break;
     case StepOutcome::kAbort: *outcome = gwStepAborted; break;
   }
-  // The reason is there to read; the call itself did what it should.
-  if (!end->reason.ok())
-    comm->comm->SetLastError(
-        std::move(end->reason).WithOp("gwStepEnd").WithRank(comm->comm->rank()));
-  return gwSuccess;
+  const bool is_error = end->outcome == StepOutcome::kAbort && end->reason.code() == gwNonFinite;
+  // The reason is there to read; but for what no retry mends the call itself did what it should.
+  const gwResult_t result = Report(comm, std::move(end->reason));
+  return is_error ? result : gwSuccess;
+}
+
+GW_DEFINE(gwResult_t, gwStepAbort, (gwComm_t comm, const char* why)) {
+  CallGuard guard(comm);
+  if (!guard.ok()) return guard.Refuse();
+  return Report(comm, comm->comm->AbortStep(why == nullptr ? "" : why));
 }
 
 GW_DEFINE(gwResult_t, gwStateSave, (gwComm_t comm, void* buffer, size_t* bytes)) {

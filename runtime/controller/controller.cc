@@ -165,15 +165,10 @@ void Controller::BeginStep(uint64_t step, uint16_t turn) {
   open_ = Measured{.observation = {.step = step, .turn = turn}, .begin_ns = now_ns};
 }
 
-Controller::Blocked::Blocked(Controller* controller)
-    : controller_(controller),
-      begin_ns_(controller->enabled() ? controller->options_.clock->NowNs() : 0) {}
-
-Controller::Blocked::~Blocked() {
-  if (begin_ns_ == 0) return;
-  const int64_t waited_ns = controller_->options_.clock->NowNs() - begin_ns_;
-  std::lock_guard lock(controller_->mu_);
-  if (controller_->open_) controller_->open_->observation.blocked_us += Us(waited_ns);
+void Controller::NoteBlocked(int64_t waited_ns) {
+  if (!enabled()) return;
+  std::lock_guard lock(mu_);
+  if (open_) open_->observation.blocked_us += Us(waited_ns);
 }
 
 int64_t Controller::TurnNumber(uint16_t turn) const {

@@ -52,18 +52,8 @@ class Controller {
   // ---- the caller's thread ----
   // `turn` is that of the step.
   void BeginStep(uint64_t step, uint16_t turn);
-  // While it lives the caller waits in the library.
-  class Blocked {
-   public:
-    explicit Blocked(Controller* controller);
-    ~Blocked();
-    Blocked(const Blocked&) = delete;
-    Blocked& operator=(const Blocked&) = delete;
-
-   private:
-    Controller* const controller_;
-    const int64_t begin_ns_;
-  };
+  // The caller has waited in the library.
+  void NoteBlocked(int64_t waited_ns);
   // `turn`, which is near the present one, with what it wrapped.
   int64_t TurnNumber(uint16_t turn) const;
   // The rung of a tensor of spec `auto` in `turn`.

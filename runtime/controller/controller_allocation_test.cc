@@ -21,7 +21,7 @@ void RunStep(Controller* controller, uint16_t turn, std::span<TensorState* const
     controller->NoteSubmit(tensor, nullptr);
     controller->NoteOperation(turn, 1, 2);
   }
-  const Controller::Blocked blocked(controller);
+  controller->NoteBlocked(1);
 }
 
 TEST(Controller, AllocatesNothingWhileAStepIsUnderWay) {

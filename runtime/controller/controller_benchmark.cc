@@ -53,10 +53,8 @@ class Training {
     }
     for (int t = 0; t < kTensors; ++t)
       controller_.NoteOperation(turn_, clock_.NowNs() - kNsPerMs, clock_.NowNs() + t);
-    {
-      const Controller::Blocked blocked(&controller_);
-      clock_.Advance(static_cast<int64_t>(kStepNs / 2));
-    }
+    clock_.Advance(static_cast<int64_t>(kStepNs / 2));
+    controller_.NoteBlocked(static_cast<int64_t>(kStepNs / 2));
     const std::string observation = controller_.TakeObservation();
     vote_bytes_ += static_cast<int64_t>(observation.size());
     controller_.EndTurn(turn_, true, rank_ == 0 ? Advise(observation) : std::string(), tensors_);

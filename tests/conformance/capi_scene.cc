@@ -122,6 +122,7 @@ constexpr ApiFunction kFunctions[] = {
     {"gwStepSetLossScale", CallRule::kWorks,
      [](Scene& s) { return gwStepSetLossScale(s.comm, 2.0f); }},
     {"gwStepEnd", CallRule::kWorks, [](Scene& s) { return gwStepEnd(s.comm, &s.outcome); }},
+    {"gwStepAbort", CallRule::kWorks, [](Scene& s) { return gwStepAbort(s.comm, "no memory"); }},
     {"gwStateSave", CallRule::kWorks,
      [](Scene& s) {
        size_t bytes = sizeof s.text;

@@ -441,6 +441,11 @@ class Comm:
         self._free_dropped()
         return Outcome(c.gwStepOutcome_t(outcome.value))
 
+    def abort_step(self, why=""):
+        """Gives the open step up: it ends as ABORTED on all ranks, which are told why."""
+        self._call(lib.gwStepAbort, self._handle, why.encode())
+        self._free_dropped()
+
     def last_error(self):
         """The text of the communicator's last error; empty: there was none."""
         return lib.gwGetLastError(self._handle).decode(errors="replace")

@@ -144,8 +144,8 @@ def footnotes(runs):
     return [
         f"batch {first['batch']} a rank, learning rate {first['lr']:g} falling to 0, momentum "
         f"{first['momentum']:g}, {first['steps']} steps: the same for all settings",
-        "step, compute, exposed_comm: medians over rank 0's steps; exposed_comm is the time "
-        "blocked in gwRequestWait and gwStepEnd, compute the rest",
+        "step, compute, exposed_comm: medians over rank 0's steps, from gwCommGetLedger; "
+        "exposed_comm is the time that the trainer waits in the library, compute the rest",
         "wire_MB/step: sent by a rank, frame headers and votes included, mean over ranks",
         "relerr: error of what rank 0 encoded, relative, over the whole run, from gwCommGetStats",
         "to_target_s: training time, without evaluation, to the first evaluation at the target; "

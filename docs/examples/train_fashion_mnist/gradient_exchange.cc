@@ -1,6 +1,5 @@
 #include "docs/examples/train_fashion_mnist/gradient_exchange.h"
 
-#include <chrono>
 #include <stdexcept>
 
 namespace example {
@@ -100,7 +99,6 @@ void GradientExchange::Register(const std::string& name, std::span<float> gradie
 }
 
 void GradientExchange::Begin(uint64_t step) {
-  blocked_seconds_ = 0;
   comm_->Check(gwStepBegin(comm_->get(), step), "gwStepBegin");
 }
 
@@ -116,7 +114,7 @@ void GradientExchange::Submit(int layer) {
 void GradientExchange::Wait() {
   while (!requests_.empty()) {
     gwRequest_t request = requests_.front();
-    const gwResult_t result = Blocking([&] { return gwRequestWait(request, /*timeout_ns=*/-1); });
+    const gwResult_t result = gwRequestWait(request, /*timeout_ns=*/-1);
     comm_->Check(gwRequestFree(request), "gwRequestFree");
     requests_.pop_front();
     // Aborted: gwStepEnd tells, and the step is run again.
@@ -126,16 +124,8 @@ void GradientExchange::Wait() {
 
 gwStepOutcome_t GradientExchange::End() {
   gwStepOutcome_t outcome = gwStepCommitted;
-  comm_->Check(Blocking([&] { return gwStepEnd(comm_->get(), &outcome); }), "gwStepEnd");
+  comm_->Check(gwStepEnd(comm_->get(), &outcome), "gwStepEnd");
   return outcome;
-}
-
-gwResult_t GradientExchange::Blocking(const std::function<gwResult_t()>& call) {
-  const auto start = std::chrono::steady_clock::now();
-  const gwResult_t result = call();
-  blocked_seconds_ +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
 }
 
 }  // namespace example

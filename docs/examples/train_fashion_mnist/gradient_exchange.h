@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,22 +78,16 @@ class GradientExchange {
   void Wait();
   gwStepOutcome_t End();
 
-  // Seconds that Wait and End have blocked the caller since Begin.
-  double blocked_seconds() const { return blocked_seconds_; }
-
  private:
   struct Tensor {
     gwTensor_t handle = nullptr;  // owned by the communicator
     std::span<float> gradient;
   };
-  // Runs `call`, and adds its time to blocked_seconds_.
-  gwResult_t Blocking(const std::function<gwResult_t()>& call);
 
   Communicator* comm_;  // outlives us, see the constructor
   std::string spec_;
   std::vector<Tensor> tensors_;
   std::deque<gwRequest_t> requests_;  // under way, oldest first
-  double blocked_seconds_ = 0;
 };
 
 }  // namespace example

@@ -84,6 +84,7 @@ TrainingResult Trainer::Run(const std::function<void(const EvalPoint&)>& on_poin
     if (options_.max_seconds > 0 && point.seconds >= options_.max_seconds) break;
     TrainUntil(std::min(done_steps_ + options_.eval_every, total_steps_), &result);
   }
+  result.steps = done_steps_;
   return result;
 }
 
@@ -92,21 +93,18 @@ void Trainer::TrainUntil(int64_t end, TrainingResult* result) {
   comm_->Barrier();
   const WireBytes before = ReadWireBytes(*comm_, interface_);
   const auto start = Clock::now();
-  while (done_steps_ < end) result->steps.push_back(Step(done_steps_++));
+  while (done_steps_ < end) Step(done_steps_++);
   comm_->Barrier();
   train_seconds_ += SecondsSince(start);
   result->sent = result->sent + (ReadWireBytes(*comm_, interface_) - before);
 }
 
-StepTimes Trainer::Step(int64_t step) {
-  const auto start = Clock::now();
-  blocked_ms_ = 0;
+void Trainer::Step(int64_t step) {
   Fill(train_, sampler_.Batch(step));
   gwStepOutcome_t outcome = gwStepAborted;
   for (int i = 0; i < kMaxAttempts && outcome == gwStepAborted; ++i) outcome = TryStep(step);
   if (outcome == gwStepAborted) throw std::runtime_error("a training step failed again and again");
   if (outcome == gwStepCommitted) Update(step);
-  return {.step_ms = SecondsSince(start) * 1e3, .blocked_ms = blocked_ms_};
 }
 
 // The weights are as before the step unless it is committed, so the same gradients come out again.
@@ -121,7 +119,6 @@ gwStepOutcome_t Trainer::TryStep(int64_t step) {
   }
   exchange_.Wait();
   const gwStepOutcome_t outcome = exchange_.End();
-  blocked_ms_ += exchange_.blocked_seconds() * 1e3;
   if (outcome == gwStepCommitted) {
     since_last_point_.loss += score.loss;
     images_since_last_point_ += options_.batch;

@@ -27,16 +27,10 @@ struct EvalPoint {
   double seconds_left = 0;
 };
 
-// Of one training step on this rank.
-struct StepTimes {
-  double step_ms = 0;
-  double blocked_ms = 0;  // in gwRequestWait and gwStepEnd
-};
-
 struct TrainingResult {
   std::string network;  // "784-256-128-10"
   std::vector<EvalPoint> points;
-  std::vector<StepTimes> steps;
+  int64_t steps = 0;
   WireBytes sent;  // by this rank, over all training steps
 };
 
@@ -54,7 +48,7 @@ class Trainer {
 
  private:
   void Fill(const ImageSet& set, const std::vector<int64_t>& positions);
-  StepTimes Step(int64_t step);
+  void Step(int64_t step);
   gwStepOutcome_t TryStep(int64_t step);
   void Update(int64_t step);
   void TrainUntil(int64_t end, TrainingResult* result);
@@ -77,7 +71,6 @@ class Trainer {
   double train_seconds_ = 0;
   Score since_last_point_;
   int64_t images_since_last_point_ = 0;
-  double blocked_ms_ = 0;  // of the step under way
 };
 
 }  // namespace example

@@ -11,19 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-double MedianOfSteps(const TrainingResult& result, double (*of)(const StepTimes&)) {
-  std::vector<double> values;
-  for (const StepTimes& step : result.steps) values.push_back(of(step));
-  return Median(std::move(values));
-}
-
 json PointsJson(const TrainingResult& result) {
   json points = json::array();
   for (const EvalPoint& point : result.points) {
@@ -85,11 +72,7 @@ TrainingReport MakeReport(Communicator* comm, const ReportInputs& inputs) {
   text["network"] = result.network;
   text["netlab"] = inputs.netlab.empty() ? json() : json(inputs.netlab);
   text["points"] = PointsJson(result);
-  text["steps"] = result.steps.size();
-  text["step_ms"] = MedianOfSteps(result, [](const StepTimes& s) { return s.step_ms; });
-  text["compute_ms"] =
-      MedianOfSteps(result, [](const StepTimes& s) { return s.step_ms - s.blocked_ms; });
-  text["exposed_comm_ms"] = MedianOfSteps(result, [](const StepTimes& s) { return s.blocked_ms; });
+  text["steps"] = result.steps;
   text["to_target_s"] = SecondsToTarget(result, inputs.options.target);
   text["final_accuracy"] = result.points.back().accuracy;
   text["counters"] = CountersJson(comm, inputs);
@@ -97,6 +80,10 @@ TrainingReport MakeReport(Communicator* comm, const ReportInputs& inputs) {
   for (uint64_t digest : digests) text["digests"].push_back(DigestText(digest));
   text["stats"] = json::parse(comm->Stats());
   text["ledger"] = json::parse(comm->Ledger());
+  // Null before a step has ended: of a single one the library has not seen the end.
+  const json& steps = text["ledger"]["steps"];
+  for (const char* key : {"step_ms", "compute_ms", "exposed_comm_ms"})
+    text[key] = steps.is_null() ? json() : steps.at(key);
   return {.json = text.dump(1) + "\n",
           .digests_equal = std::all_of(digests.begin(), digests.end(),
                                        [&](uint64_t d) { return d == digests[0]; })};

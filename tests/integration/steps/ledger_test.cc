@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/lib/capi_ranks.h"
@@ -62,6 +65,25 @@ TEST(Ledger, TellsWhichTensorsKeepState) {
                            "intsgd", "powersgd", "auto"}) {
     EXPECT_THAT(LedgerOf({64, 64}, spec), HasSubstr("\"keeps_state\": true")) << spec;
   }
+}
+
+// Rank 0 computes, as far as the other one can see, which waits for it.
+TEST(Ledger, TellsHowLongStepsTakeOnceOneHasEnded) {
+  constexpr int kSteps = 5, kComputeMs = 5;
+  RunRanks(2, "", [&](int rank, gwComm_t comm) {
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      EXPECT_EQ(LedgerText(comm).find("\"steps\": null") != std::string::npos, step < 2);
+      ASSERT_EQ(gwStepBegin(comm, step), gwSuccess);
+      if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(kComputeMs));
+      gwStepOutcome_t outcome = gwStepAborted;
+      ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+    }
+    const auto steps = nlohmann::json::parse(LedgerText(comm)).at("steps");
+    EXPECT_EQ(steps.at("measured"), kSteps - 1);
+    EXPECT_GT(steps.at("exposed_comm_ms"), 0);
+    EXPECT_GE(steps.at("step_ms"), steps.at(rank == 0 ? "compute_ms" : "exposed_comm_ms"));
+    EXPECT_GE(steps.at("compute_ms"), rank == 0 ? kComputeMs : 0);
+  });
 }
 
 // The number behind `field` in the ledger of one tensor.

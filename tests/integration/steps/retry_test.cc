@@ -102,5 +102,23 @@ TEST(Retry, AfterAMismatchGivesTheSameBits) {
                          [](int rank) { return DisagreeAtFirst(rank, kRanks); }));
 }
 
+// In each step another rank gives it up at first, though all that it submitted has come out well.
+TEST(Retry, AfterARankGaveUpGivesTheSameBits) {
+  constexpr int kRanks = 3;
+  const TrainedJob good = Train(kRanks, "");
+  const auto give_up = [](int rank) {
+    return [rank](uint64_t step, Trainer* trainer) {
+      const int who = static_cast<int>(step) % kRanks;
+      trainer->gives_up = rank == who;
+      const StepResult result = trainer->Step(step);
+      trainer->gives_up = false;
+      EXPECT_EQ(result.outcome, gwStepAborted);
+      const std::string told = "rank " + std::to_string(who) + " gave the step up: out of memory";
+      EXPECT_EQ(result.text.find(told) != std::string::npos, rank != who) << result.text;
+    };
+  };
+  ExpectSame(good, Train(kRanks, "", SomeTensors(), give_up));
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -102,7 +102,9 @@ StepResult Trainer::Step(uint64_t step) {
   }
   if (loss_scale != 1.0f) result.code = gwStepSetLossScale(comm_, loss_scale);
   if (result.code == gwSuccess) result.code = SubmitAndWait(grads, &result.out);
-  const gwResult_t ended = gwStepEnd(comm_, wait_for_outcome ? &result.outcome : nullptr);
+  const gwResult_t ended = gives_up
+                               ? gwStepAbort(comm_, "out of memory")
+                               : gwStepEnd(comm_, wait_for_outcome ? &result.outcome : nullptr);
   if (result.code == gwSuccess || ended != gwSuccess) result.code = ended;
   if (!wait_for_outcome && result.code == gwSuccess) result.outcome = gwStepCommitted;
   if (result.outcome != gwStepCommitted) result.text = gwGetLastError(comm_);

@@ -38,6 +38,7 @@ class Trainer {
   // Changes gradients before they are sent. Empty: none.
   Gradient change;
   float loss_scale = 1.0f;
+  bool gives_up = false;         // gwStepAbort instead of gwStepEnd, for want of memory
   bool wait_for_outcome = true;  // otherwise gwStepEnd(NULL), and the outcome counts as committed
 
   // One step, each tensor an operation of its own but for the last two, which are a group.
