@@ -47,7 +47,7 @@ def _check_router(model, wrapped):
     router = _routers.get(model)
     if router is None:
         wrapped.check_hooks()
-    elif not router.is_free:
+    elif router.is_attached:
         raise RuntimeError("gradwire is attached to this model already: detach first, which takes "
                            "one more step")
 

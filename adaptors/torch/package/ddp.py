@@ -17,7 +17,8 @@ class _Router(Router):
     def route(self, bucket):
         if self.is_free:
             return allreduce_hook(self.group, bucket)
-        return self.handle.on_bucket(bucket)
+        with self.handle.taking_part():
+            return self.handle.on_bucket(bucket)
 
 
 def gradwire_hook(router, bucket):
@@ -87,6 +88,7 @@ class DdpHandle(Handle):
 
     def on_bucket(self, bucket):
         """Submits a bucket; the future of its average."""
+        self._check_whole()
         buffer = bucket.buffer()
         if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
             future = self._pass_on(bucket, buffer)

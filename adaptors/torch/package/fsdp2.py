@@ -295,7 +295,8 @@ class _Scatter(ReduceScatter):
                 f"'{self._unit.name}' is reduced by {op}: gradwire sums and averages, so divide "
                 "after backward instead of set_gradient_divide_factor()")
         name = "avg" if op == dist.ReduceOp.AVG else "sum"
-        self._router.handle.on_scatter(self._unit, output_tensor, input_tensor, name)
+        with self._router.handle.taking_part():
+            self._router.handle.on_scatter(self._unit, output_tensor, input_tensor, name)
         return None
 
 
@@ -310,7 +311,8 @@ class _Router(Router):
             output /= dist.get_world_size(self.group)
             dist.all_reduce(output, group=self.group)
         else:
-            self.handle.on_gradients(unit, output)
+            with self.handle.taking_part():
+                self.handle.on_gradients(unit, output)
 
 
 def _finalized_by_hand():

@@ -25,8 +25,13 @@ class Router:
         self.handle = None
 
     @property
+    def is_attached(self):
+        return self.handle is not None and self.handle.attached
+
+    @property
     def is_free(self):
-        return self.handle is None or not self.handle.attached
+        """Gradients are torch's own group's to sum."""
+        return not self.is_attached and not (self.handle and self.handle.is_cut_off)
 
 
 class Handle:
@@ -46,6 +51,9 @@ class Handle:
         self._scaler = scaler
         self._step = 0
         self._is_open = False
+        # By abort() amid a step. Its rest, and what comes after, is an error: the other ranks do
+        # not follow this one to torch's own group.
+        self.is_cut_off = False
         self._flushing = False
         self._sent = []
         self._error = None  # the step's first
@@ -55,27 +63,27 @@ class Handle:
     # ---- steps ----
 
     def _begin(self):
+        self._check_whole()
         if self._is_open:
             self._abandon()
         scale = self._scaler.get_scale() if self._scaler else None
+        self._is_open = True  # the communicator's may be, also where this fails
         self._comm.begin_step(self._step, scale)
         self._error = None
-        self._is_open = True
 
     def _abandon(self):
-        """Ends a step whose backward failed: nobody waits for its outcome."""
+        """Gives up a step whose backward failed, on all ranks: this one throws it away."""
         self._is_open = False
         sent, self._sent = self._sent, []
         with contextlib.suppress(gradwire.GradwireError):
-            self._comm.end_step()
+            self._comm.abort_step("its backward failed")
         for one in sent:
             with contextlib.suppress(gradwire.GradwireError):
                 one.request.wait()
 
     @contextlib.contextmanager
-    def _waiting(self):
-        """Counts the time. Where a signal's handler raises, the others wait for no further part."""
-        start = time.perf_counter()
+    def taking_part(self):
+        """In a step. Where a signal's handler raises, the others wait for no further part."""
         try:
             yield
         except gradwire.GradwireError:
@@ -83,6 +91,13 @@ class Handle:
         except BaseException:
             self._comm.abort()
             raise
+
+    @contextlib.contextmanager
+    def _waiting(self):
+        """Counts the time."""
+        start = time.perf_counter()
+        try:
+            yield
         finally:
             self._blocked_s += time.perf_counter() - start
 
@@ -102,9 +117,11 @@ class Handle:
 
     def _end(self):
         sent, self._sent = self._sent, []
-        self._is_open = False
-        with self._waiting():
-            outcome = self._outcome(sent)
+        try:
+            with self.taking_part(), self._waiting():
+                outcome = self._outcome(sent)
+        finally:
+            self._is_open = False
         self._step += 1
         if outcome is gradwire.Outcome.SKIPPED:
             self._mark_skipped(sent)
@@ -118,6 +135,7 @@ class Handle:
 
     def _outcome(self, sent):
         """Committed or skipped; everything else is raised, the first error first."""
+        self._check_whole()
         for one in sent:
             self._wait_for(one.request)
         self._before_vote()
@@ -169,8 +187,8 @@ class Handle:
     def detach(self):
         """The next step is exact and carries what was kept back; then torch's own group works."""
         self._check_attached()
-        self._tensors.flush()
         self._flushing = True
+        self._tensors.flush()
 
     def close(self):
         """Ends at once; what was kept back is lost. Collective, but where a step failed: abort()."""
@@ -180,9 +198,14 @@ class Handle:
             self._comm.close()
 
     def abort(self):
-        """Ends at once, also amid a step; the backward of the other ranks raises PeerLost."""
-        self._is_open = False
+        """Ends at once, also amid a step: its backward raises, that of the other ranks PeerLost."""
+        self.is_cut_off = self.is_cut_off or self._is_open
         self._comm.discard()
+
+    def _check_whole(self):
+        if self.is_cut_off:
+            raise self._for_users(gradwire.Aborted(
+                gwResult_t.gwAborted, f"'{self._name}' was aborted amid a step: attach again"))
 
     def _is_broken(self):
         try:

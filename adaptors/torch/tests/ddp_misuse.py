@@ -164,6 +164,39 @@ def failed_backward():
     new_handle.close()
 
 
+def aborted_amid_a_backward():
+    """As by a signal's handler: what is left of it raises, and does not wait for torch's group."""
+    for gives_up in ("abort", "close"):
+        model, handle = attached(FEEDBACK)
+        models.train(model, range(2))
+        loss = models.loss_of(model, 2)
+        if dist.get_rank() == 0:
+            end = getattr(handle, gives_up)
+            hook = next(model.parameters()).register_hook(lambda grad, end=end: end())
+            expect_raises(gradwire.Aborted, "amid a step", loss.backward)
+            hook.remove()
+            assert not handle.attached
+        _rank_1_is_told(loss)
+        module = model.module
+        del model, loss
+        gc.collect()
+        again, new_handle = attached(FEEDBACK, module)
+        models.train(again, range(2))
+        new_handle.close()
+
+
+def interrupted_amid_a_backward():
+    """Ctrl-C while it computes shows in the hook: the others wait for no further bucket."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    loss = models.loss_of(model, 2)
+    if dist.get_rank() == 0:
+        with mock.patch.object(handle, "_submit", side_effect=KeyboardInterrupt):
+            expect_raises(KeyboardInterrupt, "", loss.backward)
+    _rank_1_is_told(loss)
+    handle.close()
+
+
 def _fail(grad):
     raise ZeroDivisionError("in the model")
 

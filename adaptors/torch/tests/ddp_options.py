@@ -72,10 +72,11 @@ def overflow_skips_on_all_ranks():
 
 
 def overflow_without_scaler_is_an_error():
-    model, handle = attached("none", settings={"nonfinite": "skip"})
-    loss = models.loss_of(model, 0) * (float("nan") if dist.get_rank() == 0 else 1.0)
-    expect_raises(gradwire.NonFinite, "", loss.backward)
-    handle.close()
+    for policy in ("skip", "error"):
+        model, handle = attached("none", settings={"nonfinite": policy})
+        loss = models.loss_of(model, 0) * (float("nan") if dist.get_rank() == 0 else 1.0)
+        expect_raises(gradwire.NonFinite, "NaN", loss.backward)
+        handle.close()
 
 
 class _Scale:

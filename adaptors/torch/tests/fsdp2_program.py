@@ -334,7 +334,10 @@ def _fail(grad):
 
 
 def failed_backward():
-    """A unit has been submitted when it throws. Then FSDP can go on since torch 2.15 only."""
+    """A unit has been submitted when it throws. Then FSDP can go on since torch 2.15 only.
+
+    What was kept back is not sent along with gradients that are thrown away: the step is aborted.
+    """
     model, handle = attached(FEEDBACK)
     models.train(model, range(2))
     inputs, _ = models.batch(2)
@@ -345,8 +348,45 @@ def failed_backward():
         models.train(model, range(2, 4))
         fsdp2_models.expect_equal_replicas(model)
         stats = handle.stats()
-        assert (stats["commits"], stats["steps"]) == (5, 4), stats
+        assert (stats["commits"], stats["aborts"], stats["steps"]) == (4, 1, 4), stats
     _close_together(handle)
+
+
+def failed_backward_of_one_replica():
+    """The other one throws the step away, too, when this one begins the next."""
+    model, handle = attached(FEEDBACK)
+    if hasattr(model, "reset_iter_state"):
+        models.train(model, range(2))
+        inputs = models.batch(2)[0].requires_grad_()  # alike: it makes FSDP's order of units
+        if across().get_local_rank() == 0:
+            inputs.register_hook(_fail)
+            expect_raises(ZeroDivisionError, "in the model", model(inputs).sum().backward)
+            model.reset_iter_state()
+        else:
+            expect_raises(gradwire.Aborted, "gave the step up: its backward failed",
+                          model(inputs).sum().backward)
+        models.train(model, range(2, 4))
+        fsdp2_models.expect_equal_replicas(model)
+        stats = handle.stats()
+        assert (stats["commits"], stats["aborts"], stats["steps"]) == (4, 1, 4), stats
+    _close_together(handle)
+
+
+def aborted_amid_a_step():
+    """The backward raises, here and on the other replica, and so does every later one."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    inputs = models.batch(2)[0].requires_grad_()
+    if across().get_local_rank() == 0:
+        inputs.register_hook(lambda grad: handle.abort())
+    error = gradwire.Aborted if across().get_local_rank() == 0 else gradwire.PeerLost
+    for _ in range(2):
+        expect_raises(error, "", model(inputs).sum().backward)
+    handle.close()
+    model, handle = attached(FEEDBACK, model)
+    models.train(model, range(2))
+    fsdp2_models.expect_equal_replicas(model)
+    handle.close()
 
 
 def a_revoked_step():
