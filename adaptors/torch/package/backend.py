@@ -229,21 +229,23 @@ def _announce(group):
     _announced = True
 
 
-def _settings(timeout):
-    # As Gloo, an operation waits that long for ranks that come late.
-    milliseconds = int(timeout.total_seconds() * 1000)
-    return {"op_timeout_ms": max(1, min(milliseconds, _MAX_TIMEOUT_MS))}
+def _milliseconds(timeout):
+    """As a setting takes it."""
+    return max(1, min(int(timeout.total_seconds() * 1000), _MAX_TIMEOUT_MS))
 
 
 def create(options, _backend_options):
     """What init_process_group and new_group call, on all ranks of the group."""
     rank, world_size = options.group_rank, options.group_size
-    place = rendezvous.Place(options.store, f"backend/{options.group_id}", rank, world_size)
+    # As Gloo, the group waits that long for ranks that come late, now and in each operation.
+    limit_ms = _milliseconds(options.timeout)
+    place = rendezvous.Place(options.store, f"backend/{options.group_id}", rank, world_size,
+                             datetime.timedelta(milliseconds=limit_ms))
     with rendezvous.agreement(place):
         least_bytes = sums.min_bytes()
     gloo = c10d.ProcessGroupGloo(dist.PrefixStore("gloo", options.store), rank, world_size,
                                  timeout=options.timeout)
-    comm = rendezvous.join(place, _settings(options.timeout))
+    comm = rendezvous.join(place, {"init_timeout_ms": limit_ms, "op_timeout_ms": limit_ms})
     try:
         kind = _Backend if _has_python_backends() else _ProcessGroup
         group = kind(options, gloo, comm, least_bytes)

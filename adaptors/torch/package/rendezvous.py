@@ -137,8 +137,8 @@ class Place:
                 else "all ranks have come, and rank 0 has not gone on")
         return gradwire.TimedOut(
             gwResult_t.gwTimeout,
-            f"{what} within {self._limit} (init_timeout_ms): see whether their processes still run "
-            "and make the same call")
+            f"{what} within {self._limit} (init_timeout_ms; of a process group its timeout=): see "
+            "whether their processes still run and make the same call")
 
     def _comes(self, key):
         """Whether it is set in time."""

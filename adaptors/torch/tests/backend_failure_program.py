@@ -1,9 +1,11 @@
 """How groups of the backend gradwire end: backend_failure_program.py SCENARIO, on two ranks."""
 
+import datetime
 import faulthandler
 import os
 import signal
 import sys
+import time
 
 import torch
 from torch import distributed as dist
@@ -55,6 +57,19 @@ def counters_beside_work_under_way():
     work = work or dist.all_reduce(torch.ones(1000), async_op=True)
     work.wait()
     print(f"then {gradwire.torch.backend_stats()['operations']} operation", flush=True)
+    dist.destroy_process_group()
+
+
+def late_for_a_group():
+    """The group's own timeout bounds its start, whatever init_timeout_ms is."""
+    if dist.get_rank() == 1:
+        time.sleep(1)
+    dist.new_group()
+    if dist.get_rank() == 0:
+        limit = datetime.timedelta(milliseconds=200)
+        _tell(gradwire.TimedOut, lambda: dist.new_group(timeout=limit))
+    dist.barrier()
+    print("passed", flush=True)
     dist.destroy_process_group()
 
 

@@ -78,6 +78,13 @@ def test_destroying_with_work_under_way_is_bounded():
     assert other.code == 0 and "destroyed" in other.output, other.output
 
 
+def test_a_group_waits_for_late_ranks_as_long_as_its_timeout():
+    first, other = launch.ranks(_FAILURES, "late_for_a_group", GRADWIRE_INIT_TIMEOUT_MS="200")
+    for rank in (first, other):
+        assert rank.code == 0 and "passed" in rank.output, rank.output
+    assert "told TimedOut: of 2 ranks these have not come: 1, within 0:00:00.2" in first.output
+
+
 def test_counters_do_not_wait_for_an_operation_that_does_not_end():
     first, other = launch.ranks(_FAILURES, "counters_beside_work_under_way")
     assert first.code == 0 and other.code == 0, first.output + other.output
