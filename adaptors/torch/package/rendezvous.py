@@ -108,7 +108,7 @@ class Place:
     def _failure(self, error):
         """What the others are told of it."""
         kind = "late" if isinstance(error, _GAVE_UP) else "failed"
-        text = str(error)
+        text = str(error) or type(error).__name__
         if not isinstance(error, OtherFailed):
             rank = dist.get_rank() if dist.is_initialized() else self.rank
             text = f"rank {rank} could not take part: {text}"

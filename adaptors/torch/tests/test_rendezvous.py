@@ -30,11 +30,11 @@ def _run(places, work):
         return [run.exception(_LIMIT_S) or run.result() for run in runs]
 
 
-def _agree(failing):
+def _agree(failing, words="mine"):
     def work(place):
         with rendezvous.agreement(place):
             if place.rank == failing:
-                raise ValueError("mine")
+                raise ValueError(words)
         return "agreed"
 
     return work
@@ -49,6 +49,11 @@ def test_an_error_of_one_rank_is_told_to_all(store, failing):
         else:
             assert isinstance(error, rendezvous.OtherFailed)
             assert str(error) == f"rank {failing} could not take part: mine"
+
+
+def test_an_error_without_words_is_told_by_its_name(store):
+    _, told = _run(_places(store, 2), _agree(0, words=""))
+    assert str(told) == "rank 0 could not take part: ValueError"
 
 
 def test_an_error_does_not_wait_for_ranks_that_are_late(store):
