@@ -4,17 +4,20 @@ import contextlib
 import datetime
 import os
 import re
+import time
 
 from torch import distributed as dist
 
 import gradwire
 from gradwire._bindings import gwResult_t
+from gradwire._library import SLICE_S
 
 _LIMIT = re.compile(r"init_timeout_ms\W+(\d+)\s*(us|ms|s|m|h)?\b")
 _UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _DEFAULT_LIMIT = "60000"  # as the library's
 _MAX_LIMIT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
 _READY = b"ready"
+_FIRST_PAUSE_S = 0.001
 
 
 class OtherFailed(RuntimeError):
@@ -141,11 +144,18 @@ class Place:
             "whether their processes still run and make the same call")
 
     def _comes(self, key):
-        """Whether it is set in time."""
-        try:
-            self._store.wait([key], self._limit)
-        except dist.DistStoreError:
-            return False
+        """Whether it is set in time. Signal handlers run meanwhile.
+
+        The store's own wait lets none run, and warns twice each time that it ends without the key.
+        """
+        end = time.monotonic() + self._limit.total_seconds()
+        pause_s = _FIRST_PAUSE_S
+        while not self._store.check([key]):
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return False
+            time.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, SLICE_S)
         return True
 
     def _wait_for(self, key):

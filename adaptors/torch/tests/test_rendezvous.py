@@ -2,6 +2,10 @@
 
 import concurrent.futures
 import datetime
+import os
+import signal
+import threading
+import time
 
 import pytest
 from torch import distributed as dist
@@ -69,6 +73,32 @@ def test_ranks_that_do_not_come_are_listed(store):
         assert "of 3 ranks these have not come: 1," in str(error)
 
 
+@pytest.fixture(name="interrupt")
+def _interrupt():
+    """Interrupts the main thread; a shell ignores SIGINT for what it starts in the background."""
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def _tcp_store():
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+@pytest.mark.parametrize("make_store", [dist.HashStore, _tcp_store])
+def test_a_signal_ends_the_wait_for_others(make_store, interrupt):
+    store = make_store()
+    place = rendezvous.Place(store, "group", 0, 2, datetime.timedelta(seconds=_LIMIT_S))
+    start = time.monotonic()
+    # The call waits when it comes, or is about to.
+    threading.Timer(0.1, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        _agree(None)(place)
+    assert time.monotonic() - start < _LIMIT_S / 2
+    told, = _run([rendezvous.Place(store, "group", 1, 2)], _agree(None))
+    assert str(told) == "rank 0 could not take part: KeyboardInterrupt"
+
+
 def _give_up_on(store, absent):
     """The others of three ranks come to a meeting."""
     limit = datetime.timedelta(milliseconds=50)
@@ -111,7 +141,7 @@ class _Meanwhile:
         return call
 
 
-@pytest.mark.parametrize("call, agreed", [("check", True), ("add decided", True),
+@pytest.mark.parametrize("call, agreed", [("check ['arrived", True), ("add decided", True),
                                           ("set outcome", False)])
 def test_a_time_out_and_the_last_arrival_are_decided_for_all(store, call, agreed):
     """The last rank comes where the other one has waited enough and looks who is missing."""
