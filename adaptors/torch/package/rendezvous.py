@@ -4,7 +4,9 @@ import contextlib
 import datetime
 import os
 import re
+import threading
 import time
+from concurrent import futures
 
 from torch import distributed as dist
 
@@ -30,6 +32,14 @@ class OtherGaveUp(OtherFailed):
 
 _ERRORS = {b"failed": OtherFailed, b"late": OtherGaveUp}
 _GAVE_UP = gradwire.TimedOut, OtherGaveUp
+# Where ranks differ, the library tells all of them itself, and better: it gets that long for it.
+_OWN_WORDS_S = 1.0
+
+
+def _error_in(value):
+    """The error that a failed rank has left as a key's value, or None."""
+    kind, _, text = value.partition(b": ")
+    return _ERRORS[kind](text.decode()) if kind in _ERRORS else None
 
 
 def limit_of(settings=None):
@@ -80,14 +90,16 @@ class Place:
         return Place(self._store, "again", self.rank, self.world_size, self._limit)
 
     def fail(self, error):
-        """This rank takes no part: the others' settle() and wait_for_id() raise."""
+        """This rank takes no part: the others' settle() and wait_for_id() raise, and their
+        failure() gives it."""
         failure = self._failure(error)
         # Where the store is gone, the others know, and what is raised is the first error.
         with contextlib.suppress(dist.DistError):
             if isinstance(error, _GAVE_UP):
                 self._give_up()
             self._decide(failure)
-            self._store.set("id", failure)
+            for key in ("id", "failure"):
+                self._store.set(key, failure)
 
     def settle(self):
         """Returns when all ranks are here; raises as soon as one has failed."""
@@ -162,10 +174,16 @@ class Place:
         if not self._comes(key):
             raise self._timed_out()
         value = self._store.get(key)
-        kind, _, text = value.partition(b": ")
-        if kind in _ERRORS:
-            raise _ERRORS[kind](text.decode())
+        if error := _error_in(value):
+            raise error
         return value
+
+    def failure(self):
+        """The error that a rank has said it takes no part for, or None. Does not wait."""
+        with contextlib.suppress(dist.DistError):
+            if self._store.check(["failure"]):
+                return _error_in(self._store.get("failure"))
+        return None
 
     def forget_id(self):
         # It holds the job's secret. Not every kind of store can delete.
@@ -193,18 +211,52 @@ def agreement(*places):
         raise
 
 
-def join(place, settings):
-    """The communicator of the ranks that meet at `place`. Collective."""
-    rank, world_size = place.rank, place.world_size
-    if rank != 0:
-        return gradwire.Comm.from_unique_id(place.wait_for_id(), rank, world_size, settings)
+def _call(outcome, function, *args):
+    """For a thread: the outcome of function(*args)."""
     try:
-        identity = gradwire.unique_id()
-        place.publish_id(identity)
-        comm = gradwire.Comm.from_unique_id(identity, rank, world_size, settings)
-    except gradwire.GradwireError as error:
-        # Who has not read the id yet need not wait for this rank.
+        outcome.set_result(function(*args))
+    except BaseException as error:  # pylint: disable=broad-except
+        outcome.set_exception(error)
+
+
+def _ends(call, within_s):
+    return bool(futures.wait([call], within_s).done)
+
+
+def _start(place, *args):
+    """The communicator. The library does not look into the store, so another thread calls it, and
+    this one hears of ranks that cannot join."""
+    call = futures.Future()
+    threading.Thread(target=_call, args=(call, gradwire.Comm.from_unique_id, *args),
+                     name="gradwire-join", daemon=True).start()
+    try:
+        while not _ends(call, SLICE_S):
+            failure = place.failure()
+            if failure and not _ends(call, _OWN_WORDS_S):
+                raise failure
+        return call.result()
+    except BaseException:
+        # Nobody wants any more what the library may yet make.
+        call.add_done_callback(lambda made: made.exception() or made.result().discard())
+        raise
+    finally:
+        # The frames of an error lead here, and it has the error.
+        del call
+
+
+def join(place, settings):
+    """The communicator of the ranks that meet at `place`. Collective: an error of one rank before
+    all are ready is one of all."""
+    try:
+        if place.rank == 0:
+            identity = gradwire.unique_id()
+            place.publish_id(identity)
+        else:
+            identity = place.wait_for_id()
+        comm = _start(place, identity, place.rank, place.world_size, settings)
+    except BaseException as error:
         place.fail(error)
         raise
-    place.forget_id()
+    if place.rank == 0:
+        place.forget_id()
     return comm

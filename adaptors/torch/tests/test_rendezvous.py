@@ -254,3 +254,39 @@ def test_the_secret_does_not_stay_in_the_store(store):
     comms = _run(places, lambda place: rendezvous.join(place, None))
     assert not any(place._store.check(["id"]) for place in places)
     assert _run(comms, gradwire.Comm.close) == [None, None]
+
+
+def _join(place):
+    comm = rendezvous.join(place, "init_timeout_ms=60000" + "; window=x" * (place.rank == 1))
+    comm.close()
+    return "joined"
+
+
+def test_a_setting_that_one_rank_refuses_is_told_to_all(store):
+    start = time.monotonic()
+    first, refused, last = _run(_places(store, 3), _join)
+    assert time.monotonic() - start < _LIMIT_S / 2
+    assert isinstance(refused, gradwire.InvalidArgument) and "'window'" in str(refused)
+    for told in (first, last):
+        assert isinstance(told, rendezvous.OtherFailed)
+        assert str(told) == f"rank 1 could not take part: {refused}"
+
+
+def test_ranks_that_differ_hear_it_from_the_library(store):
+    def join(place):
+        return rendezvous.join(place, {"window": place.rank + 1})
+
+    for error in _run(_places(store, 2), join):
+        assert isinstance(error, gradwire.Mismatch)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_signal_in_the_start_is_told_to_all(store, interrupt, rank):
+    """In the main thread, which waits for the library, and for the id where it is not rank 0."""
+    places = _places(store, 3)
+    threading.Timer(0.3, interrupt).start()
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        run = threads.submit(_join, places[2])
+        with pytest.raises(KeyboardInterrupt):
+            _join(places[rank])
+        assert str(run.exception(_LIMIT_S / 2)) == f"rank {rank} could not take part: KeyboardInterrupt"
