@@ -53,11 +53,11 @@ def _check_router(model, wrapped):
 
 
 def _with_defaults(settings, scaler):
-    """What the loss scaler skips, residuals must skip too."""
-    default = "nonfinite=skip" if scaler else ""
+    """What the loss scaler skips, residuals must skip too, unless told otherwise."""
     if not isinstance(settings, str):
         settings = "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
-    return settings if "nonfinite" in settings else "; ".join(filter(None, [default, settings]))
+    # Of two values of a setting the library takes the last one.
+    return f"nonfinite=skip; {settings}" if scaler else settings
 
 
 def _check_half(ledger, scaler):
