@@ -217,8 +217,10 @@ class TensorsTest(unittest.TestCase):
     def test_state_goes_around(self):
         self.comm.tensor("w", [300], spec="topk(0.01,min_numel=0)")
         state = self.comm.save_state()
-        self.assertIsInstance(state, bytes)
-        self.comm.load_state(state)
+        self.assertIsInstance(state, bytearray)
+        for same in (state, bytes(state), memoryview(state)):
+            self.comm.load_state(same)
+            self.assertEqual(self.comm.save_state(), state)
         with self.assertRaises(gradwire.DataCorrupt):
             self.comm.load_state(state[:-1] + bytes([state[-1] ^ 1]))
 

@@ -453,16 +453,21 @@ class Comm:
     # ---- state and statistics ----
 
     def save_state(self):
-        """This rank's residuals and counters as bytes. Between steps."""
+        """This rank's residuals and counters, as a bytearray. Between steps."""
         size = ctypes.c_size_t()
         self._call(lib.gwStateSave, self._handle, None, ctypes.byref(size))
-        buffer = ctypes.create_string_buffer(size.value)
-        self._call(lib.gwStateSave, self._handle, buffer, ctypes.byref(size))
-        return buffer.raw[: size.value]
+        state = bytearray(size.value)
+        self._call(lib.gwStateSave, self._handle, as_buffer(state, writable=True),
+                   ctypes.byref(size))
+        del state[size.value:]
+        return state
 
     def load_state(self, state):
-        """Reads what save_state gave at the same rank, after the same tensors were registered."""
-        self._call(lib.gwStateLoad, self._handle, bytes(state), len(state))
+        """Reads what save_state gave at the same rank, after the same tensors were registered.
+
+        state: whatever has the buffer protocol.
+        """
+        self._call(lib.gwStateLoad, self._handle, as_buffer(state), memoryview(state).nbytes)
 
     def _json(self, function):
         size = ctypes.c_size_t()

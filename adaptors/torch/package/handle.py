@@ -234,7 +234,7 @@ class Handle:
     def state_dict(self):
         """This rank's residuals and counters, and what codecs keep: a key for each parameter.
 
-        Keys differ between ranks: save those of all.
+        Keys differ between ranks: save those of all. Their values share one copy of the state.
         """
         self._check_attached()
         saved, place = self._saved_state(), self._place()
@@ -321,4 +321,5 @@ class Handle:
 
 
 def _bytes_as_tensor(content):
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    """Where they lie; content: a view of writable memory."""
+    return torch.frombuffer(content, dtype=torch.uint8)

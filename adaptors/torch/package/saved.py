@@ -17,9 +17,11 @@ _ORIGIN, _TENSOR, _RESIDUAL, _LOCAL, _END = range(1, 6)
 _OWN = (_RESIDUAL, _LOCAL)
 
 
-def _parts(state):
-    """(kind, bytes with length and checksum, content) of each. Checksums are the library's."""
-    at = 0
+def _parts(state, at=0):
+    """(kind, bytes with length and checksum, content) of each, slices of `state`.
+
+    Checksums are the library's.
+    """
     while at < len(state):
         if len(state) - at < _LENGTH.size + _KIND.size:
             break
@@ -35,9 +37,15 @@ def _parts(state):
                                    "the saved state of a parameter is damaged: it ends early")
 
 
+def _name_in(content):
+    """The name of the tensor whose part has that content."""
+    length = _NAME.unpack_from(content)[0]
+    return str(content[_NAME.size: _NAME.size + length], "utf-8")
+
+
 class SavedState:
     """head: before the first tensor. tensors: by name, with what is their rank's own. end: the
-    controller's, behind the last. All are bytes."""
+    controller's, behind the last. All are bytes, or views of them."""
 
     def __init__(self, head, tensors, end):
         self.head = head
@@ -46,19 +54,21 @@ class SavedState:
 
     @classmethod
     def from_bytes(cls, state):
+        """Views of `state`, of which nothing is copied."""
+        state = memoryview(state)
         saved = cls(state[:_MAGIC], {}, b"")
-        name = None
-        for kind, part, content in _parts(state[_MAGIC:]):
+        at = _MAGIC
+        for kind, part, content in _parts(state, at):
+            begin, at = at, at + len(part)
             if kind == _ORIGIN:
-                saved.head += part
+                saved.head = state[:at]
             elif kind == _END:
                 saved.end = part
-            elif kind == _TENSOR:
-                length = _NAME.unpack_from(content)[0]
-                name = content[_NAME.size: _NAME.size + length].decode()
-                saved.tensors[name] = part
             else:
-                saved.tensors[name] += part
+                if kind == _TENSOR:
+                    first, name = begin, _name_in(content)
+                # What is its rank's own lies behind it.
+                saved.tensors[name] = state[first:at]
         return saved
 
     def to_bytes(self):

@@ -5,6 +5,7 @@ import gc
 import io
 import shutil
 import tempfile
+import tracemalloc
 import warnings
 
 import torch
@@ -45,6 +46,18 @@ def resume_gives_the_same_bits():
     once, again = (_resumed(state, weights, range(6, 12)) for _ in range(2))
     expect_equal(once, again)
     assert not torch.equal(once, _resumed(None, weights, range(6, 12)))
+
+
+def state_is_copied_once():
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    tracemalloc.start()
+    state = handle.state_dict()
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    state_bytes = sum(value.nbytes for value in state.values())
+    assert state_bytes < peak_bytes < 1.5 * state_bytes, (peak_bytes, state_bytes)
+    handle.close()
 
 
 def distributed_checkpoints():
