@@ -1,6 +1,7 @@
 """What attach() gives: one model's communicator, its training steps and its state."""
 
 import contextlib
+import ctypes
 import re
 import time
 import warnings
@@ -254,7 +255,7 @@ class Handle:
             place, _, parameter = key[len(self._prefix):].partition("/")
             if _PLACE.fullmatch(place):
                 name = f"{self._name}/{parameter}"
-                places.setdefault(place, {})[name] = value.numpy().tobytes()
+                places.setdefault(place, {})[name] = _bytes_of(value)
         return places
 
     def _load(self, tensors, end=None):
@@ -306,7 +307,7 @@ class Handle:
         place = self._place()
         if place in places:
             controller = state_dict.get(f"{self._prefix}controller/{place}")
-            end = None if controller is None else controller.numpy().tobytes()
+            end = None if controller is None else _bytes_of(controller)
             self._load(places[place], end)
             self._step = step
             return
@@ -318,6 +319,14 @@ class Handle:
         self._step = step
         # Last: filters may make it an error.
         warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)
+
+
+def _bytes_of(tensor):
+    """A view of its memory. Tensor.numpy() wants numpy, which torch does without."""
+    array = tensor.detach().cpu().contiguous()
+    memory = (ctypes.c_char * array.nbytes).from_address(array.data_ptr())
+    memory.owner = array  # keeps it as long as the view is there
+    return memoryview(memory)
 
 
 def _bytes_as_tensor(content):

@@ -1,11 +1,16 @@
 """What attach() and a handle do, without ranks."""
 
+import gc
+from unittest import mock
+
 import pytest
+import torch
 
 import gradwire
 from gradwire._bindings import gwResult_t
 from gradwire.torch import attaching
 from gradwire.torch.ddp import DdpHandle
+from gradwire.torch.handle import Handle
 
 
 def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
@@ -27,3 +32,33 @@ def test_a_scaler_makes_nonfinite_skip_unless_it_is_set():
         with pytest.raises(gradwire.InvalidArgument, match="'mine'"):
             gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1,
                                          attaching._with_defaults(settings, scaler=True))
+
+
+def _handle():
+    """Of a world of one rank."""
+    comm = gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1)
+    tensor = comm.tensor("model/w", [100], spec="topk(0.01,min_numel=0)")
+    return Handle(comm, tensor, "model", None)
+
+
+def test_loading_needs_no_numpy():
+    handle = _handle()
+    state = handle.state_dict()
+    with mock.patch.object(torch.Tensor, "numpy", side_effect=RuntimeError("no numpy")):
+        handle.load_state_dict(state)
+        with pytest.warns(UserWarning, match="rank0of2"):
+            handle.load_state_dict({key.replace("of1", "of2"): value
+                                    for key, value in state.items()})
+    handle.close()
+
+
+def test_loaded_state_may_lie_anywhere():
+    handle = _handle()
+    state = handle.state_dict()
+    # Each byte of every second one, in copies that nobody else keeps.
+    handle.load_state_dict({key: value if value.dim() == 0 else value.repeat_interleave(2)[::2]
+                            for key, value in state.items()})
+    gc.collect()
+    for key, value in handle.state_dict().items():
+        assert torch.equal(value, state[key])
+    handle.close()
