@@ -77,7 +77,7 @@ class Place:
 
     def _take_seat(self, rank):
         """Whether it was free: a rank comes in time, or those who gave up on it were first."""
-        return self._store.add(f"seat/{rank}", 1) == 1
+        return self._store.add(self._seat(rank), 1) == 1
 
     @classmethod
     def of(cls, group, limit=None):
@@ -139,6 +139,10 @@ class Place:
     def _arrival(rank):
         return f"arrived/{rank}"
 
+    @staticmethod
+    def _seat(rank):
+        return f"seat/{rank}"
+
     def _give_up(self):
         """Ranks whose call has not begun are out of this meeting; the others have their seats."""
         for rank in range(self.world_size):
@@ -185,10 +189,20 @@ class Place:
                 return _error_in(self._store.get("failure"))
         return None
 
-    def forget_id(self):
-        # It holds the job's secret. Not every kind of store can delete.
+    def clear(self):
+        """Behind a communicator's start: all ranks have been told the outcome and have the id, so
+        nobody asks any more. The id holds the job's secret.
+
+        What counts the meetings stays, and what is left of those that failed, for ranks that come
+        late.
+        """
+        keys = [self._arrival(self.rank), self._seat(self.rank)]
+        if self.rank == 0:
+            keys += ["id", "arrived", "decided", "outcome"]
+        # Not every kind of store can delete.
         with contextlib.suppress(RuntimeError, NotImplementedError):
-            self._store.delete_key("id")
+            for key in keys:
+                self._store.delete_key(key)
 
 
 @contextlib.contextmanager
@@ -257,6 +271,5 @@ def join(place, settings):
     except BaseException as error:
         place.fail(error)
         raise
-    if place.rank == 0:
-        place.forget_id()
+    place.clear()
     return comm

@@ -249,11 +249,19 @@ def test_a_time_out_behind_a_place_that_all_have_passed_is_one_of_all(store):
     assert {str(error) for error in others} == {f"rank 0 could not take part: {first}"}
 
 
-def test_the_secret_does_not_stay_in_the_store(store):
-    places = _places(store, 2)
-    comms = _run(places, lambda place: rendezvous.join(place, None))
-    assert not any(place._store.check(["id"]) for place in places)
-    assert _run(comms, gradwire.Comm.close) == [None, None]
+def test_a_start_leaves_counts_in_the_store_and_no_secret(store):
+    for _ in range(2):
+        places = _places(store, 2)
+        comms = _run(places, lambda place: rendezvous.join(_settled(place), None))
+        assert not any(place._store.check(["id"]) for place in places)
+        # How many meetings each rank has come to.
+        assert store.num_keys() == 2
+        assert _run(comms, gradwire.Comm.close) == [None, None]
+
+
+def _settled(place):
+    with rendezvous.agreement(place):
+        return place
 
 
 def _join(place):
