@@ -236,6 +236,20 @@ class TensorsTest(unittest.TestCase):
             self.assertIs(comm.end_step(), gradwire.Outcome.SKIPPED)
             self.assertRegex(comm.last_error(), "a NaN or an infinity")
 
+    def test_a_step_can_be_given_up(self):
+        with _comm() as comm:
+            tensor = comm.tensor("w", [1])
+            for _ in range(2):
+                comm.begin_step(0)
+                tensor.all_reduce(_floats(1))
+                comm.abort_step("no memory")
+            comm.begin_step(0)
+            tensor.all_reduce(_floats(1)).wait()
+            self.assertIs(comm.end_step(), gradwire.Outcome.COMMITTED)
+            self.assertEqual(comm.stats()["aborts"], 2)
+            with self.assertRaisesRegex(gradwire.InvalidUsage, "gwStepBegin"):
+                comm.abort_step()
+
     def _submitted(self, tensor):
         """A weak reference to the array of a request that nobody waits for, and the request."""
         numbers = _floats(1, 2, 3)
