@@ -210,6 +210,10 @@ class DdpModel:
         if self._model.mixed_precision is not None:
             raise ValueError("DistributedDataParallel(mixed_precision=...) sends gradients of "
                              "another type than the parameters': use torch.autocast")
+        if self._model.skip_all_reduce_unused_params:
+            raise ValueError("DistributedDataParallel(skip_all_reduce_unused_params=True) calls no "
+                             "communication hook for a bucket that is unused, and the step would "
+                             "not end: use find_unused_parameters without it")
 
     def check_hooks(self):
         if self._model._comm_hooks:

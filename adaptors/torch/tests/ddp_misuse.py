@@ -42,6 +42,9 @@ def what_ddp_itself_is_told():
     policy = distributed._MixedPrecision(param_dtype=torch.bfloat16)
     with mock.patch.object(model, "mixed_precision", policy):
         expect_raises(ValueError, "mixed_precision=", lambda: gradwire.torch.attach(model, "none"))
+    model = models.wrap(find_unused_parameters=True, skip_all_reduce_unused_params=True)
+    expect_raises(ValueError, "skip_all_reduce_unused_params=",
+                  lambda: gradwire.torch.attach(model, "none"))
     module = models.network()
     _apply_optimizer_in_backward(torch.optim.SGD, module.parameters(), {"lr": 0.1})
     expect_raises(ValueError, "optimizer in the backward", lambda: attached("none", module))
