@@ -13,10 +13,24 @@ from gradwire.torch.parameters import DATA_TYPES, plain_name, pointer_to
 from gradwire.torch.tensors import Description, Tensors
 
 
+def _check_finalization(model):
+    """Since torch 2.15 it may be set between any two steps."""
+    if getattr(model, "require_manual_backward_finalization", False):
+        raise ValueError("gradwire gives DistributedDataParallel the averages when backward ends, "
+                         "and finalize_backward() may wait for them before: leave "
+                         "require_manual_backward_finalization off")
+
+
 class _Router(Router):
+    def __init__(self, model):
+        super().__init__(model.process_group)
+        self._model = weakref.ref(model)
+
     def route(self, bucket):
         if self.is_free:
             return allreduce_hook(self.group, bucket)
+        if bucket.index() == 0:
+            _check_finalization(self._model())
         with self.handle.taking_part():
             return self.handle.on_bucket(bucket)
 
@@ -214,6 +228,7 @@ class DdpModel:
             raise ValueError("DistributedDataParallel(skip_all_reduce_unused_params=True) calls no "
                              "communication hook for a bucket that is unused, and the step would "
                              "not end: use find_unused_parameters without it")
+        _check_finalization(self._model)
 
     def check_hooks(self):
         if self._model._comm_hooks:
@@ -245,7 +260,7 @@ class DdpModel:
         """The router that the model's hook asks. A model takes one hook for life."""
         if old is not None:
             return old
-        router = _Router(self._model.process_group)
+        router = _Router(self._model)
         try:
             self._model.register_comm_hook(router, gradwire_hook)
         except RuntimeError as error:

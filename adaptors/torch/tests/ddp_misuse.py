@@ -57,6 +57,22 @@ def what_ddp_itself_is_told():
     expect_raises(ValueError, "hook_with_zero_step", lambda: gradwire.torch.attach(hooked, "none"))
 
 
+def finalized_by_hand():
+    """Torch's since 2.15: it would wait in a hook for averages that come when backward ends."""
+    if not hasattr(distributed.DistributedDataParallel, "finalize_backward"):
+        return
+    model = models.wrap()
+    model.require_manual_backward_finalization = True
+    expect_raises(ValueError, "finalize_backward()", lambda: gradwire.torch.attach(model, "none"))
+    model.require_manual_backward_finalization = False
+    handle = gradwire.torch.attach(model, "none")
+    models.train(model, range(2))
+    model.require_manual_backward_finalization = True
+    expect_raises(ValueError, "finalize_backward()", models.loss_of(model, 2).backward)
+    assert handle.stats()["steps"] == 2
+    handle.close()
+
+
 def ranks_with_other_specs():
     """The step is revoked on both, which are told to wrap the model again, and can."""
     model, handle = attached("bf16" if dist.get_rank() else "qsgd(bits=8)")
