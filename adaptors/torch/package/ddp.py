@@ -21,6 +21,13 @@ def _check_finalization(model):
                          "require_manual_backward_finalization off")
 
 
+def _check_join(model):
+    if model._join_config.enable and not model._divide_by_initial_world_size:
+        raise ValueError("with a communication hook DistributedDataParallel does not divide "
+                         "gradients, and gradwire averages over all ranks, also those that have "
+                         "joined: join(divide_by_initial_world_size=True)")
+
+
 class _Router(Router):
     def __init__(self, model):
         super().__init__(model.process_group)
@@ -31,6 +38,7 @@ class _Router(Router):
             return allreduce_hook(self.group, bucket)
         if bucket.index() == 0:
             _check_finalization(self._model())
+            _check_join(self._model())
         with self.handle.taking_part():
             return self.handle.on_bucket(bucket)
 

@@ -73,6 +73,19 @@ def finalized_by_hand():
     handle.close()
 
 
+def joins_that_divide_by_fewer_ranks():
+    """Raised on all ranks, by the first step, also of one that has no input."""
+    model, handle = attached("none")
+
+    def train():
+        with model.join(divide_by_initial_world_size=False):
+            models.train(model, range(dist.get_rank()))
+
+    expect_raises(ValueError, "divide_by_initial_world_size=True", train)
+    assert handle.stats()["steps"] == 0
+    handle.close()
+
+
 def ranks_with_other_specs():
     """The step is revoked on both, which are told to wrap the model again, and can."""
     model, handle = attached("bf16" if dist.get_rank() else "qsgd(bits=8)")
