@@ -9,7 +9,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 import gradwire
 from gradwire.torch.handle import Handle, Router
-from gradwire.torch.parameters import DATA_TYPES, plain_name, pointer_to
+from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name, pointer_to
 from gradwire.torch.tensors import Description, Tensors
 
 
@@ -236,6 +236,9 @@ class DdpModel:
             raise ValueError("DistributedDataParallel(skip_all_reduce_unused_params=True) calls no "
                              "communication hook for a bucket that is unused, and the step would "
                              "not end: use find_unused_parameters without it")
+        # What torch calls the parts by, whose names are gone after the first forward.
+        if any(hasattr(parameter, "_st_info") for parameter in self._model._module_parameters):
+            raise ValueError(f"the model {TENSOR_PARALLEL}")
         _check_finalization(self._model)
 
     def check_hooks(self):

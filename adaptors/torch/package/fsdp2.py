@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor
 import gradwire
 from gradwire._bindings import gwResult_t
 from gradwire.torch.handle import Handle, Router
-from gradwire.torch.parameters import DATA_TYPES, plain_name, pointer_to
+from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name, pointer_to
 from gradwire.torch.tensors import Description, Tensors
 
 _RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and pass "
@@ -376,6 +376,12 @@ def _ranks_of_shards(name, mesh):
     return set(dist.get_process_group_ranks(mesh.shard_process_group))
 
 
+def _check_whole(name, group):
+    """That no parameter is a part of one before fully_shard() takes its shard."""
+    if any(param.sharded_param.device_mesh.ndim > 1 for param in group.fsdp_params):
+        raise ValueError(f"{name} {TENSOR_PARALLEL}")
+
+
 class Fsdp2Model:
     """A model with fully_shard(), as attach() sees it."""
 
@@ -431,6 +437,7 @@ class Fsdp2Model:
             group = _param_group(name, module)
             if group is not None and group not in found:
                 self._check_shards(name, _ranks_of_shards(name, group.mesh_info))
+                _check_whole(name, group)
                 found[group] = name, module
         return [(name, group, module) for group, (name, module) in found.items()]
 

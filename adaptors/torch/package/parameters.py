@@ -8,6 +8,9 @@ import gradwire
 
 # The gradients that the library takes.
 DATA_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
+# Said of a parameter or module that others hold parts of: their steps would fail and skip apart.
+TENSOR_PARALLEL = ("is tensor-parallel (parallelize_module), and a step is agreed on by the ranks "
+                   "of one part only: go without, or average by the backend 'cpu:gradwire'")
 # What wrappers put into names, which would otherwise be other tensors' than without them. Not
 # `module`: DistributedDataParallel is asked for what it wraps, and a model may have a part of that
 # name.

@@ -10,7 +10,9 @@ from unittest import mock
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import fsdp2_models
 import fsdp2_scatter
@@ -267,6 +269,23 @@ def refusals():
     if mesh()["shard"].size() > 1:
         expect_raises(ValueError, "which across= has too",
                       lambda: attach(fsdp2_models.network(), "none", across=everybody))
+
+
+def tensor_parallel_models():
+    """Refused, whichever module it is, and in DistributedDataParallel too."""
+    shards = mesh()["shard"].size()
+    cube = init_device_mesh("cpu", (fsdp2_models.REPLICAS, 1, shards),
+                            mesh_dim_names=("replicate", "shard", "part"))
+    for layer in ("0", "2"):
+        module = parallelize_module(models.network(), cube["part"], {layer: ColwiseParallel()})
+        model = fsdp2_models.shard(module, over=cube["shard"])
+        expect_raises(ValueError, f"{layer} is tensor-parallel", lambda m=model:
+                      gradwire.torch.attach(m, "none", across=cube["replicate"]))
+    # Of the first parameter a whole shard: it tells who takes part.
+    expect_raises(ValueError, "2 is tensor-parallel", lambda: gradwire.torch.attach(model, "none"))
+    module = parallelize_module(models.network(), cube["part"], {"2": ColwiseParallel()})
+    model = models.wrap(module, device_mesh=cube["replicate"])
+    expect_raises(ValueError, "is tensor-parallel", lambda: gradwire.torch.attach(model, "none"))
 
 
 class Twice(nn.Module):
