@@ -200,6 +200,20 @@ def _hooked_already(hook):
     return ValueError(f"the model has {hook} already, and it takes only one: attach first")
 
 
+def _reduced(model):
+    """The parameters that DistributedDataParallel may average.
+
+    It asks its list of the ignored for each name of a shared one, and with a dot before the name for
+    those of the model itself: they are averaged though they are on the list.
+    """
+    found = {}
+    for module_name, module in model.module.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if f"{module_name}.{name}" not in model.parameters_to_ignore:
+                found[id(parameter)] = parameter
+    return found.values()
+
+
 class DdpModel:
     """A DistributedDataParallel, as attach() sees it."""
 
@@ -209,13 +223,12 @@ class DdpModel:
         self._model = model
         self._across = across
         self.groups = [model.process_group]
-        # [(plain name, parameter)] of those that it may average, and of those that it averages if
-        # it was wrapped as the model is now.
-        self._shared = [(plain_name(name), parameter)
-                        for name, parameter in model.module.named_parameters()
-                        if name not in model.parameters_to_ignore]
-        self.trained = [(name, parameter) for name, parameter in self._shared
-                        if parameter.requires_grad]
+        self._names = {id(parameter): plain_name(name)
+                       for name, parameter in model.module.named_parameters()}
+        # [(plain name, parameter)] of those that it averages if it was wrapped as the model is now,
+        # in the order of its reducer.
+        self.trained = [(self._names[id(parameter)], parameter)
+                        for parameter in _reduced(model) if parameter.requires_grad]
 
     @property
     def size(self):
@@ -254,7 +267,7 @@ class DdpModel:
         """DistributedDataParallel has done it."""
 
     def tensors(self, comm, prefix, spec, selection):
-        names = {id(parameter): name for name, parameter in self._shared}
+        names = self._names  # the handle has these functions, and must not keep the model
 
         def describe(parameter):
             name = names[id(parameter)]

@@ -196,6 +196,40 @@ def unused_parameters_and_uneven_inputs():
     handle.close()
 
 
+class _Ignoring(nn.Module):
+    """DDP is told to ignore all of it but the first layer, and does with the last one only."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.scale = nn.Parameter(torch.ones(8))
+        self.first, self.shared, self.last = (nn.Linear(64, 64, bias=False) for _ in range(3))
+        self.again = nn.Linear(64, 64, bias=False)
+        self.again.weight = self.shared.weight
+        self._ddp_params_and_buffers_to_ignore = ["scale", "shared.weight", "last.weight"]
+
+    def forward(self, x):
+        x = self.again(self.shared(self.first(x)).relu())
+        return self.scale * self.last(x)[:, :8]
+
+
+def ignored_parameters():
+    """Those that DDP averages all the same are ours to average."""
+    way = {"find_unused_parameters": True}
+    for spec in ("none", FEEDBACK):
+        plain, (ours, handle) = models.wrap(_Ignoring(), **way), attached(spec, _Ignoring(), way)
+        if spec == "none":
+            for model in (plain, ours):
+                models.loss_of(model, 0).backward()
+            for one, other in zip(plain.parameters(), ours.parameters()):
+                expect_equal(one.grad, other.grad)
+        else:
+            models.train(ours, range(3))
+        names = {row["name"] for row in handle.ledger()["tensors"]}
+        assert names == {"model/scale", "model/first.weight", "model/shared.weight"}, names
+        handle.close()
+
+
 def frozen_after_wrapping():
     way = {"find_unused_parameters": True}
     plain, ours = models.wrap(**way), models.wrap(**way)
