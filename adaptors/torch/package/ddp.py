@@ -42,6 +42,10 @@ class _Router(Router):
         with self.handle.taking_part():
             return self.handle.on_bucket(bucket)
 
+    def __reduce__(self):
+        """None: torch copies and pickles its list of hooks, but a copy's reducer has none of them."""
+        return type(None), ()
+
 
 def gradwire_hook(router, bucket):
     """The communication hook; torch asks for a second parameter of this name."""
@@ -255,9 +259,9 @@ class DdpModel:
         _check_finalization(self._model)
 
     def check_hooks(self):
-        if self._model._comm_hooks:
-            hook, _ = self._model._comm_hooks[0]
-            raise _hooked_already(f"the communication hook {hook.__qualname__}")
+        for hook, _ in self._model._comm_hooks:
+            if hook is not gradwire_hook:  # which a copy of a model lists only
+                raise _hooked_already(f"the communication hook {hook.__qualname__}")
 
     def end_open_steps(self):
         """Of an earlier wrapping, for which the other ranks wait."""

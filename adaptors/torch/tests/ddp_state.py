@@ -318,6 +318,30 @@ def a_skipped_flush_is_repeated():
     assert not handle.attached
 
 
+def copies_are_not_attached():
+    """They are averaged by torch, as copies of a plain model; attach takes them."""
+    plain, (ours, handle) = models.wrap(), attached("none")
+    for model in (plain, ours):
+        models.train(model, range(2))
+    file = io.BytesIO()
+    torch.save(ours, file)
+    file.seek(0)
+    copies = [copy.deepcopy(ours), torch.load(file, weights_only=False),
+              torch.optim.swa_utils.AveragedModel(ours).module]
+    models.train(plain, range(2, 4))
+    for one in copies:
+        models.train(one, range(2, 4))
+        expect_equal(models.weights(plain), models.weights(one))
+    assert handle.stats()["steps"] == 2
+    again = gradwire.torch.attach(copies[0], "none", name="copy")
+    for model in (plain, ours, copies[0]):
+        models.train(model, range(4, 6))
+    assert (again.stats()["steps"], handle.stats()["steps"]) == (2, 4)
+    expect_equal(models.weights(plain), models.weights(copies[0]))
+    again.close()
+    handle.close()
+
+
 def dropping_the_model_ends_it():
     model, handle = attached("none")
     models.train(model, range(2))
