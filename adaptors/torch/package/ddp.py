@@ -218,6 +218,13 @@ def _reduced(model):
     return found.values()
 
 
+def _shape_in_memory(parameter):
+    """Of its gradient in a bucket, which is laid out as the parameter; one with gaps is not."""
+    by_stride = sorted(range(parameter.dim()), key=parameter.stride, reverse=True)
+    laid_out = parameter.detach().permute(by_stride)
+    return tuple((laid_out if laid_out.is_contiguous() else parameter).shape)
+
+
 class DdpModel:
     """A DistributedDataParallel, as attach() sees it."""
 
@@ -275,7 +282,7 @@ class DdpModel:
 
         def describe(parameter):
             name = names[id(parameter)]
-            return Description(name, tuple(parameter.shape), parameter.dtype,
+            return Description(name, _shape_in_memory(parameter), parameter.dtype,
                                selection.is_exact_parameter(name, parameter))
 
         tensors = Tensors(comm, prefix, spec, describe)

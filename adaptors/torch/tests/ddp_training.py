@@ -115,6 +115,29 @@ def blocked_time_is_counted():
     handle.close()
 
 
+class _Transposed(nn.Module):
+    """Its gradient is a matrix of rank 1, and does not lie row by row."""
+
+    def __init__(self, is_strided):
+        super().__init__()
+        numbers = torch.zeros(64, 256)[:, ::2] if is_strided else torch.zeros(64, 128)
+        self.weight = nn.Parameter(numbers.t())
+
+    def forward(self, column, row):
+        return column @ self.weight @ row
+
+
+def a_transposed_parameter():
+    """Low rank is that of its matrix: one of rank 1 loses nothing."""
+    for is_strided in (False, True):
+        model, handle = attached("powersgd(rank=1)", _Transposed(is_strided))
+        column, row = torch.arange(128.0), torch.arange(64.0).cos()
+        model(column * (dist.get_rank() + 1), row).backward()
+        meant = 1.5 * torch.outer(column, row)
+        torch.testing.assert_close(model.module.weight.grad, meant, rtol=1e-4, atol=1e-3)
+        handle.close()
+
+
 def no_sync():
     plain, (ours, handle) = models.wrap(), attached("none")
     for model in (plain, ours):
