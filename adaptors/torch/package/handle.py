@@ -299,12 +299,13 @@ class Handle:
         all ranks (bases, counts) is kept, but for FSDP2 without across=, whose tensors are others.
         """
         self._check_attached()
-        places = self._by_place(state_dict)
+        places, place = self._by_place(state_dict), self._place()
+        if not places and not self._saved_state().tensors:
+            places[place] = {}  # torch takes all gradients, so there is a count of steps at the most
         if not places:
             raise ValueError(f"there is no state of '{self._name}' in this checkpoint: it is "
                              "another model's, or was attached under another name")
         step = self._step_in(state_dict)
-        place = self._place()
         if place in places:
             controller = state_dict.get(f"{self._prefix}controller/{place}")
             end = None if controller is None else _bytes_of(controller)

@@ -239,6 +239,20 @@ def a_resumed_run_trains_as_well():
         assert abs(resumed - went_on[seed]) <= max(went_on) - min(went_on), (resumed, went_on)
 
 
+def state_without_tensors():
+    """Where torch's group takes all gradients; also of another number of ranks."""
+    model, handle = attached("none", torch.nn.Linear(3, 3).double())
+    model(torch.ones(2, 3).double()).sum().backward()
+    state = handle.state_dict()
+    foreign = {key.replace("of2", "of4"): value for key, value in state.items()}
+    for saved in (state, foreign):
+        handle.load_state_dict(saved)
+        for key, value in handle.state_dict().items():
+            expect_equal(value, state[key])
+    expect_raises(ValueError, "no gradwire/model/step", lambda: handle.load_state_dict({}))
+    handle.close()
+
+
 def dropped_residuals_begin_at_zero():
     model, handle = attached("topk(0.01)", min_numel=0)
     models.train(model, range(4))
