@@ -28,6 +28,16 @@ def _check_join(model):
                          "joined: join(divide_by_initial_world_size=True)")
 
 
+def _check_gradient_hooks(trained):
+    """Most of them are optimizers, which plain DistributedDataParallel does not stop either."""
+    for name, parameter in trained:
+        if parameter._post_accumulate_grad_hooks:
+            raise ValueError(f"the parameter {name} has a hook (register_post_accumulate_grad_hook) "
+                             "that gets this rank's own gradient: an optimizer in it would let the "
+                             "ranks drift apart. Step after backward; to look at gradients there is "
+                             "register_hook")
+
+
 class _Router(Router):
     def __init__(self, model):
         super().__init__(model.process_group)
@@ -264,6 +274,7 @@ class DdpModel:
         if any(hasattr(parameter, "_st_info") for parameter in self._model._module_parameters):
             raise ValueError(f"the model {TENSOR_PARALLEL}")
         _check_finalization(self._model)
+        _check_gradient_hooks(self.trained)
 
     def check_hooks(self):
         for hook, _ in self._model._comm_hooks:

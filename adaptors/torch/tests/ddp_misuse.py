@@ -48,6 +48,11 @@ def what_ddp_itself_is_told():
     module = models.network()
     _apply_optimizer_in_backward(torch.optim.SGD, module.parameters(), {"lr": 0.1})
     expect_raises(ValueError, "optimizer in the backward", lambda: attached("none", module))
+    model = models.wrap()
+    hook = model.module[0].bias.register_post_accumulate_grad_hook(lambda parameter: None)
+    expect_raises(ValueError, "0.bias has a hook", lambda: gradwire.torch.attach(model, "none"))
+    hook.remove()
+    gradwire.torch.attach(model, "none").close()
     hooked = models.wrap()
     optimizer = ZeroRedundancyOptimizer(hooked.parameters(), torch.optim.SGD,
                                         overlap_with_ddp=True, lr=0.1)
