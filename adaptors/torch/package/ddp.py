@@ -266,6 +266,9 @@ class DdpModel:
         if self._model.mixed_precision is not None:
             raise ValueError("DistributedDataParallel(mixed_precision=...) sends gradients of "
                              "another type than the parameters': use torch.autocast")
+        if self._model._delay_all_reduce_params:
+            raise ValueError("DistributedDataParallel(delay_all_reduce_named_params=...) averages "
+                             "them past its communication hooks: leave it out")
         if self._model.skip_all_reduce_unused_params:
             raise ValueError("DistributedDataParallel(skip_all_reduce_unused_params=True) calls no "
                              "communication hook for a bucket that is unused, and the step would "

@@ -42,6 +42,12 @@ def what_ddp_itself_is_told():
     policy = distributed._MixedPrecision(param_dtype=torch.bfloat16)
     with mock.patch.object(model, "mixed_precision", policy):
         expect_raises(ValueError, "mixed_precision=", lambda: gradwire.torch.attach(model, "none"))
+    for count in (1, 2):  # of two that train; without any DDP has no reducer
+        module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False))
+        model = models.wrap(module, bucket_cap_mb=1, param_to_hook_all_reduce=module[0].bias,
+                            delay_all_reduce_named_params=list(module.named_parameters())[:count])
+        expect_raises(ValueError, "delay_all_reduce_named_params=",
+                      lambda m=model: gradwire.torch.attach(m, "none"))
     model = models.wrap(find_unused_parameters=True, skip_all_reduce_unused_params=True)
     expect_raises(ValueError, "skip_all_reduce_unused_params=",
                   lambda: gradwire.torch.attach(model, "none"))
