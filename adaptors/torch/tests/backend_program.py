@@ -8,13 +8,12 @@ from unittest import mock
 
 import torch
 from torch import distributed as dist
-from torch import nn
 from torch.distributed import _functional_collectives as functional
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
 
+import fsdp2_models
 import gradwire.torch
 import models
 import scenarios
@@ -289,22 +288,9 @@ def beside_a_backend_of_another_device():
 
 # ---- models ----
 
-class Branches(nn.Module):
-    """A rank uses the branch of its number."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.trunk = nn.Linear(64, 64)
-        self.branches = nn.ModuleList(nn.Linear(64, 8) for _ in range(3))
-
-    def forward(self, x):
-        return self.branches[dist.get_rank()](self.trunk(x))
-
-
 def ddp_trains_as_on_gloo():
     for module, way in ((None, {}), (None, {"gradient_as_bucket_view": True}),
-                        (Branches, {"find_unused_parameters": True})):
+                        (lambda: models.Branches(dist.get_rank()), {"find_unused_parameters": True})):
         ours, theirs = (models.wrap(module and module(), process_group=group, **way)
                         for group in (None, GLOO["group"]))
         assert models.train(ours, range(5)) == models.train(theirs, range(5)), way
@@ -362,17 +348,9 @@ def attached_on_top():
     handle.close()
 
 
-def _sharded(mesh):
-    model = models.network()
-    for layer in model:
-        if isinstance(layer, nn.Linear):
-            fully_shard(layer, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
-
-
 def fsdp2_trains_as_on_gloo():
-    ours = _sharded(init_device_mesh("cpu", (dist.get_world_size(),)))
-    theirs = _sharded(DeviceMesh.from_group(GLOO["group"], "cpu"))
+    ours = fsdp2_models.network(over=init_device_mesh("cpu", (dist.get_world_size(),)))
+    theirs = fsdp2_models.network(over=DeviceMesh.from_group(GLOO["group"], "cpu"))
     losses = [models.train(model, range(8)) for model in (ours, theirs)]
     torch.testing.assert_close(*map(torch.tensor, losses), rtol=1e-4, atol=1e-5)
     assert backend_stats()["operations"] > 0

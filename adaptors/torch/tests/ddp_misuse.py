@@ -189,11 +189,7 @@ def failures_of_the_model():
 def failed_backward():
     """Some buckets have been submitted when it throws; the model is wrapped again, as torch wants."""
     model, handle = attached(FEEDBACK)
-
-    def fail(grad):
-        raise ZeroDivisionError("in the model")
-
-    first = next(model.parameters()).register_hook(fail)
+    first = next(model.parameters()).register_hook(models.fail)
     expect_raises(ZeroDivisionError, "in the model", models.loss_of(model, 0).backward)
     first.remove()
     module = model.module
@@ -240,17 +236,13 @@ def interrupted_amid_a_backward():
     handle.close()
 
 
-def _fail(grad):
-    raise ZeroDivisionError("in the model")
-
-
 def _fail_on_rank_0():
     """(model, handle, loss): the backward has failed on rank 0, and is to come on rank 1."""
     model, handle = attached(FEEDBACK)
     models.train(model, range(2))
     loss = models.loss_of(model, 2)
     if dist.get_rank() == 0:
-        hook = next(model.parameters()).register_hook(_fail)
+        hook = next(model.parameters()).register_hook(models.fail)
         expect_raises(ZeroDivisionError, "in the model", loss.backward)
         hook.remove()
     return model, handle, loss

@@ -152,23 +152,9 @@ def no_sync():
     handle.close()
 
 
-class Branches(nn.Module):
-    """A rank uses branch `chosen` only."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.trunk = nn.Linear(64, 64)
-        self.branches = nn.ModuleList(nn.Linear(64, 8) for _ in range(3))
-        self.chosen = 0
-
-    def forward(self, x):
-        return self.branches[self.chosen](self.trunk(x))
-
-
 def unused_parameters():
     way = {"find_unused_parameters": True}
-    plain, (ours, handle) = models.wrap(Branches(), **way), attached("none", Branches(), way)
+    plain, (ours, handle) = models.wrap(models.Branches(), **way), attached("none", models.Branches(), way)
     for model in (plain, ours):
         model.module.chosen = dist.get_rank()  # nobody takes the third branch
         models.train(model, range(4))
@@ -210,7 +196,7 @@ def unused_parameters_keep_their_residual():
 def unused_parameters_and_uneven_inputs():
     """Ranks without inputs use nothing, and their answer counts as such."""
     way = {"find_unused_parameters": True}
-    model, handle = attached(FEEDBACK, Branches(), way)
+    model, handle = attached(FEEDBACK, models.Branches(), way)
     model.module.chosen = dist.get_rank()
     with model.join():
         models.train(model, range(3 + 2 * dist.get_rank()))

@@ -63,6 +63,12 @@ def gradients(model):
     return torch.cat([local(p.grad).flatten() for p in model.parameters()])
 
 
+def expect_close_gradients(one, other, tolerance=1e-6):
+    ours, theirs = gradients(one), gradients(other)
+    error = (ours - theirs).norm() / theirs.norm()
+    assert error < tolerance, error
+
+
 def expect_equal_replicas(model):
     mine = weights(model)
     first = mine.clone()

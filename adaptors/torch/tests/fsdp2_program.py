@@ -40,12 +40,6 @@ def _backward(model, steps):
         models.loss_of(model, step).backward()
 
 
-def _expect_close_gradients(one, other, tolerance=1e-6):
-    ours, theirs = fsdp2_models.gradients(one), fsdp2_models.gradients(other)
-    error = (ours - theirs).norm() / theirs.norm()
-    assert error < tolerance, error
-
-
 @contextlib.contextmanager
 def _watched_units():
     """The answers to whether results may come after the hook."""
@@ -69,7 +63,7 @@ def none_is_native_hsdp():
                 for model in (native, ours):
                     model.zero_grad()
                     _backward(model, [step])
-                _expect_close_gradients(ours, native, tolerance)
+                fsdp2_models.expect_close_gradients(ours, native, tolerance)
         assert len(answers) == 12
         assert is_late is None or set(answers) == {is_late}, (types, answers)
         assert handle.stats()["commits"] == 3
@@ -84,7 +78,7 @@ def divided_after_the_hook():
     ours, handle = attached("none", ours)
     for model in (native, ours):
         _backward(model, [0])
-    _expect_close_gradients(ours, native)
+    fsdp2_models.expect_close_gradients(ours, native)
     handle.close()
 
 
@@ -98,7 +92,7 @@ def accumulated_gradients():
             _backward(model, [0, 1])
             getattr(model, switch)(True)
             _backward(model, [2])
-        _expect_close_gradients(ours, native)
+        fsdp2_models.expect_close_gradients(ours, native)
         assert handle.stats()["steps"] == steps, switch
         handle.close()
 
@@ -313,7 +307,7 @@ def layers_called_twice():
     inputs, _ = models.batch(0)
     for model in (native, ours):
         model(inputs).sum().backward()
-    _expect_close_gradients(ours, native)
+    fsdp2_models.expect_close_gradients(ours, native)
     assert handle.stats()["commits"] == 1
     handle.close()
 
@@ -348,10 +342,6 @@ def unused_parameters():
     _close_together(handle)
 
 
-def _fail(grad):
-    raise ZeroDivisionError("in the model")
-
-
 def failed_backward():
     """A unit has been submitted when it throws. Then FSDP can go on since torch 2.15 only.
 
@@ -360,7 +350,7 @@ def failed_backward():
     model, handle = attached(FEEDBACK)
     models.train(model, range(2))
     inputs, _ = models.batch(2)
-    inputs.requires_grad_().register_hook(_fail)
+    inputs.requires_grad_().register_hook(models.fail)
     expect_raises(ZeroDivisionError, "in the model", model(inputs).sum().backward)
     if hasattr(model, "reset_iter_state"):
         model.reset_iter_state()
@@ -378,7 +368,7 @@ def failed_backward_of_one_replica():
         models.train(model, range(2))
         inputs = models.batch(2)[0].requires_grad_()  # alike: it makes FSDP's order of units
         if across().get_local_rank() == 0:
-            inputs.register_hook(_fail)
+            inputs.register_hook(models.fail)
             expect_raises(ZeroDivisionError, "in the model", model(inputs).sum().backward)
             model.reset_iter_state()
         else:

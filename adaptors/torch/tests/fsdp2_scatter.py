@@ -40,12 +40,6 @@ def _weights(model):
     return torch.cat([p.detach().full_tensor().flatten() for p in model.parameters()])
 
 
-def _expect_close_gradients(one, other, tolerance):
-    ours, theirs = fsdp2_models.gradients(one), fsdp2_models.gradients(other)
-    error = (ours - theirs).norm() / theirs.norm()
-    assert error < tolerance, error
-
-
 def scattered_exactly():
     """As torch does it; also gradients that were accumulated without a reduction."""
     for types, tolerance in WAYS:
@@ -59,7 +53,7 @@ def scattered_exactly():
                 models.loss_of(model, 10 + step).backward()
                 model.set_requires_gradient_sync(True)
                 models.loss_of(model, step).backward()
-            _expect_close_gradients(ours, native, tolerance)
+            fsdp2_models.expect_close_gradients(ours, native, tolerance)
         assert handle.stats()["commits"] == 3
         handle.close()
 
@@ -73,7 +67,7 @@ def scattered_and_divided():
     ours, handle = _attached("none", ours)
     for model in (native, ours):
         models.loss_of(model, 0).backward()
-    _expect_close_gradients(ours, native, 1e-6)
+    fsdp2_models.expect_close_gradients(ours, native, 1e-6)
     handle.close()
 
 
@@ -119,7 +113,7 @@ def scattered_rest_is_sent():
     assert not handle.attached
     model.zero_grad()
     models.loss_of(model, 0).backward()
-    _expect_close_gradients(model, plain, 1e-6)
+    fsdp2_models.expect_close_gradients(model, plain, 1e-6)
 
 
 def scattered_over_one_rank():

@@ -37,6 +37,20 @@ class Sum(nn.Module):
         return torch.randn(dist.get_world_size(), 6, 90, 100, generator=generator)
 
 
+class Branches(nn.Module):
+    """A rank uses branch `chosen` only."""
+
+    def __init__(self, chosen=0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.trunk = nn.Linear(64, 64)
+        self.branches = nn.ModuleList(nn.Linear(64, 8) for _ in range(3))
+        self.chosen = chosen
+
+    def forward(self, x):
+        return self.branches[self.chosen](self.trunk(x))
+
+
 def batch(step):
     """One of a few, others for each rank; targets that the network can learn."""
     generator = torch.Generator().manual_seed(1000 * (step % BATCHES) + dist.get_rank())
@@ -71,6 +85,11 @@ def attached(spec, module=None, wrap_options=None, **options):
     """(model, handle)"""
     model = wrap(module, **(wrap_options or {}))
     return model, gradwire.torch.attach(model, spec, **options)
+
+
+def fail(grad):
+    """A hook."""
+    raise ZeroDivisionError("in the model")
 
 
 def weights(model):
