@@ -140,7 +140,12 @@ StatusOr<std::string> NetNamespace::Run(const std::vector<std::string>& command,
 
 bool EnterForGood(int net_namespace_fd) {
   if (setns(net_namespace_fd, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0) return false;
-  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return false;
+  // So that nothing mounted here shows outside. In a chroot "/" may be no mount point; then the one
+  // that is mounted over is enough.
+  const auto make_slave = [](const char* at) {
+    return mount("none", at, nullptr, MS_REC | MS_SLAVE, nullptr) == 0;
+  };
+  if (!make_slave("/") && !make_slave("/sys")) return false;
   // Whoever asks for his memory limit finds it where it was.
   const UniqueFd cgroup(open("/sys/fs/cgroup", O_PATH | O_CLOEXEC));
   if (mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) return false;
