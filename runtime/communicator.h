@@ -199,6 +199,7 @@ class Communicator final : private EngineListener {
   uint64_t step_ = 0;
   float loss_scale_ = 1.0f;
   int64_t step_begin_ns_ = 0;
+  StepClock step_clock_;
   bool finalized_ = false;
   std::shared_ptr<const std::string> table_text_;  // of the tensors with the digest
   uint64_t table_digest_ = 0;
@@ -214,7 +215,6 @@ class Communicator final : private EngineListener {
   // Guarded by the engine's core.
   CommStatistics statistics_{parts_.agreed.one_host ? Hosts::kOne : Hosts::kSeveral};
   Controller controller_;
-  StepClock step_clock_;
   std::vector<SentMessage> record_;
   std::unique_ptr<Timeline> timeline_;  // null: nobody wants it
   std::unique_ptr<Engine> engine_;      // last: its thread uses everything above

@@ -18,36 +18,23 @@ double MedianMs(std::vector<int64_t> values_ns) {
 }  // namespace
 
 void StepClock::Begin(int64_t now_ns) {
-  std::lock_guard lock(mu_);
-  if (is_running()) {
+  if (is_running_) {
     ended_[steps_ % kKept] = {.step_ns = now_ns - begin_ns_, .blocked_ns = blocked_ns_};
     ++steps_;
   }
-  is_running_.store(true, std::memory_order_relaxed);
+  is_running_ = true;
   begin_ns_ = now_ns;
   blocked_ns_ = 0;
 }
 
-void StepClock::NoteBlocked(int64_t waited_ns) {
-  std::lock_guard lock(mu_);
-  blocked_ns_ += waited_ns;
-}
-
-int64_t StepClock::steps() const {
-  std::lock_guard lock(mu_);
-  return steps_;
-}
+void StepClock::NoteBlocked(int64_t waited_ns) { blocked_ns_ += waited_ns; }
 
 std::optional<StepMedians> StepClock::Medians() const {
   std::vector<int64_t> step, compute, blocked;
-  {
-    std::lock_guard lock(mu_);
-    for (int64_t i = 0; i < std::min<int64_t>(steps_, kKept); ++i) {
-      step.push_back(ended_[i].step_ns);
-      blocked.push_back(ended_[i].blocked_ns);
-      // Threads that wait at the same time count once each.
-      compute.push_back(std::max<int64_t>(ended_[i].step_ns - ended_[i].blocked_ns, 0));
-    }
+  for (int64_t i = 0; i < std::min<int64_t>(steps_, kKept); ++i) {
+    step.push_back(ended_[i].step_ns);
+    blocked.push_back(ended_[i].blocked_ns);
+    compute.push_back(ended_[i].step_ns - ended_[i].blocked_ns);
   }
   if (step.empty()) return std::nullopt;
   return StepMedians{.step_ms = MedianMs(std::move(step)),

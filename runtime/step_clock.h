@@ -1,13 +1,11 @@
 // StepClock: how long the steps of a training take, each from its begin to the begin of the next,
 // and how much of that the caller waits in the library. Until the first step begins nothing is
-// measured. Threads: any.
+// measured. Threads: one at a time.
 #ifndef GRADWIRE_RUNTIME_STEP_CLOCK_H_
 #define GRADWIRE_RUNTIME_STEP_CLOCK_H_
 
 #include <array>
-#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 namespace gradwire {
@@ -22,11 +20,11 @@ struct StepMedians {
 class StepClock {
  public:
   void Begin(int64_t now_ns);
-  bool is_running() const { return is_running_.load(std::memory_order_relaxed); }
+  bool is_running() const { return is_running_; }
   void NoteBlocked(int64_t waited_ns);
 
   // Steps that have ended.
-  int64_t steps() const;
+  int64_t steps() const { return steps_; }
   // Of the last kKept of them; nothing before the first has ended.
   std::optional<StepMedians> Medians() const;
 
@@ -37,9 +35,7 @@ class StepClock {
     int64_t step_ns = 0, blocked_ns = 0;
   };
 
-  std::atomic<bool> is_running_{false};
-  mutable std::mutex mu_;
-  // All below is guarded by mu_.
+  bool is_running_ = false;
   int64_t begin_ns_ = 0, blocked_ns_ = 0;  // of the step under way
   std::array<Step, kKept> ended_;          // a ring
   int64_t steps_ = 0;

@@ -35,16 +35,6 @@ TEST(StepClock, TellsTheMediansOfWholeSteps) {
   EXPECT_DOUBLE_EQ(medians->exposed_comm_ms, 3);
 }
 
-TEST(StepClock, ThreadsThatWaitTogetherLeaveNoNegativeCompute) {
-  StepClock clock;
-  clock.Begin(0);
-  clock.NoteBlocked(8 * kNsPerMs);
-  clock.NoteBlocked(9 * kNsPerMs);
-  clock.Begin(10 * kNsPerMs);
-  EXPECT_DOUBLE_EQ(clock.Medians()->compute_ms, 0);
-  EXPECT_DOUBLE_EQ(clock.Medians()->exposed_comm_ms, 17);
-}
-
 TEST(StepClock, ForgetsWhatIsLongAgo) {
   StepClock clock;
   int64_t now_ns = 0;

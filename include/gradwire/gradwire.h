@@ -331,15 +331,16 @@ GW_API gwResult_t gwStepBegin(gwComm_t comm, uint64_t step);
 GW_API gwResult_t gwStepSetLossScale(gwComm_t comm, float scale);
 /* All ranks agree on how the step ended; residuals are committed or kept. With an outcome update
  * the weights only after gwStepCommitted. gwSuccess also for skipped and aborted: then
- * gwGetLastError has the reason. gwNonFinite: aborted under `nonfinite=error`. `outcome` NULL:
- * returns without waiting for this step, only for the one before; the caller gives up retry, so
- * that an abort ends the communicator on all ranks (gwRevoked). gwInvalidUsage: NULL under
- * `nonfinite=skip`, no step. */
+ * gwGetLastError has the reason. gwNonFinite: *outcome is gwStepAborted, under `nonfinite=error`.
+ * `outcome` NULL: returns without waiting for this step, only for the one before; the caller gives
+ * up retry, so that an abort ends the communicator on all ranks (gwRevoked). gwInvalidUsage: NULL
+ * under `nonfinite=skip`, no step. */
 GW_API gwResult_t gwStepEnd(gwComm_t comm, gwStepOutcome_t* outcome);
 /* Instead of gwStepEnd, for a caller that cannot use the step (its backward failed): it ends as
  * aborted on all ranks, whatever has been submitted here, and what others submit fails. They may
- * run it again as after any abort, together with this rank. Returns when all have heard of it;
- * requests are then complete. `why` is told on all ranks; NULL: nothing. */
+ * run it again as after any abort, together with this rank, but for those that ended it with
+ * `outcome` NULL: that ends the communicator. Returns when this rank has the outcome; its requests
+ * are then complete. `why` is told on all ranks; NULL: nothing. gwInvalidUsage: no step. */
 GW_API gwResult_t gwStepAbort(gwComm_t comm, const char* why);
 
 /* ---- state and statistics ---- */
