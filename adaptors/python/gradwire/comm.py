@@ -435,10 +435,14 @@ class Comm:
             self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
 
     def end_step(self):
-        """All ranks agree on how the step ended; after other outcomes last_error() says why."""
+        """All ranks agree on how the step ended; after other outcomes last_error() says why.
+
+        NonFinite: aborted under nonfinite=error."""
         outcome = ctypes.c_int()
-        self._call(lib.gwStepEnd, self._handle, ctypes.byref(outcome))
-        self._free_dropped()
+        try:
+            self._call(lib.gwStepEnd, self._handle, ctypes.byref(outcome))
+        finally:
+            self._free_dropped()
         return Outcome(c.gwStepOutcome_t(outcome.value))
 
     def abort_step(self, why=""):

@@ -25,7 +25,8 @@ def _check_join(model):
     if model._join_config.enable and not model._divide_by_initial_world_size:
         raise ValueError("with a communication hook DistributedDataParallel does not divide "
                          "gradients, and gradwire averages over all ranks, also those that have "
-                         "joined: join(divide_by_initial_world_size=True)")
+                         "joined: join(divide_by_initial_world_size=True). An earlier join(...=False) "
+                         "counts until another is entered, as join(enable=False)")
 
 
 def _check_gradient_hooks(trained):

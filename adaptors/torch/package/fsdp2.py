@@ -184,12 +184,12 @@ class Fsdp2Handle(Handle):
         end = functools.partial(self._end)
         # The engine owns it: where a backward fails, it is dropped.
         Variable._execution_engine.queue_callback(end)
+        self._end_of_step = weakref.ref(end)
         try:
             self._begin()
         except gradwire.GradwireError as error:
             self._error = error
         self._is_open = True  # also after an error: the end raises it
-        self._end_of_step = weakref.ref(end)
 
 
 class ShardedHandle(Fsdp2Handle):

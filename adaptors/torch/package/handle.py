@@ -52,7 +52,7 @@ class Handle:
         self._scaler = scaler
         self._step = 0
         self._is_open = False
-        # By abort() amid a step. Its rest, and what comes after, is an error: the other ranks do
+        # By abort(). What comes after is an error, of a backward under way too: the other ranks do
         # not follow this one to torch's own group.
         self.is_cut_off = False
         self._flushing = False
@@ -121,6 +121,10 @@ class Handle:
         try:
             with self.taking_part(), self._waiting():
                 outcome = self._outcome(sent)
+        except gradwire.GradwireError:
+            # Where it was aborted meanwhile, the calls have failed for want of a communicator.
+            self._check_whole()
+            raise
         finally:
             self._is_open = False
         self._step += 1
@@ -199,14 +203,14 @@ class Handle:
             self._comm.close()
 
     def abort(self):
-        """Ends at once, also amid a step: its backward raises, that of the other ranks PeerLost."""
-        self.is_cut_off = self.is_cut_off or self._is_open
+        """Ends at once, also amid a step: backward raises, on the other ranks PeerLost."""
+        self.is_cut_off = True
         self._comm.discard()
 
     def _check_whole(self):
         if self.is_cut_off:
             raise self._for_users(gradwire.Aborted(
-                gwResult_t.gwAborted, f"'{self._name}' was aborted amid a step: attach again"))
+                gwResult_t.gwAborted, f"'{self._name}' was aborted: attach again"))
 
     def _is_broken(self):
         try:

@@ -193,8 +193,8 @@ class Place:
         """Behind a communicator's start: all ranks have been told the outcome and have the id, so
         nobody asks any more. The id holds the job's secret.
 
-        What counts the meetings stays, and what is left of those that failed, for ranks that come
-        late.
+        What counts the meetings stays, what is left of those that failed, for ranks that come late,
+        and the verdicts of other places than the communicator's (rows and columns).
         """
         keys = [self._arrival(self.rank), self._seat(self.rank)]
         if self.rank == 0:
@@ -231,6 +231,9 @@ def _call(outcome, function, *args):
         outcome.set_result(function(*args))
     except BaseException as error:  # pylint: disable=broad-except
         outcome.set_exception(error)
+    finally:
+        # An error's frames lead here.
+        del outcome
 
 
 def _ends(call, within_s):

@@ -204,20 +204,25 @@ def failed_backward():
 
 
 def aborted_amid_a_backward():
-    """As by a signal's handler: what is left of it raises, and does not wait for torch's group."""
-    for gives_up in ("abort", "close"):
+    """As by a signal's handler: what is left of it raises, and does not wait for torch's group.
+
+    Behind the first buckets, and before them.
+    """
+    for is_early, gives_up in ((False, "abort"), (False, "close"), (True, "abort")):
         model, handle = attached(FEEDBACK)
         models.train(model, range(2))
         loss = models.loss_of(model, 2)
+        place = loss if is_early else next(model.parameters())
         if dist.get_rank() == 0:
             end = getattr(handle, gives_up)
-            hook = next(model.parameters()).register_hook(lambda grad, end=end: end())
-            expect_raises(gradwire.Aborted, "amid a step", loss.backward)
+            hook = place.register_hook(lambda grad, end=end: end())
+            expect_raises(gradwire.Aborted, "was aborted", loss.backward)
             hook.remove()
             assert not handle.attached
+            del hook
         _rank_1_is_told(loss)
         module = model.module
-        del model, loss
+        del model, loss, place
         gc.collect()
         again, new_handle = attached(FEEDBACK, module)
         models.train(again, range(2))
