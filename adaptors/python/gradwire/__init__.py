@@ -12,7 +12,7 @@ gradwire.torch.attach is the one line for DistributedDataParallel and FSDP2.
 
 from gradwire._bindings import GW_MAJOR, GW_MINOR, GW_PATCH
 from gradwire.buffers import Pointer
-from gradwire.comm import Comm, Group, Outcome, Request, Tensor, unique_id
+from gradwire.comm import Comm, Outcome, unique_id
 from gradwire.errors import (
     Aborted,
     DataCorrupt,
@@ -26,5 +26,7 @@ from gradwire.errors import (
     StartFailed,
     TimedOut,
 )
+from gradwire.request import Request
+from gradwire.tensors import Group, Tensor
 
 __version__ = f"{GW_MAJOR}.{GW_MINOR}" + (f".{GW_PATCH}" if GW_PATCH else "")

@@ -1,4 +1,4 @@
-"""Communicators, registered tensors and requests."""
+"""Communicators."""
 
 import ctypes
 import enum
@@ -10,9 +10,11 @@ import time
 import weakref
 
 from gradwire import _bindings as c
-from gradwire._library import SLICE_S, ProcessLock, check, interruptible, lib
-from gradwire.buffers import ITEM_BYTES, as_buffer, data_type
-from gradwire.errors import InvalidArgument, InvalidUsage, TimedOut
+from gradwire._library import ProcessLock, check, interruptible, lib
+from gradwire.buffers import as_buffer, data_type
+from gradwire.errors import InvalidArgument, InvalidUsage
+from gradwire.request import Request, Submission
+from gradwire.tensors import Tensor
 
 _OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
         "min": c.gwRedOp_t.gwMin, "avg": c.gwRedOp_t.gwAvg}
@@ -86,34 +88,6 @@ def _start(function, *args):
     return handle
 
 
-class _Submission:
-    """A request of the library's, and the memory that must stay until it is complete.
-
-    It must not lead to the communicator, which would then never be dropped.
-    """
-
-    def __init__(self, *memory):
-        self.handle = c.gwRequest_t()
-        self._memory = memory
-        self.request = None  # a weak reference to the Request
-
-    @property
-    def is_dropped(self):
-        """Nobody can wait for it any more."""
-        return self.request is None or self.request() is None
-
-    def free(self):
-        """Whether it was complete and is freed now."""
-        # Cleared before the call: a handler of a signal may raise right behind it, and what is free
-        # must not be freed again. Where it was not complete the memory then stays to the end.
-        handle, self.handle = self.handle, c.gwRequest_t()
-        if not handle or lib.gwRequestFree(handle) != c.gwResult_t.gwSuccess:
-            self.handle = handle
-            return False
-        self._memory = None
-        return True
-
-
 def _destroy_handle(handle):
     """Frees the communicator and clears the handle; the result where that was refused."""
     end = time.monotonic() + _RETURN_S
@@ -159,7 +133,7 @@ class Comm:
 
     def __init__(self, handle):
         self._handle = handle
-        self._pending = {}  # _Submission: None, in the order of submission
+        self._pending = {}  # Submission: None, in the order of submission
         # A handle that one thread destroys another one must not abort.
         self._ending = ProcessLock()
         weakref.finalize(self, _end, handle, self._pending, self._ending)
@@ -380,7 +354,7 @@ class Comm:
         keep: what else must stay until it is complete, as the owner of a Pointer's memory.
         """
         self._check_owns(group.comm)
-        return self._submit(_Submission(group.buffers, keep), lib.gwAllReduceTensors, group.count,
+        return self._submit(Submission(group.buffers, keep), lib.gwAllReduceTensors, group.count,
                             group.tensors, group.send, group.recv, _operation(op))
 
     def scatter(self, tensor, send, recv, op="sum", keep=None):
@@ -389,7 +363,7 @@ class Comm:
         self._check_owns(tensor.comm)
         tensor.check(source)
         tensor.check(target, self.world_size)
-        return self._submit(_Submission((source, target), keep), lib.gwReduceScatterTensor,
+        return self._submit(Submission((source, target), keep), lib.gwReduceScatterTensor,
                             tensor.handle, source.address, target.address, _operation(op))
 
     def _check_owns(self, comm):
@@ -503,127 +477,3 @@ def _pair(first, second, elems, writable=True):
             f"not {other.count} of {other.dtype.name}"
         )
     return one, other
-
-
-class Tensor:
-    """A registered gradient."""
-
-    def __init__(self, comm, handle, name, elems, dtype):
-        self.comm = comm
-        self._handle = handle
-        self.name = name
-        self.elems = elems
-        self.dtype = dtype
-
-    @property
-    def handle(self):
-        """The library's; it goes with the communicator."""
-        self.comm.check_open()
-        return self._handle
-
-    def check(self, buffer, shards=1):
-        """Raises unless a Buffer has all of its elements, or one of so many shards of them."""
-        if (buffer.count * shards, buffer.dtype) != (self.elems, self.dtype):
-            times = "" if shards == 1 else f"{shards} times "
-            raise ValueError(f"'{self.name}' has {self.elems} elements of {self.dtype.name}, not "
-                             f"{times}{buffer.count} of {buffer.dtype.name}")
-
-    def _call(self, function, *args):
-        check(function(self.handle, *args), self.comm._handle)
-
-    def set_spec(self, spec):
-        """Another codec from the next operation on."""
-        self._call(lib.gwTensorSetSpec, spec.encode())
-
-    def discard_step(self):
-        """Its result in the open step is of no use: what it keeps stays as before. All ranks."""
-        self._call(lib.gwTensorDiscardStep)
-
-    def deregister(self):
-        """The residual is lost, the name is free."""
-        self._call(lib.gwTensorDeregister)
-
-    def all_reduce(self, send, recv=None, op="sum"):
-        """Submits it alone; send and recv are the caller's until the request is complete."""
-        return self.comm.submit(Group([self], [send], None if recv is None else [recv]), op)
-
-    def reduce_scatter(self, send, recv, op="sum"):
-        """send: the whole gradient; recv gets this rank's shard, the rank-th of world_size equal ones.
-
-        recv may lie there in send. Specs: none, or what is reduced as two_shot.
-        """
-        return self.comm.scatter(self, send, recv, op)
-
-
-class Group:
-    """Tensors that travel together and where their elements lie; may be submitted every step."""
-
-    def __init__(self, tensors, send, recv=None):
-        sources = [as_buffer(s, writable=recv is None) for s in send]
-        targets = sources if recv is None else [as_buffer(r, writable=True) for r in recv]
-        if not len(tensors) == len(sources) == len(targets):
-            raise ValueError("a group needs one buffer for each tensor")
-        owners = {tensor.comm for tensor in tensors}
-        if len(owners) != 1:
-            raise ValueError("a group takes tensors of one communicator")
-        self.comm, = owners
-        for tensor, source, target in zip(tensors, sources, targets):
-            tensor.check(source)
-            tensor.check(target)
-        self.count = len(tensors)
-        self.tensors = (c.gwTensor_t * self.count)(*[t.handle for t in tensors])
-        self.send = (ctypes.c_void_p * self.count)(*[s.address for s in sources])
-        self.recv = (ctypes.c_void_p * self.count)(*[t.address for t in targets])
-        self.buffers = (sources, targets)
-
-
-class Request:
-    """A submission under way; the buffers stay until it is complete, also if this is dropped.
-
-    Those of one that was dropped go with the end of the step or a later submission.
-    """
-
-    def __init__(self, comm, submission):
-        self._comm = comm
-        self._submission = submission
-        submission.request = weakref.ref(self)
-        self._ended = False
-
-    def _is_ended(self):
-        """False: it is under way."""
-        if not self._ended and not self._submission.handle:
-            raise InvalidUsage(c.gwResult_t.gwInvalidUsage,
-                               "the communicator was closed before the request was waited for")
-        return self._ended
-
-    def wait(self, timeout=None):
-        """Until it is complete, or `timeout` seconds: then TimedOut, and it stays valid."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while not self._is_ended():
-            left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
-            code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
-            if code != c.gwResult_t.gwTimeout:
-                self._complete(code)
-            # It may also have ended with this code: an operation has a bound of its own.
-            elif not self.test() and end is not None and time.monotonic() >= end:
-                raise TimedOut(c.gwResult_t.gwTimeout, self._comm.last_error())
-
-    def test(self):
-        """True: it is complete; raises how it ended, if not well."""
-        if self._is_ended():
-            return True
-        done = ctypes.c_int()
-        code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))
-        if done.value:
-            self._complete(code)
-        else:
-            check(code, self._comm._handle)
-        return bool(done.value)
-
-    def _complete(self, code):
-        """How it ended, unless the wait itself was refused."""
-        try:
-            check(code, self._comm._handle)
-        finally:
-            self._comm.release(self._submission)
-            self._ended = not self._submission.handle

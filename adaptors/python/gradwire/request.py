@@ -1,0 +1,89 @@
+"""What is under way: submissions, and the requests by which callers wait for them."""
+
+import ctypes
+import time
+import weakref
+
+from gradwire import _bindings as c
+from gradwire._library import SLICE_S, check, lib
+from gradwire.errors import InvalidUsage, TimedOut
+
+
+class Submission:
+    """A request of the library's, and the memory that must stay until it is complete.
+
+    It must not lead to the communicator, which would then never be dropped.
+    """
+
+    def __init__(self, *memory):
+        self.handle = c.gwRequest_t()
+        self._memory = memory
+        self.request = None  # a weak reference to the Request
+
+    @property
+    def is_dropped(self):
+        """Nobody can wait for it any more."""
+        return self.request is None or self.request() is None
+
+    def free(self):
+        """Whether it was complete and is freed now."""
+        # Cleared before the call: a handler of a signal may raise right behind it, and what is free
+        # must not be freed again. Where it was not complete the memory then stays to the end.
+        handle, self.handle = self.handle, c.gwRequest_t()
+        if not handle or lib.gwRequestFree(handle) != c.gwResult_t.gwSuccess:
+            self.handle = handle
+            return False
+        self._memory = None
+        return True
+
+
+class Request:
+    """A submission under way; the buffers stay until it is complete, also if this is dropped.
+
+    Those of one that was dropped go with the end of the step or a later submission.
+    """
+
+    def __init__(self, comm, submission):
+        self._comm = comm
+        self._submission = submission
+        submission.request = weakref.ref(self)
+        self._ended = False
+
+    def _is_ended(self):
+        """False: it is under way."""
+        if not self._ended and not self._submission.handle:
+            raise InvalidUsage(c.gwResult_t.gwInvalidUsage,
+                               "the communicator was closed before the request was waited for")
+        return self._ended
+
+    def wait(self, timeout=None):
+        """Until it is complete, or `timeout` seconds: then TimedOut, and it stays valid."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._is_ended():
+            left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
+            code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
+            if code != c.gwResult_t.gwTimeout:
+                self._complete(code)
+            # It may also have ended with this code: an operation has a bound of its own.
+            elif not self.test() and end is not None and time.monotonic() >= end:
+                raise TimedOut(c.gwResult_t.gwTimeout, self._comm.last_error())
+
+    def test(self):
+        """True: it is complete; raises how it ended, if not well."""
+        if self._is_ended():
+            return True
+        done = ctypes.c_int()
+        code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))
+        if done.value:
+            self._complete(code)
+        else:
+            check(code, self._comm._handle)
+        return bool(done.value)
+
+    def _complete(self, code):
+        """How it ended, unless the wait itself was refused."""
+        try:
+            check(code, self._comm._handle)
+        finally:
+            self._comm.release(self._submission)
+            self._ended = not self._submission.handle

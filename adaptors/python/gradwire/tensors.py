@@ -1,0 +1,79 @@
+"""Registered tensors, and groups of them that travel together."""
+
+import ctypes
+
+from gradwire import _bindings as c
+from gradwire._library import check, lib
+from gradwire.buffers import as_buffer
+
+
+class Tensor:
+    """A registered gradient."""
+
+    def __init__(self, comm, handle, name, elems, dtype):
+        self.comm = comm
+        self._handle = handle
+        self.name = name
+        self.elems = elems
+        self.dtype = dtype
+
+    @property
+    def handle(self):
+        """The library's; it goes with the communicator."""
+        self.comm.check_open()
+        return self._handle
+
+    def check(self, buffer, shards=1):
+        """Raises unless a Buffer has all of its elements, or one of so many shards of them."""
+        if (buffer.count * shards, buffer.dtype) != (self.elems, self.dtype):
+            times = "" if shards == 1 else f"{shards} times "
+            raise ValueError(f"'{self.name}' has {self.elems} elements of {self.dtype.name}, not "
+                             f"{times}{buffer.count} of {buffer.dtype.name}")
+
+    def _call(self, function, *args):
+        check(function(self.handle, *args), self.comm._handle)
+
+    def set_spec(self, spec):
+        """Another codec from the next operation on."""
+        self._call(lib.gwTensorSetSpec, spec.encode())
+
+    def discard_step(self):
+        """Its result in the open step is of no use: what it keeps stays as before. All ranks."""
+        self._call(lib.gwTensorDiscardStep)
+
+    def deregister(self):
+        """The residual is lost, the name is free."""
+        self._call(lib.gwTensorDeregister)
+
+    def all_reduce(self, send, recv=None, op="sum"):
+        """Submits it alone; send and recv are the caller's until the request is complete."""
+        return self.comm.submit(Group([self], [send], None if recv is None else [recv]), op)
+
+    def reduce_scatter(self, send, recv, op="sum"):
+        """send: the whole gradient; recv gets this rank's shard, the rank-th of world_size equal ones.
+
+        recv may lie there in send. Specs: none, or what is reduced as two_shot.
+        """
+        return self.comm.scatter(self, send, recv, op)
+
+
+class Group:
+    """Tensors that travel together and where their elements lie; may be submitted every step."""
+
+    def __init__(self, tensors, send, recv=None):
+        sources = [as_buffer(s, writable=recv is None) for s in send]
+        targets = sources if recv is None else [as_buffer(r, writable=True) for r in recv]
+        if not len(tensors) == len(sources) == len(targets):
+            raise ValueError("a group needs one buffer for each tensor")
+        owners = {tensor.comm for tensor in tensors}
+        if len(owners) != 1:
+            raise ValueError("a group takes tensors of one communicator")
+        self.comm, = owners
+        for tensor, source, target in zip(tensors, sources, targets):
+            tensor.check(source)
+            tensor.check(target)
+        self.count = len(tensors)
+        self.tensors = (c.gwTensor_t * self.count)(*[t.handle for t in tensors])
+        self.send = (ctypes.c_void_p * self.count)(*[s.address for s in sources])
+        self.recv = (ctypes.c_void_p * self.count)(*[t.address for t in targets])
+        self.buffers = (sources, targets)
