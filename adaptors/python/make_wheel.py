@@ -12,7 +12,6 @@ import os
 import re
 import zipfile
 
-_TAG = "py3-none-manylinux_2_36_x86_64"  # Debian 12's C library
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can say
 _FILE_MODE, _PROGRAM_MODE = 0o100644, 0o100755
 
@@ -39,6 +38,12 @@ gradwire = gradwire_autoload:autoload
 """
 
 
+def tag_of_machine():
+    """Of one that runs what is built here: the C library must be as new as this one."""
+    version = os.confstr("CS_GNU_LIBC_VERSION").split()[1].replace(".", "_")
+    return f"py3-none-manylinux_{version}_{os.uname().machine}"
+
+
 def version_of(header):
     """"0.1" or, where the patch level is not 0, "0.1.2"."""
     major, minor, patch = (
@@ -59,12 +64,12 @@ def _write(archive, path, content, mode):
     archive.writestr(info, content)
 
 
-def pack(output, version, files):
+def pack(output, version, tag, files):
     """Writes the wheel; files: path in it -> (content, mode)."""
     info = f"gradwire-{version}.dist-info"
     made = {
         "METADATA": _METADATA.format(version=version),
-        "WHEEL": _WHEEL.format(tag=_TAG),
+        "WHEEL": _WHEEL.format(tag=tag),
         "entry_points.txt": _ENTRY_POINTS,
     }
     files = dict(files)
@@ -101,9 +106,10 @@ def main():
         for path in paths:
             name = os.path.basename(path).removesuffix(".stripped")
             files[os.path.normpath(f"{folder}/{name}")] = _read(path)
-    pack(args.wheel, version, files)
+    tag = tag_of_machine()
+    pack(args.wheel, version, tag, files)
     with open(args.name_file, "w", encoding="utf-8") as file:
-        file.write(f"gradwire-{version}-{_TAG}.whl\n")
+        file.write(f"gradwire-{version}-{tag}.whl\n")
 
 
 if __name__ == "__main__":
