@@ -1,17 +1,13 @@
 """FSDP2: through the all-reduce hook where a model has replicas, each of them sharded; through a
 reduce-scatter where all ranks shard it."""
 
-import contextlib
-import datetime
 import functools
 import re
-import time
 import warnings
 import weakref
 
 import torch
 from torch import distributed as dist
-from torch.autograd import Variable
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
@@ -19,260 +15,16 @@ from torch.distributed.tensor import DTensor
 
 import gradwire
 from gradwire._bindings import gwResult_t
-from gradwire.torch.handle import Handle, Router
-from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name, pointer_to
+from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
+from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
+from gradwire.torch.handle import Router
+from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name
 from gradwire.torch.tensors import Description, Tensors
 
 _RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and pass "
            "across=mesh['replicate'] to attach")
 # They want matrices; of a shard's flat gradient they would compress nothing.
 _LOW_RANK = re.compile(r"\b(powersgd|acp)\b")
-
-# So often a wait for other shards lets Python's signal handlers run.
-_SLICE = datetime.timedelta(milliseconds=100)
-# What a shard whose step failed waits for the others to hear of it.
-_FAREWELL_S = 5.0
-
-
-def _local(tensor):
-    """This rank's part; it shares the memory."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
-class Unit:
-    """What one call of fully_shard() made: parameters whose gradients FSDP reduces together.
-
-    The gradients of this rank's shard are one flat tensor, that of the hook. The model is not kept.
-    """
-
-    def __init__(self, module, group):
-        """module: its name. group: of torch, which calls the hook."""
-        mesh = group.mesh_info
-        self.module = module
-        self.shard_rank = mesh.shard_mesh_rank
-        self.shard = f"shard {mesh.shard_mesh_rank} of {mesh.shard_mesh_size}"
-        self.shards = mesh.shard_process_group
-        self.name = f"{module}@{self.shard}"
-        self._group = weakref.ref(group)
-        trained = self._trained()
-        self.numel = sum(p.padded_sharded_param_size.numel() for p in trained)
-        self.sent_numel = self.numel  # of the tensor
-        self.dtype = self._reduced_dtype(trained[0])
-        self._kept = None  # what waits for set_requires_all_reduce(True)
-
-    def _trained(self):
-        return [p for p in self._group().fsdp_params if p.sharded_param.requires_grad]
-
-    @staticmethod
-    def _reduced_dtype(param):
-        """Of what the hook gets; torch says so in the first backward, too late to load state."""
-        policy = param.mp_policy
-        # Since 2.15 gradients are reduced in the type that they accumulate in.
-        accumulated = getattr(param, "sharded_grad_dtype", None)
-        return (policy.reduce_dtype or accumulated or policy.param_dtype
-                or param.sharded_param.dtype)
-
-    def check(self, output):
-        """Raises if the hook got other gradients than those that were registered."""
-        if (output.numel(), output.dtype) != (self.numel, self.dtype):
-            raise ValueError(
-                f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
-                f"and had {self.numel} of {self.dtype} to train when gradwire was attached: freeze "
-                "before that, and use each of its parameters in each step")
-
-    def is_held_back(self, output):
-        """With set_requires_all_reduce(False): then the gradients wait here, as in torch's HSDP."""
-        if self._group().all_reduce_grads:
-            if self._kept is not None:
-                output += self._kept
-                self._kept = None
-            return False
-        self._kept = output.clone() if self._kept is None else self._kept.add_(output)
-        output.zero_()
-        return True
-
-    def forget(self):
-        """Nothing waits any more."""
-        self._kept = None
-
-    def takes_views_of(self, output):
-        """Whether FSDP will take the gradients as views of the hook's tensor, and not read it.
-
-        It copies what it casts or adds to earlier gradients, and divides other types than these
-        after the hook.
-        """
-        divides = (self._group().force_sum_reduction_for_comms
-                   or output.dtype not in (torch.float32, torch.bfloat16))
-        return not divides and all(
-            param.sharded_param.grad is None
-            and getattr(param, "sharded_grad_dtype", param.orig_dtype) == output.dtype
-            and not getattr(param.sharded_param, "_post_accumulate_grad_hooks", None)
-            for param in self._trained())
-
-    def gradients(self):
-        grads = (param.sharded_param.grad for param in self._trained())
-        return [_local(grad) for grad in grads if grad is not None]
-
-
-class ScatteredUnit(Unit):
-    """Of a model that all ranks shard: its tensor has the gradients of all shards."""
-
-    def __init__(self, module, group):
-        super().__init__(module, group)
-        self.name = module
-        self.sent_numel = self.numel * group.mesh_info.shard_mesh_size
-
-
-class _Firing:
-    """A unit's gradients on their way."""
-
-    def __init__(self, unit, output, request, is_late):
-        self.unit = unit
-        self.request = request
-        self._output = output  # must stay until the request is complete
-        self._is_late = is_late
-
-    def fill(self, value):
-        for gradient in self.unit.gradients():
-            gradient.fill_(value)
-
-    def deliver(self):
-        """FSDP has the gradients; those that came late must lie where it looks."""
-        place = self._output.untyped_storage().data_ptr()
-        if self._is_late and any(gradient.untyped_storage().data_ptr() != place
-                                 for gradient in self.unit.gradients()):
-            raise RuntimeError(f"torch {torch.__version__} copies the gradients of "
-                               f"{self.unit.name} too early for gradwire")
-
-
-class Fsdp2Handle(Handle):
-    """A step begins with the first unit's gradients, and ends after FSDP's own end of backward.
-
-    FSDP cannot go on after a backward that failed midway, so what fails meanwhile is raised at the
-    end of the step.
-    """
-
-    def __init__(self, comm, tensors, name, scaler):
-        super().__init__(comm, tensors, name, scaler)
-        self._end_of_step = None  # weak
-
-    def _send(self, unit, output, submit):
-        """submit(): the request whose result is in `output`, at the end of backward at the latest."""
-        self._open_step()
-        if any(sent.unit is unit for sent in self._sent):
-            raise gradwire.InvalidUsage(
-                gwResult_t.gwInvalidUsage,
-                f"'{self._name}/{unit.name}' has gradients twice in one backward: shard the module "
-                "together with the one that runs it")
-        try:
-            request = submit()
-        except gradwire.GradwireError as error:
-            self._error = self._error or error
-            return
-        is_late = unit.takes_views_of(output)
-        self._sent.append(_Firing(unit, output, request, is_late))
-        if not is_late:
-            with self._waiting():
-                self._wait_for(request)
-
-    def _open_step(self):
-        """Begins a step unless this backward has begun one."""
-        if self._is_open and self._end_of_step() is not None:
-            return
-        if torch._C._current_graph_task_id() == -1:
-            raise _finalized_by_hand()
-        end = functools.partial(self._end)
-        # The engine owns it: where a backward fails, it is dropped.
-        Variable._execution_engine.queue_callback(end)
-        self._end_of_step = weakref.ref(end)
-        try:
-            self._begin()
-        except gradwire.GradwireError as error:
-            self._error = error
-        self._is_open = True  # also after an error: the end raises it
-
-
-class ShardedHandle(Fsdp2Handle):
-    """Of a model that all ranks shard."""
-
-    def on_scatter(self, unit, output, gradients, op):
-        """Reduces `gradients` of all ranks, of which `output` gets this rank's shard."""
-        self._send(unit, output, lambda: self._comm.scatter(
-            self._tensors.of(unit), pointer_to(gradients), pointer_to(output), op,
-            keep=(gradients, output)))
-
-    def detach(self):
-        super().detach()
-        if self._comm.world_size == 1:
-            # FSDP reduces nothing over one rank, so no step will come that ends it.
-            self.close()
-
-    def _load_alike(self, places):
-        """Tensors are padded to a multiple of the ranks, so those of another number are others."""
-        return False
-
-
-class ReplicatedHandle(Fsdp2Handle):
-    """Of a model of several replicas."""
-
-    def __init__(self, comm, tensors, name, scaler, unit):
-        super().__init__(comm, tensors, name, scaler)
-        self._shard = unit.shard
-        self._shards = unit.shards
-
-    def on_gradients(self, unit, output):
-        """Averages over the replicas in place."""
-        self._send(unit, output, lambda: self._submit_average(
-            gradwire.Group([self._tensors.of(unit)], [pointer_to(output)]), output))
-
-    def _outcome(self, sent):
-        """What the shards of this replica agree on: the replicas of each have voted by themselves.
-
-        A shard that committed what others did not has sent what it had kept back in vain, and keeps
-        a rest of what is thrown away: it begins anew, as its replicas do.
-        """
-        try:
-            mine = super()._outcome(sent)
-        except gradwire.GradwireError:
-            # Its own error matters more than whether the others hear of it.
-            with contextlib.suppress(RuntimeError):
-                self._worst_of_shards(gradwire.Outcome.ABORTED, _FAREWELL_S)
-            raise
-        outcome, shard = self._worst_of_shards(mine)
-        if outcome is not mine and mine is gradwire.Outcome.COMMITTED:
-            self._reset_tensors()
-        if outcome is gradwire.Outcome.ABORTED:
-            raise gradwire.Aborted(gwResult_t.gwAborted,
-                                   f"the step failed in shard {shard} of this replica, whose error "
-                                   "says why: run it again if that one can")
-        if outcome is not mine:
-            self._reason = f"shard {shard} of this replica had a NaN or an infinity in the step"
-        return outcome
-
-    def _worst_of_shards(self, mine, limit_s=float("inf")):
-        """(outcome, number of a shard that has it)"""
-        rank, size = dist.get_rank(self._shards), dist.get_world_size(self._shards)
-        worst = torch.tensor(mine.value * size + rank)
-        work = dist.all_reduce(worst, dist.ReduceOp.MAX, group=self._shards, async_op=True)
-        _wait_in_slices(work, limit_s)
-        outcome, shard = divmod(worst.item(), size)
-        return gradwire.Outcome(outcome), shard
-
-    def _place(self):
-        return f"{super()._place()}@{self._shard.replace(' ', '')}"
-
-
-def _wait_in_slices(work, limit_s):
-    """At most as long as its process group does."""
-    end = time.monotonic() + limit_s
-    while True:
-        try:
-            work.wait(_SLICE)
-            return
-        except RuntimeError:
-            # Its own, or that of the slice.
-            if work.get_future().done() or time.monotonic() >= end:
-                raise
 
 
 class _Scatter(ReduceScatter):
@@ -313,13 +65,6 @@ class _Router(Router):
         else:
             with self.handle.taking_part():
                 self.handle.on_gradients(unit, output)
-
-
-def _finalized_by_hand():
-    return gradwire.InvalidUsage(
-        gwResult_t.gwInvalidUsage,
-        "gradients come outside a backward, which ends the step: "
-        "set_manual_backward_finalization(False), and set_is_last_backward for several backwards")
 
 
 def _warn_of_ignored(trained, groups):
@@ -428,7 +173,7 @@ class Fsdp2Model:
         if not self._units:
             raise ValueError("the model has no sharded parameter to train")
         if getattr(self._model._get_fsdp_state()._state_ctx, "manual_backward_finalization", False):
-            raise _finalized_by_hand()
+            raise finalized_by_hand()
 
     def _groups(self):
         """[(name, torch's group of parameters, a module of it)]"""
@@ -491,7 +236,7 @@ class ReplicatedModel(Fsdp2Model):
             module.reshard()
         first = dist.get_global_rank(self._across, 0)
         for parameter in self._model.parameters():
-            dist.broadcast(_local(parameter.detach()), first, group=self._across)
+            dist.broadcast(local(parameter.detach()), first, group=self._across)
 
     def hook(self, old):
         """A new router, and hooks of the units that ask it."""

@@ -22,7 +22,7 @@ import gradwire.torch
 import models
 import scenarios
 from fsdp2_models import across, attached, mesh
-from gradwire.torch.fsdp2 import Unit
+from gradwire.torch.fsdp2_units import Unit
 from models import FEEDBACK, expect_equal, expect_raises
 
 COMPRESSED = ["qsgd(bits=8)", "topk(0.1)", "auto"]

@@ -12,7 +12,7 @@ import fsdp2_models
 import gradwire.torch
 import models
 from fsdp2_models import attached, mesh
-from gradwire.torch import fsdp2
+from gradwire.torch import fsdp2_handles
 from models import FEEDBACK, expect_equal, expect_raises
 
 
@@ -100,9 +100,9 @@ def a_wait_for_another_shard_is_bounded():
     late = torch.ones(1)
     if _place()[0] == 0:
         work = dist.all_reduce(late, group=shards, async_op=True)
-        expect_raises(RuntimeError, "", lambda: fsdp2._wait_in_slices(work, 0.0))
+        expect_raises(RuntimeError, "", lambda: fsdp2_handles._wait_in_slices(work, 0.0))
         dist.barrier()
-        fsdp2._wait_in_slices(work, float("inf"))
+        fsdp2_handles._wait_in_slices(work, float("inf"))
     else:
         dist.barrier()
         dist.all_reduce(late, group=shards)

@@ -1,0 +1,180 @@
+"""What attach() returns for FSDP2: a training's steps, with replicas and without."""
+
+import contextlib
+import datetime
+import functools
+import time
+import weakref
+
+import torch
+from torch import distributed as dist
+from torch.autograd import Variable
+
+import gradwire
+from gradwire._bindings import gwResult_t
+from gradwire.torch.handle import Handle
+from gradwire.torch.parameters import pointer_to
+
+# So often a wait for other shards lets Python's signal handlers run.
+_SLICE = datetime.timedelta(milliseconds=100)
+# What a shard whose step failed waits for the others to hear of it.
+_FAREWELL_S = 5.0
+
+
+def finalized_by_hand():
+    return gradwire.InvalidUsage(
+        gwResult_t.gwInvalidUsage,
+        "gradients come outside a backward, which ends the step: "
+        "set_manual_backward_finalization(False), and set_is_last_backward for several backwards")
+
+
+class _Firing:
+    """A unit's gradients on their way."""
+
+    def __init__(self, unit, output, request, is_late):
+        self.unit = unit
+        self.request = request
+        self._output = output  # must stay until the request is complete
+        self._is_late = is_late
+
+    def fill(self, value):
+        for gradient in self.unit.gradients():
+            gradient.fill_(value)
+
+    def deliver(self):
+        """FSDP has the gradients; those that came late must lie where it looks."""
+        place = self._output.untyped_storage().data_ptr()
+        if self._is_late and any(gradient.untyped_storage().data_ptr() != place
+                                 for gradient in self.unit.gradients()):
+            raise RuntimeError(f"torch {torch.__version__} copies the gradients of "
+                               f"{self.unit.name} too early for gradwire")
+
+
+class Fsdp2Handle(Handle):
+    """A step begins with the first unit's gradients, and ends after FSDP's own end of backward.
+
+    FSDP cannot go on after a backward that failed midway, so what fails meanwhile is raised at the
+    end of the step.
+    """
+
+    def __init__(self, comm, tensors, name, scaler):
+        super().__init__(comm, tensors, name, scaler)
+        self._end_of_step = None  # weak
+
+    def _send(self, unit, output, submit):
+        """submit(): the request whose result is in `output`, at the end of backward at the latest."""
+        self._open_step()
+        if any(sent.unit is unit for sent in self._sent):
+            raise gradwire.InvalidUsage(
+                gwResult_t.gwInvalidUsage,
+                f"'{self._name}/{unit.name}' has gradients twice in one backward: shard the module "
+                "together with the one that runs it")
+        try:
+            request = submit()
+        except gradwire.GradwireError as error:
+            self._error = self._error or error
+            return
+        is_late = unit.takes_views_of(output)
+        self._sent.append(_Firing(unit, output, request, is_late))
+        if not is_late:
+            with self._waiting():
+                self._wait_for(request)
+
+    def _open_step(self):
+        """Begins a step unless this backward has begun one."""
+        if self._is_open and self._end_of_step() is not None:
+            return
+        if torch._C._current_graph_task_id() == -1:
+            raise finalized_by_hand()
+        end = functools.partial(self._end)
+        # The engine owns it: where a backward fails, it is dropped.
+        Variable._execution_engine.queue_callback(end)
+        self._end_of_step = weakref.ref(end)
+        try:
+            self._begin()
+        except gradwire.GradwireError as error:
+            self._error = error
+        self._is_open = True  # also after an error: the end raises it
+
+
+class ShardedHandle(Fsdp2Handle):
+    """Of a model that all ranks shard."""
+
+    def on_scatter(self, unit, output, gradients, op):
+        """Reduces `gradients` of all ranks, of which `output` gets this rank's shard."""
+        self._send(unit, output, lambda: self._comm.scatter(
+            self._tensors.of(unit), pointer_to(gradients), pointer_to(output), op,
+            keep=(gradients, output)))
+
+    def detach(self):
+        super().detach()
+        if self._comm.world_size == 1:
+            # FSDP reduces nothing over one rank, so no step will come that ends it.
+            self.close()
+
+    def _load_alike(self, places):
+        """Tensors are padded to a multiple of the ranks, so those of another number are others."""
+        return False
+
+
+class ReplicatedHandle(Fsdp2Handle):
+    """Of a model of several replicas."""
+
+    def __init__(self, comm, tensors, name, scaler, unit):
+        super().__init__(comm, tensors, name, scaler)
+        self._shard = unit.shard
+        self._shards = unit.shards
+
+    def on_gradients(self, unit, output):
+        """Averages over the replicas in place."""
+        self._send(unit, output, lambda: self._submit_average(
+            gradwire.Group([self._tensors.of(unit)], [pointer_to(output)]), output))
+
+    def _outcome(self, sent):
+        """What the shards of this replica agree on: the replicas of each have voted by themselves.
+
+        A shard that committed what others did not has sent what it had kept back in vain, and keeps
+        a rest of what is thrown away: it begins anew, as its replicas do.
+        """
+        try:
+            mine = super()._outcome(sent)
+        except gradwire.GradwireError:
+            # Its own error matters more than whether the others hear of it.
+            with contextlib.suppress(RuntimeError):
+                self._worst_of_shards(gradwire.Outcome.ABORTED, _FAREWELL_S)
+            raise
+        outcome, shard = self._worst_of_shards(mine)
+        if outcome is not mine and mine is gradwire.Outcome.COMMITTED:
+            self._reset_tensors()
+        if outcome is gradwire.Outcome.ABORTED:
+            raise gradwire.Aborted(gwResult_t.gwAborted,
+                                   f"the step failed in shard {shard} of this replica, whose error "
+                                   "says why: run it again if that one can")
+        if outcome is not mine:
+            self._reason = f"shard {shard} of this replica had a NaN or an infinity in the step"
+        return outcome
+
+    def _worst_of_shards(self, mine, limit_s=float("inf")):
+        """(outcome, number of a shard that has it)"""
+        rank, size = dist.get_rank(self._shards), dist.get_world_size(self._shards)
+        worst = torch.tensor(mine.value * size + rank)
+        work = dist.all_reduce(worst, dist.ReduceOp.MAX, group=self._shards, async_op=True)
+        _wait_in_slices(work, limit_s)
+        outcome, shard = divmod(worst.item(), size)
+        return gradwire.Outcome(outcome), shard
+
+    def _place(self):
+        return f"{super()._place()}@{self._shard.replace(' ', '')}"
+
+
+def _wait_in_slices(work, limit_s):
+    """At most as long as its process group does."""
+    end = time.monotonic() + limit_s
+    while True:
+        try:
+            work.wait(_SLICE)
+            return
+        except RuntimeError:
+            # Its own, or that of the slice.
+            if work.get_future().done() or time.monotonic() >= end:
+                raise

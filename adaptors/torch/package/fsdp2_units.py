@@ -1,0 +1,95 @@
+"""FSDP2's units: the parameters whose gradients it reduces together."""
+
+import weakref
+
+import torch
+from torch.distributed.tensor import DTensor
+
+
+def local(tensor):
+    """This rank's part; it shares the memory."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+class Unit:
+    """What one call of fully_shard() made: parameters whose gradients FSDP reduces together.
+
+    The gradients of this rank's shard are one flat tensor, that of the hook. The model is not kept.
+    """
+
+    def __init__(self, module, group):
+        """module: its name. group: of torch, which calls the hook."""
+        mesh = group.mesh_info
+        self.module = module
+        self.shard_rank = mesh.shard_mesh_rank
+        self.shard = f"shard {mesh.shard_mesh_rank} of {mesh.shard_mesh_size}"
+        self.shards = mesh.shard_process_group
+        self.name = f"{module}@{self.shard}"
+        self._group = weakref.ref(group)
+        trained = self._trained()
+        self.numel = sum(p.padded_sharded_param_size.numel() for p in trained)
+        self.sent_numel = self.numel  # of the tensor
+        self.dtype = self._reduced_dtype(trained[0])
+        self._kept = None  # what waits for set_requires_all_reduce(True)
+
+    def _trained(self):
+        return [p for p in self._group().fsdp_params if p.sharded_param.requires_grad]
+
+    @staticmethod
+    def _reduced_dtype(param):
+        """Of what the hook gets; torch says so in the first backward, too late to load state."""
+        policy = param.mp_policy
+        # Since 2.15 gradients are reduced in the type that they accumulate in.
+        accumulated = getattr(param, "sharded_grad_dtype", None)
+        return (policy.reduce_dtype or accumulated or policy.param_dtype
+                or param.sharded_param.dtype)
+
+    def check(self, output):
+        """Raises if the hook got other gradients than those that were registered."""
+        if (output.numel(), output.dtype) != (self.numel, self.dtype):
+            raise ValueError(
+                f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
+                f"and had {self.numel} of {self.dtype} to train when gradwire was attached: freeze "
+                "before that, and use each of its parameters in each step")
+
+    def is_held_back(self, output):
+        """With set_requires_all_reduce(False): then the gradients wait here, as in torch's HSDP."""
+        if self._group().all_reduce_grads:
+            if self._kept is not None:
+                output += self._kept
+                self._kept = None
+            return False
+        self._kept = output.clone() if self._kept is None else self._kept.add_(output)
+        output.zero_()
+        return True
+
+    def forget(self):
+        """Nothing waits any more."""
+        self._kept = None
+
+    def takes_views_of(self, output):
+        """Whether FSDP will take the gradients as views of the hook's tensor, and not read it.
+
+        It copies what it casts or adds to earlier gradients, and divides other types than these
+        after the hook.
+        """
+        divides = (self._group().force_sum_reduction_for_comms
+                   or output.dtype not in (torch.float32, torch.bfloat16))
+        return not divides and all(
+            param.sharded_param.grad is None
+            and getattr(param, "sharded_grad_dtype", param.orig_dtype) == output.dtype
+            and not getattr(param.sharded_param, "_post_accumulate_grad_hooks", None)
+            for param in self._trained())
+
+    def gradients(self):
+        grads = (param.sharded_param.grad for param in self._trained())
+        return [local(grad) for grad in grads if grad is not None]
+
+
+class ScatteredUnit(Unit):
+    """Of a model that all ranks shard: its tensor has the gradients of all shards."""
+
+    def __init__(self, module, group):
+        super().__init__(module, group)
+        self.name = module
+        self.sent_numel = self.numel * group.mesh_info.shard_mesh_size
