@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cli/train/gradient_times.h"
 #include "runtime/controller/bounds.h"
-#include "runtime/controller/controller.h"
+#include "runtime/controller/controlled.h"
 #include "runtime/controller/decide.h"
 #include "runtime/tensor_state.h"
 

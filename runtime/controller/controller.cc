@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/log.h"
-#include "compress/contribution.h"
-#include "compress/short_spec.h"
-#include "runtime/controller/bounds.h"
+#include "runtime/controller/controlled.h"
 #include "runtime/controller/knowledge.h"
 #include "runtime/file_claim.h"
 #include "runtime/json_text.h"
@@ -23,116 +19,25 @@ namespace {
 constexpr int64_t kTensorsEverySteps = 5;
 // A turn asks for the order in effect; the ones after it may have come already.
 constexpr size_t kKeptOrders = 4;
-constexpr size_t kKeptChanges = 256;
 // While the warm-up lasts every step has a probe. After it one takes this part of the time at most.
 constexpr int64_t kWarmUpProbes = 60;
 constexpr int64_t kProbeShare = 500;
 constexpr int kTurnsBetweenProbes = 20;
-constexpr size_t kNamedTensors = 3;
 constexpr const char* kBlindNote =
     "no step has been committed: compute cannot be measured, and outside steps automatic tensors "
     "are bf16";
 
-double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
-  const auto bytes = static_cast<double>(ContributionBytes(codec, meta, world_size));
-  return 2.0 * (world_size - 1) / world_size * bytes;
-}
-
-int CandidateIndex(const Rung& rung, std::vector<Candidate>* candidates) {
-  const Candidate candidate = {rung.codec.spec, rung.codec.feedback == Feedback::kOn, rung.bound,
-                               ErrorSumOf(rung.codec)};
-  const auto it = std::find(candidates->begin(), candidates->end(), candidate);
-  if (it != candidates->end()) return static_cast<int>(it - candidates->begin());
-  candidates->push_back(candidate);
-  return static_cast<int>(candidates->size()) - 1;
-}
-
-// In order of their ids; where there are too many for a message, the largest.
-std::vector<TensorState*> Controlled(std::span<TensorState* const> tensors) {
-  std::vector<TensorState*> chosen;
-  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(chosen),
-               [](const TensorState* tensor) { return tensor->automatic != nullptr; });
-  if (chosen.size() > kMaxObservedTensors) {
-    std::sort(chosen.begin(), chosen.end(), [](const TensorState* a, const TensorState* b) {
-      return std::pair(-a->elems, a->id) < std::pair(-b->elems, b->id);
-    });
-    chosen.resize(kMaxObservedTensors);
-  }
-  std::sort(chosen.begin(), chosen.end(),
-            [](const TensorState* a, const TensorState* b) { return a->id < b->id; });
-  return chosen;
-}
-
-int64_t CountAutomatic(std::span<TensorState* const> tensors) {
-  return std::count_if(tensors.begin(), tensors.end(),
-                       [](const TensorState* tensor) { return tensor->automatic != nullptr; });
-}
-
-// Whether there is anything to choose.
-bool IsAnyFree(const JobFacts& job) {
-  return std::any_of(job.tensors.begin(), job.tensors.end(), [](const JobTensor& tensor) {
-    return std::any_of(tensor.ladder.begin() + 1, tensor.ladder.end(),
-                       [](const JobRung& rung) { return rung.usable(); });
-  });
-}
-
-std::string ScopeOf(const JobFacts& job, int64_t automatic) {
-  if (!IsAnyFree(job)) {
-    return fmt::format(
-        "nothing is controlled: of {} automatic tensors each is exempt from compression, by "
-        "min_numel or exclude of its spec",
-        automatic);
-  }
-  const int64_t controlled = std::ssize(job.tensors);
-  if (controlled == automatic) return {};
-  return fmt::format("the largest {} of {} automatic tensors are controlled, others travel as none",
-                     controlled, automatic);
-}
-
-uint64_t DigestOf(std::span<TensorState* const> controlled) {
-  Hasher hasher;
-  for (const TensorState* tensor : controlled) {
-    hasher.Add(tensor->id).Add(tensor->dtype).Add(HashString(tensor->automatic->spec));
-    for (const int64_t length : tensor->shape) hasher.Add(length);
-  }
-  return hasher.digest();
-}
-
 float Finite(double energy) {
   return static_cast<float>(std::min<double>(energy, std::numeric_limits<float>::max()));
-}
-
-// Of JSON, which has no infinity: the distance of a codec that keeps nothing.
-std::string NumberText(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
 std::string Joined(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : "; ") + other;
 }
 
-// ".012"
-std::string ErrorText(double error) {
-  const std::string text = fmt::format("{:.3f}", error);
-  return text.starts_with("0.") ? text.substr(1) : text;
-}
-
 float Us(int64_t ns) { return static_cast<float>(static_cast<double>(ns) / kNsPerUs); }
 
 }  // namespace
-
-JobTensor JobTensorOf(const TensorState& tensor, int world_size,
-                      std::vector<Candidate>* candidates) {
-  JobTensor job = {.id = tensor.id, .name = tensor.name, .elems = tensor.elems};
-  const std::vector<Rung>& ladder = tensor.automatic->ladder;
-  for (int rung = 0; rung < std::ssize(ladder); ++rung) {
-    job.ladder.push_back(tensor.CanUse(rung)
-                             ? JobRung{CandidateIndex(ladder[rung], candidates),
-                                       WireBytesOf(ladder[rung].codec, MetaOf(tensor), world_size)}
-                             : JobRung{});
-  }
-  return job;
-}
 
 Controller::Controller(const Options& options) : options_(options), prober_(options.clock) {}
 
@@ -147,7 +52,6 @@ void Controller::OpenLog() {
 
 // Without its last line a log is one that was cut off.
 Controller::~Controller() {
-  if (!changes_.empty()) TellOnce(&changes_.back());
   if (log_.is_open()) Log(EndLine(logged_inputs_));
 }
 
@@ -304,9 +208,11 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
                          std::span<TensorState* const> tensors) {
   std::lock_guard lock(mu_);
   ++turns_;
+  // Also before a tensor of spec `auto` is there: ranks hear of such a tensor in different turns,
+  // and must tell what tensors measured in the same ones.
+  if (commit) ++commits_;
   if (!enabled()) return;
   Measured* measured = MeasuredIn(turn);
-  if (commit) ++commits_;
   const bool tell_tensors = measured != nullptr && commit && commits_ % kTensorsEverySteps == 0;
   if (measured != nullptr) measured->committed = commit;
   for (TensorState* tensor : tell_tensors ? Controlled(tensors) : std::vector<TensorState*>()) {
@@ -429,10 +335,14 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
     Log(InputLine(input));
     ++logged_inputs_;
   }
-  TellOutcome();
+  if (memory_.outcome) changes_.NoteOutcome(*memory_.outcome);
   TellModel(input.step);
   if (!decision) return {};
-  Tell(*step, *decision, before);
+  changes_.Add(job_, step->step, *decision, before);
+  if (log_.is_open()) {
+    Log(DecisionLine(*decision));
+    log_.flush();
+  }
   PlanOrder order = {.from_turn = decision->from_turn};
   for (size_t t = 0; t < job_.tensors.size(); ++t)
     order.entries.push_back({job_.tensors[t].id, decision->a[t], decision->b[t]});
@@ -441,52 +351,6 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
 
 // ---- what people read ----
 
-// "layer2.weight bf16 -> qsgd(bits=8)": tensors that change alike stand together.
-std::string Controller::Describe(const Plan& before, const Plan& after) const {
-  struct Moved {
-    std::string change;
-    std::vector<std::string> tensors;
-  };
-  std::vector<std::string> specs(job_.candidates.size());
-  const auto spec_of = [&](const JobTensor& tensor, uint8_t rung) -> const std::string& {
-    const auto candidate = static_cast<size_t>(tensor.ladder[rung].candidate);
-    if (specs[candidate].empty()) specs[candidate] = ShortSpec(job_.candidates[candidate].spec);
-    return specs[candidate];
-  };
-  std::vector<Moved> moves;
-  for (size_t t = 0; t < after.size(); ++t) {
-    if (before[t] == after[t]) continue;
-    const JobTensor& tensor = job_.tensors[t];
-    const std::string change =
-        fmt::format("{} -> {}", spec_of(tensor, before[t]), spec_of(tensor, after[t]));
-    auto it = std::find_if(moves.begin(), moves.end(),
-                           [&](const Moved& moved) { return moved.change == change; });
-    if (it == moves.end()) it = moves.insert(moves.end(), {.change = change});
-    it->tensors.push_back(tensor.name);
-  }
-  std::vector<std::string> parts;
-  for (const Moved& moved : moves) {
-    parts.push_back(moved.tensors.size() <= kNamedTensors
-                        ? fmt::format("{} {}", fmt::join(moved.tensors, ", "), moved.change)
-                        : fmt::format("{} tensors {}", moved.tensors.size(), moved.change));
-  }
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
-// A line for each decision, when all is known: once it was measured, or will not be any more.
-void Controller::TellOnce(Change* change) {
-  if (std::exchange(change->is_told, true)) return;
-  const std::string numbers = change->Numbers();
-  GW_LOG(kInfo, kPlan, "step {}: {}{}{} ({})", change->step, change->text,
-         numbers.empty() ? "" : ": ", numbers, change->why);
-}
-
-void Controller::TellOutcome() {
-  if (!memory_.outcome || changes_.empty()) return;
-  changes_.back().outcome = memory_.outcome;
-  TellOnce(&changes_.back());
-}
-
 // Where it goes off, and where it is right again.
 void Controller::TellModel(const StepInput& step) {
   if (std::exchange(is_model_off_told_, memory_.model_off) == memory_.model_off) return;
@@ -494,62 +358,14 @@ void Controller::TellModel(const StepInput& step) {
          step.step, memory_.model_off ? "off" : "right again", memory_.scale);
 }
 
-void Controller::Tell(const StepInput& step, const Decision& decision, const Plan& before) {
-  const bool compares = decision.a != decision.b;
-  const std::string moved = Describe(compares ? decision.a : before, decision.b);
-  if (!changes_.empty()) TellOnce(&changes_.back());
-  changes_.push_back(
-      {.step = step.step,
-       .text = (compares ? "on trial: " : "") + (moved.empty() ? "no change" : moved),
-       .why = decision.why,
-       .predicted_us = decision.predicted_us,
-       .was_us = decision.was_us});
-  if (changes_.size() > kKeptChanges) changes_.pop_front();
-  // Nothing is to be measured but what the next decision tells.
-  if (compares || moved.empty()) TellOnce(&changes_.back());
-  if (!log_.is_open()) return;
-  Log(DecisionLine(decision));
-  log_.flush();
-}
-
-// "predicted 61.2 ms, was 74.9 ms, measured 62.0 ms, error .012 <= .100", as far as known.
-std::string Controller::Change::Numbers() const {
-  std::vector<std::string> parts;
-  const auto add_ms = [&](const char* what, double us) {
-    if (us > 0) parts.push_back(fmt::format("{} {:.1f} ms", what, us / kUsPerMs));
-  };
-  add_ms("predicted", predicted_us);
-  add_ms("was", was_us);
-  if (outcome) add_ms("measured", outcome->measured_us);
-  if (outcome && outcome->distance) {
-    const bool within = *outcome->distance <= outcome->bound;
-    parts.push_back(fmt::format("error {} {} {}", ErrorText(*outcome->distance),
-                                within ? "<=" : ">", ErrorText(outcome->bound)));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string Controller::Change::Json() const {
-  const bool compressed = outcome && outcome->distance;
-  return fmt::format(
-      "{{\"step\": {}, \"change\": {}, \"why\": {}, \"predicted_ms\": {}, \"was_ms\": {}, "
-      "\"measured_ms\": {}, \"error\": {}, \"bound\": {}}}",
-      step, JsonText(text), JsonText(why), predicted_us / kUsPerMs, was_us / kUsPerMs,
-      outcome ? NumberText(outcome->measured_us / kUsPerMs) : "null",
-      compressed ? NumberText(*outcome->distance) : "null",
-      compressed ? NumberText(outcome->bound) : "null");
-}
-
 std::string Controller::Json() const {
   std::lock_guard lock(mu_);
-  std::vector<std::string> rows;
-  for (const Change& change : changes_) rows.push_back(change.Json());
   const bool blind = enabled() && commits_ == 0;
   return fmt::format(
       "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"model_off\": {}, "
-      "\"measured_over_predicted\": {}, \"decisions\": [{}]}}",
+      "\"measured_over_predicted\": {}, \"decisions\": {}}}",
       JsonText(blind ? kBlindNote : Joined(scope_, note_)), commits_, probe_count_,
-      memory_.model_off, NumberText(memory_.scale), fmt::join(rows, ",\n "));
+      memory_.model_off, NumberText(memory_.scale), changes_.Json());
 }
 
 }  // namespace gradwire

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "runtime/controller/changes.h"
 #include "runtime/controller/decide.h"
 #include "runtime/controller/observation.h"
 #include "runtime/controller/plan.h"
@@ -87,15 +88,6 @@ class Controller {
     int64_t begin_ns = 0;
     bool committed = false;
   };
-  struct Change {  // for the ledger
-    uint64_t step = 0;
-    std::string text, why;
-    double predicted_us = 0, was_us = 0;
-    std::optional<Outcome> outcome;  // once it has been measured
-    bool is_told = false;            // in the log
-    std::string Numbers() const;
-    std::string Json() const;
-  };
   struct Order {
     int64_t from_turn = 0;
     PlanOrder plan;
@@ -114,12 +106,8 @@ class Controller {
   std::vector<ProbeResult> TakeProbes();
   void OpenLog();
   void Log(std::string line);
-  static void TellOnce(Change* change);
-  void TellOutcome();
   void TellModel(const StepInput& step);
   void TellBlind() const;
-  void Tell(const StepInput& step, const Decision& decision, const Plan& before);
-  std::string Describe(const Plan& before, const Plan& after) const;
 
   const Options options_;
   Prober prober_;  // the caller's thread
@@ -145,15 +133,11 @@ class Controller {
   std::string loaded_;  // knowledge that the next decision begins with
   std::string note_;    // for the ledger: what became of it
   std::string scope_;   // likewise: which tensors are not controlled; empty: all that may be are
-  std::deque<Change> changes_;
+  Changes changes_;
   std::ofstream log_;
   PlanLogSeal log_seal_;
   int64_t logged_inputs_ = 0;
 };
-
-// Its wire bytes on each rung, and which of them it can use, are the same on all ranks.
-JobTensor JobTensorOf(const TensorState& tensor, int world_size,
-                      std::vector<Candidate>* candidates);
 
 }  // namespace gradwire
 

@@ -1,0 +1,94 @@
+#include "runtime/controller/controlled.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "compress/contribution.h"
+#include "runtime/controller/bounds.h"
+#include "runtime/controller/observation.h"
+
+namespace gradwire {
+namespace {
+
+double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
+  const auto bytes = static_cast<double>(ContributionBytes(codec, meta, world_size));
+  return 2.0 * (world_size - 1) / world_size * bytes;
+}
+
+int CandidateIndex(const Rung& rung, std::vector<Candidate>* candidates) {
+  const Candidate candidate = {rung.codec.spec, rung.codec.feedback == Feedback::kOn, rung.bound,
+                               ErrorSumOf(rung.codec)};
+  const auto it = std::find(candidates->begin(), candidates->end(), candidate);
+  if (it != candidates->end()) return static_cast<int>(it - candidates->begin());
+  candidates->push_back(candidate);
+  return static_cast<int>(candidates->size()) - 1;
+}
+
+}  // namespace
+
+std::vector<TensorState*> Controlled(std::span<TensorState* const> tensors) {
+  std::vector<TensorState*> chosen;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(chosen),
+               [](const TensorState* tensor) { return tensor->automatic != nullptr; });
+  if (chosen.size() > kMaxObservedTensors) {
+    std::sort(chosen.begin(), chosen.end(), [](const TensorState* a, const TensorState* b) {
+      return std::pair(-a->elems, a->id) < std::pair(-b->elems, b->id);
+    });
+    chosen.resize(kMaxObservedTensors);
+  }
+  std::sort(chosen.begin(), chosen.end(),
+            [](const TensorState* a, const TensorState* b) { return a->id < b->id; });
+  return chosen;
+}
+
+int64_t CountAutomatic(std::span<TensorState* const> tensors) {
+  return std::count_if(tensors.begin(), tensors.end(),
+                       [](const TensorState* tensor) { return tensor->automatic != nullptr; });
+}
+
+uint64_t DigestOf(std::span<TensorState* const> controlled) {
+  Hasher hasher;
+  for (const TensorState* tensor : controlled) {
+    hasher.Add(tensor->id).Add(tensor->dtype).Add(HashString(tensor->automatic->spec));
+    for (const int64_t length : tensor->shape) hasher.Add(length);
+  }
+  return hasher.digest();
+}
+
+JobTensor JobTensorOf(const TensorState& tensor, int world_size,
+                      std::vector<Candidate>* candidates) {
+  JobTensor job = {.id = tensor.id, .name = tensor.name, .elems = tensor.elems};
+  const std::vector<Rung>& ladder = tensor.automatic->ladder;
+  for (int rung = 0; rung < std::ssize(ladder); ++rung) {
+    job.ladder.push_back(tensor.CanUse(rung)
+                             ? JobRung{CandidateIndex(ladder[rung], candidates),
+                                       WireBytesOf(ladder[rung].codec, MetaOf(tensor), world_size)}
+                             : JobRung{});
+  }
+  return job;
+}
+
+bool IsAnyFree(const JobFacts& job) {
+  return std::any_of(job.tensors.begin(), job.tensors.end(), [](const JobTensor& tensor) {
+    return std::any_of(tensor.ladder.begin() + 1, tensor.ladder.end(),
+                       [](const JobRung& rung) { return rung.usable(); });
+  });
+}
+
+std::string ScopeOf(const JobFacts& job, int64_t automatic) {
+  if (!IsAnyFree(job)) {
+    return fmt::format(
+        "nothing is controlled: of {} automatic tensors each is exempt from compression, by "
+        "min_numel or exclude of its spec",
+        automatic);
+  }
+  const int64_t controlled = std::ssize(job.tensors);
+  if (controlled == automatic) return {};
+  return fmt::format("the largest {} of {} automatic tensors are controlled, others travel as none",
+                     controlled, automatic);
+}
+
+}  // namespace gradwire
