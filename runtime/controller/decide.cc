@@ -344,7 +344,6 @@ void Decider::Reset(uint16_t from_turn) {
   m_.recent_us.clear();
   m_.outside = 0;
   m_.skipped_first = false;
-  for (Memory::Measured& measured : m_.tensors) measured = {};
 }
 
 std::optional<Decision> Decider::Switch(Plan plan, std::string why, double predicted_us,
@@ -352,6 +351,10 @@ std::optional<Decision> Decider::Switch(Plan plan, std::string why, double predi
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   const Memory::Tried* known = Known(plan);
   m_.expected_us = known != nullptr && known->is_current() ? known->medians.step_us : 0;
+  // What stays on its rung may be over its bound already.
+  for (size_t t = 0; t < plan.size(); ++t) {
+    if (t >= m_.running.size() || plan[t] != m_.running[t]) m_.tensors[t] = {};
+  }
   m_.running = plan;
   m_.usual_us = 0;
   m_.to_tell = true;

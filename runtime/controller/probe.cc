@@ -1,6 +1,7 @@
 #include "runtime/controller/probe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -12,10 +13,6 @@ namespace {
 // A row longer than this is no piece any more.
 constexpr int64_t kMaxProbeBytes = 4 * kProbeBytes;
 
-double RelativeError(const EncodeStats& stats) {
-  return stats.sum_p2 > 0 ? stats.sum_err2 / stats.sum_p2 : 0;
-}
-
 double UsPerElem(int64_t ns, int64_t elems) {
   return static_cast<double>(ns) / kNsPerUs / static_cast<double>(std::max<int64_t>(elems, 1));
 }
@@ -24,6 +21,14 @@ Status MakeZeros(AlignedBuffer* buffer, int64_t bytes) {
   GW_RETURN_IF_ERROR(buffer->EnsureBytes(bytes));
   std::fill_n(buffer->data(), bytes, std::byte{0});
   return Status();
+}
+
+// gwNonFinite: a piece of zeros, or one with a NaN, tells nothing of the codec.
+StatusOr<ProbeReport> ReportOf(double codec_us_per_elem, const EncodeStats& stats) {
+  const double error = stats.sum_err2 / stats.sum_p2;
+  if (stats.nonfinite > 0 || !std::isfinite(error))
+    return Status(gwNonFinite, "the piece has no energy, or no finite one");
+  return ProbeReport{codec_us_per_elem, error};
 }
 
 }  // namespace
@@ -66,9 +71,9 @@ StatusOr<ProbeReport> Prober::ProbePayload(const PayloadCodec& codec, ConstView 
   GW_RETURN_IF_ERROR(codec.Decode({payload_.data(), stats.bytes},
                                   {decoded_.data(), grad.elems, DType::kFloat32}, 1.0f, nullptr));
   const int64_t decoded_ns = clock_->NowNs();
-  return ProbeReport{UsPerElem(encoded_ns - begin_ns, grad.elems) +
-                         2 * (n - 1) / n * UsPerElem(decoded_ns - encoded_ns, grad.elems),
-                     RelativeError(stats)};
+  return ReportOf(UsPerElem(encoded_ns - begin_ns, grad.elems) +
+                      2 * (n - 1) / n * UsPerElem(decoded_ns - encoded_ns, grad.elems),
+                  stats);
 }
 
 // The sum of one rank's carrier is the carrier.
@@ -104,7 +109,7 @@ StatusOr<ProbeReport> Prober::ProbeCarrier(const CarrierMethod& method, ConstVie
     view.stats = nullptr;
     GW_RETURN_IF_ERROR(method.Absorb(round, carrier, view, nullptr));
   }
-  return ProbeReport{UsPerElem(clock_->NowNs() - begin_ns, grad.elems), RelativeError(stats)};
+  return ReportOf(UsPerElem(clock_->NowNs() - begin_ns, grad.elems), stats);
 }
 
 }  // namespace gradwire
