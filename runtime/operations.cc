@@ -300,7 +300,7 @@ void TensorOperation::OnComplete() {
     TensorState& tensor = *submitted.tensor;
     const bool pays = elems > 0 && !Rides(tensor);
     Charge(pays ? static_cast<double>(tensor.elems) / static_cast<double>(elems) : 0, &tensor);
-    SettleResidual(&tensor);
+    SettleResidual(submitted);
     SettleReplicated(&tensor);
     if (!in_step) {  // no vote is asked
       tensor.fresh = false;
@@ -330,16 +330,17 @@ void TensorOperation::Charge(double share, TensorState* tensor) const {
 }
 
 // What was kept back is staged for the vote, or outside a step live at once.
-void TensorOperation::SettleResidual(TensorState* tensor) {
+void TensorOperation::SettleResidual(const SubmittedTensor& submitted) {
   if (options_.context.world_size == 1) return;
-  tensor->staged = options_.in_step;
-  tensor->travelled = !tensor->feedback();  // by the codec of this operation
-  if (!tensor->residual.allocated()) return;
-  if (!options_.in_step) {
-    if (!tensor->feedback()) tensor->residual.SetLiveZero();
-    return;
-  }
-  if (!tensor->feedback()) tensor->residual.StageZero();
+  TensorState& tensor = *submitted.tensor;
+  tensor.staged = options_.in_step;
+  if (!tensor.residual.allocated() || tensor.feedback()) return;
+  // By the codec of this operation. Of a scattered sum each rank has another part, and they must
+  // agree on whether the tensor has a residual: there all of it is taken to be sent.
+  const bool shared = options_.scheme != Scheme::kScatter;
+  const ConstView out = {submitted.recv, shared ? tensor.elems : 0, tensor.dtype};
+  const bool stays = tensor.residual.KeepUnsent(out, options_.in_step);
+  tensor.travelled = in_step && !stays;
 }
 
 void TensorOperation::SettleReplicated(TensorState* tensor) {

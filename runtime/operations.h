@@ -93,7 +93,7 @@ class TensorOperation final : public Operation {
   PartContext ContextOfParts() const;
   bool Rides(const TensorState& tensor) const;
   void Charge(double share, TensorState* tensor) const;
-  void SettleResidual(TensorState* tensor);
+  void SettleResidual(const SubmittedTensor& submitted);
   void SettleReplicated(TensorState* tensor);
   std::optional<RawOp> AsFlat() const;
 

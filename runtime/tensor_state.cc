@@ -8,6 +8,7 @@
 
 #include "base/failpoint.h"
 #include "base/hash.h"
+#include "base/numeric.h"
 #include "compress/contribution.h"
 
 namespace gradwire {
@@ -24,6 +25,10 @@ Status StateSlots::Allocate(int64_t bytes, int slots) {
 
 void StateSlots::Release() {
   for (AlignedBuffer& slot : slot_) slot.Reset();
+  Retire();
+}
+
+void StateSlots::Retire() {
   bytes_ = 0;
   live_ = 0;
 }
@@ -38,8 +43,6 @@ View FloatsOf(Bytes bytes) {
   return {bytes.data, bytes.size / static_cast<int64_t>(sizeof(float)), DType::kFloat32};
 }
 
-void SetZero(View view) { std::fill_n(view.as<float>(), view.elems, 0.0f); }
-
 }  // namespace
 
 Status FloatSlots::Allocate(int64_t elems, bool transaction) {
@@ -53,8 +56,18 @@ ConstView FloatSlots::live() const {
 
 View FloatSlots::LiveInPlace() { return FloatsOf(slots_.LiveInPlace()); }
 View FloatSlots::next() { return FloatsOf(slots_.next()); }
-void FloatSlots::SetLiveZero() { SetZero(LiveInPlace()); }
-void FloatSlots::StageZero() { SetZero(next()); }
+
+bool FloatSlots::KeepUnsent(ConstView out, bool staged) {
+  const View kept = staged ? next() : LiveInPlace();
+  if (CountNonFinite(out) == 0) {
+    std::fill_n(kept.as<float>(), kept.elems, 0.0f);
+    return false;
+  }
+  const float* before = live().as<float>();
+  for (int64_t i = 0; i < out.elems; ++i)
+    kept.as<float>()[i] = CountNonFinite(out.Sub(i, 1)) == 0 ? 0.0f : before[i];
+  return true;
+}
 
 void TensorState::SetCodec(Codec now) {
   if (now.spec != kept_spec) {
@@ -164,13 +177,6 @@ StatusOr<TensorState*> TensorTable::Add(std::unique_ptr<TensorState> tensor) {
 
 void TensorTable::Remove(TensorState* tensor) { tensors_.erase(std::string(tensor->name)); }
 
-bool TensorTable::Holds(const TensorState* tensor) const {
-  for (const auto& entry : tensors_) {
-    if (entry.second.get() == tensor) return true;
-  }
-  return false;
-}
-
 uint64_t TensorTable::Digest() const {
   Hasher hasher;
   for (const auto& [name, tensor] : tensors_) {
@@ -198,14 +204,21 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
   for (const auto& [name, tensor] : tensors_) {
     if (std::exchange(tensor->replicated_staged, false) && commit) tensor->replicated.Commit();
     const bool fresh = std::exchange(tensor->fresh, false);
+    const bool staged = std::exchange(tensor->staged, false);
+    const bool travelled = std::exchange(tensor->travelled, false);
     if (fresh && !commit) tensor->residual.Release();
-    if (!std::exchange(tensor->staged, false) || !commit) continue;
-    tensor->committed_step = step;
-    if (tensor->local.allocated()) tensor->local.Commit();
+    if (!commit) continue;
+    if (staged) {
+      tensor->committed_step = step;
+      if (tensor->local.allocated()) tensor->local.Commit();
+    }
     if (!tensor->residual.allocated()) continue;
-    tensor->residual.Commit();
-    if (tensor->travelled) tensor->residual.Release();
-    PassFailpoint(Failpoint::kCommit);
+    if (staged) tensor->residual.Commit();
+    // The controller may soon choose a codec again that keeps something back: in a trial of two
+    // plans every second step.
+    if (travelled && tensor->automatic != nullptr) tensor->residual.Retire();
+    if (travelled && tensor->automatic == nullptr) tensor->residual.Release();
+    if (staged) PassFailpoint(Failpoint::kCommit);
   }
 }
 

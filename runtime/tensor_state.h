@@ -27,6 +27,8 @@ class StateSlots {
   // The live slot is zero. gwSystemError: no memory.
   Status Allocate(int64_t bytes, int slots);
   void Release();
+  // Nothing is kept, but for the memory: until the next Allocate or Release.
+  void Retire();
   bool allocated() const { return bytes_ > 0; }
   int64_t held_bytes() const { return bytes_ * slots_; }
 
@@ -52,14 +54,17 @@ class FloatSlots {
     return BytesOfSlot(elems) * Slots(transaction);
   }
   void Release() { slots_.Release(); }
+  void Retire() { slots_.Retire(); }
   bool allocated() const { return slots_.allocated(); }
   int64_t held_bytes() const { return slots_.held_bytes(); }
 
   ConstView live() const;
   View LiveInPlace();  // for operations outside steps
   View next();         // the slot an operation in a step writes
-  void SetLiveZero();
-  void StageZero();  // the operation sent everything: nothing is kept back
+  // An operation has added all of it to `out`, which is equal on all ranks, and kept nothing back:
+  // only what met a NaN or an infinity there stays. `staged`: in the next slot, else in place.
+  // Whether anything stays.
+  bool KeepUnsent(ConstView out, bool staged);
   void Commit() { slots_.Commit(); }
   void Restore(ConstBytes floats) { slots_.Restore(floats); }
 
@@ -106,7 +111,7 @@ struct TensorState {
   bool submitted = false;              // in the open step
   bool staged = false;                 // complete in the open step, awaiting the vote
   bool replicated_staged = false;      // likewise, also without transactions
-  bool travelled = false;              // what is staged is nothing: the residual was sent on
+  bool travelled = false;              // in the open step: the residual was sent on, and is nothing
   bool fresh = false;                  // the residual came to be in the open step
   uint64_t committed_step = 0;
   // Operations completed outside steps, for their dithers: the engine's thread adds, the one that
@@ -129,7 +134,7 @@ struct TensorState {
   // With the codec in effect. The thread that submits.
   const std::shared_ptr<const TensorLabel>& Label();
   // The open step leaves no trace, but for what was written in place.
-  void ForgetStaged() { staged = replicated_staged = false; }
+  void ForgetStaged() { staged = replicated_staged = travelled = false; }
   bool feedback() const { return codec.feedback == Feedback::kOn; }
   bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
 
@@ -158,7 +163,6 @@ class TensorTable {
   // gwInvalidArgument: a name twice, or two names with one id.
   StatusOr<TensorState*> Add(std::unique_ptr<TensorState> tensor);
   void Remove(TensorState* tensor);
-  bool Holds(const TensorState* tensor) const;
 
   // Equal on all ranks if the tables agree: names, shapes, types.
   uint64_t Digest() const;

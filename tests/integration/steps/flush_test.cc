@@ -1,0 +1,107 @@
+// A tensor that gets a codec which keeps nothing back sends what the one before has kept.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gradwire/gradwire.h"
+#include "tests/lib/capi_ranks.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kRanks = 2;
+constexpr int64_t kElems = 3000;
+constexpr const char* kFeedback = "qsgd(bits=2,feedback=on)";
+
+int64_t HeldBytes(gwComm_t comm) {
+  std::string text(1 << 16, '\0');
+  size_t bytes = text.size();
+  EXPECT_EQ(gwCommGetLedger(comm, text.data(), &bytes), gwSuccess);
+  return nlohmann::json::parse(text.c_str()).at("tensors").at(0).at("held_bytes");
+}
+
+std::vector<float> Gradient(int rank, int step) {
+  std::vector<float> grad(kElems);
+  for (int64_t i = 0; i < kElems; ++i)
+    grad[i] = std::sin(static_cast<float>(i * 7 + rank * 3 + step * 11));
+  return grad;
+}
+
+// One tensor, whose outputs and gradients are added up.
+struct Totals {
+  explicit Totals(gwComm_t comm) : comm(comm) {
+    gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+    config.spec = kFeedback;
+    EXPECT_EQ(gwTensorRegister(comm, "w", &kElems, 1, gwFloat32, &config, &tensor), gwSuccess);
+  }
+  void Step(int step, std::vector<float> grad) {
+    gwRequest_t request = nullptr;
+    gwStepOutcome_t outcome = gwStepAborted;
+    ASSERT_EQ(gwStepBegin(comm, step), gwSuccess);
+    ASSERT_EQ(gwAllReduceTensor(tensor, grad.data(), grad.data(), gwSum, nullptr, &request),
+              gwSuccess)
+        << gwGetLastError(comm);
+    ASSERT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+    EXPECT_EQ(gwRequestFree(request), gwSuccess);
+    ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
+    ASSERT_EQ(outcome, gwStepCommitted);
+    for (int64_t i = 0; i < kElems; ++i) {
+      if (!std::isfinite(grad[i])) continue;
+      out[i] += grad[i];
+      for (int rank = 0; rank < kRanks; ++rank) in[i] += Gradient(rank, step)[i];
+    }
+  }
+  void ExpectEqual() const {
+    for (int64_t i = 0; i < kElems; ++i) ASSERT_NEAR(out[i], in[i], 1e-4) << "element " << i;
+  }
+
+  gwComm_t comm;
+  gwTensor_t tensor = nullptr;
+  std::vector<double> in = std::vector<double>(kElems), out = in;
+};
+
+constexpr const char* kSettings[] = {"", "transaction=off"};
+
+TEST(Flush, SendsAllAndFreesItsMemory) {
+  for (const char* settings : kSettings) {
+    SCOPED_TRACE(settings);
+    RunRanks(kRanks, settings, [&](int rank, gwComm_t comm) {
+      Totals totals(comm);
+      totals.Step(0, Gradient(rank, 0));
+      EXPECT_GT(HeldBytes(comm), 0);
+      ASSERT_EQ(gwTensorSetSpec(totals.tensor, "none"), gwSuccess);
+      totals.Step(1, Gradient(rank, 1));
+      totals.ExpectEqual();
+      EXPECT_EQ(HeldBytes(comm), 0);
+      totals.Step(2, Gradient(rank, 2));
+      totals.ExpectEqual();
+    });
+  }
+}
+
+// Under nonfinite=propagate the step is committed.
+TEST(Flush, KeepsWhatMetAnInfinity) {
+  for (const char* settings : kSettings) {
+    SCOPED_TRACE(settings);
+    RunRanks(kRanks, settings, [&](int rank, gwComm_t comm) {
+      Totals totals(comm);
+      totals.Step(0, Gradient(rank, 0));
+      ASSERT_EQ(gwTensorSetSpec(totals.tensor, "none"), gwSuccess);
+      std::vector<float> overflown = Gradient(rank, 1);
+      if (rank == 0) overflown[7] = std::numeric_limits<float>::infinity();
+      totals.Step(1, std::move(overflown));
+      EXPECT_GT(HeldBytes(comm), 0);
+      totals.Step(2, Gradient(rank, 2));
+      totals.ExpectEqual();
+      EXPECT_EQ(HeldBytes(comm), 0);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace gradwire
