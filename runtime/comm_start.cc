@@ -91,6 +91,10 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
+std::string MillisecondsText(int64_t ns) {
+  return fmt::format("{:g}", static_cast<double>(ns) / kNsPerMs);
+}
+
 // What all ranks must have set alike.
 OpText AgreedText(const Settings& settings) {
   return {{"compress", settings.Text("compress")},
@@ -100,7 +104,10 @@ OpText AgreedText(const Settings& settings) {
           {"transaction", settings.Bool("transaction") ? "on" : "off"},
           {"seed", std::to_string(settings.Int("seed"))},
           {"slice_elems", std::to_string(settings.Int("slice_elems"))},
-          {"window", std::to_string(settings.Int("window"))}};
+          {"window", std::to_string(settings.Int("window"))},
+          // Each rank is judged by the others' bound.
+          {"heartbeat_ms", MillisecondsText(settings.DurationNs("heartbeat_ms"))},
+          {"heartbeat_timeout_ms", MillisecondsText(settings.DurationNs("heartbeat_timeout_ms"))}};
 }
 
 // Names one communicator among all there ever are. What launchers tell is the same for all those of
@@ -296,10 +303,10 @@ StatusOr<Identity> IdentityFrom(const UniqueId& id, int rank, int world_size) {
                  .root = contents->root,
                  .secret = contents->secret,
                  .job = contents->job};
-  if (rank == 0 && world_size > 1) {
+  if (rank == 0) {
     StatusOr<UniqueFd> listener = ClaimListener(*contents);
     if (!listener.ok()) return listener.status();
-    me.listener = std::move(*listener);
+    if (world_size > 1) me.listener = std::move(*listener);  // alone it waits for nobody
   }
   return me;
 }
@@ -309,8 +316,10 @@ bool HasLauncher(const Environment& environment) {
   constexpr const char* kMarks[] = {"GRADWIRE_RANK", "GRADWIRE_WORLD_SIZE",  "RANK",
                                     "WORLD_SIZE",    "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                     "SLURM_PROCID"};
-  return std::any_of(std::begin(kMarks), std::end(kMarks),
-                     [&](const char* mark) { return environment.contains(mark); });
+  return std::any_of(std::begin(kMarks), std::end(kMarks), [&](const char* mark) {
+    const auto it = environment.find(mark);
+    return it != environment.end() && !it->second.empty();
+  });
 }
 
 // The environment as the launcher's detection reads it, with what the API and gradwire.toml say
