@@ -67,8 +67,10 @@ void EngineCore::OnControl(const ControlMessage& message) {
   }
   if (!fatal_.ok()) return;
   const auto* revoke = message.get<RevokeFields>();
-  if (revoke != nullptr && revoke->scope == RevokeScope::kEpoch && revoke->culprit == kAllRanks)
+  if (revoke != nullptr && revoke->scope == RevokeScope::kEpoch && revoke->culprit == kAllRanks) {
+    (void)MaybeEndTurn();  // an outcome that came before it stays
     return Fatal(DecodeStatus(message.body).WithRank(options_.rank));
+  }
   if (message.turn == turn_) return HandleControl(message);
   // A rank that has heard the result of this turn may be in the next one already; an older turn's
   // words are void.
@@ -165,7 +167,13 @@ bool EngineCore::MaybeEndTurn() {
   }
   revoked_.reset();
   revoked_op_ = kNoOpSeq;
-  if (!result.order.empty()) ++plan_epoch_;
+  if (!result.order.empty()) {
+    ++plan_epoch_;
+    Note({.kind = RecordKind::kPlan,
+          .time_ns = clock_->NowNs(),
+          .turn = turn_,
+          .value = static_cast<int32_t>(plan_epoch_)});
+  }
   voted_.reset();
   nonfinite_ = false;
   unfinished_ = 0;

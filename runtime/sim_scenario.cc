@@ -38,7 +38,7 @@ ScenarioOp DrawRaw(RandomStream& random, int world_size) {
   ScenarioOp op;
   do {
     op.row = &rows[random.Below(rows.size())];
-  } while (op.row->encoded || (op.row->max_world_size > 0 && world_size > op.row->max_world_size));
+  } while (op.row->encoded);
   op.op = Pick(random, kRawOps);
   op.dtype = Pick(random, kRawTypes);
   const bool rooted =

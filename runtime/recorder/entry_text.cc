@@ -103,7 +103,7 @@ std::string DescribeEntry(const RecorderEntry& entry) {
     case RecordKind::kPeerLost:
       return fmt::format("rank {} lost: {}", entry.peer, EntryText(entry));
     case RecordKind::kError: return "communicator failed: " + StatusText(entry);
-    case RecordKind::kPlan: return fmt::format("plan {} in force", entry.value);
+    case RecordKind::kPlan: return fmt::format("plan {} ordered", entry.value);
     case RecordKind::kClose: return "closed";
     case RecordKind::kVoteHeard: return fmt::format("rank {} {}", entry.peer, VoteText(entry));
     case RecordKind::kSend: return MessageText("send to", entry) + " called";

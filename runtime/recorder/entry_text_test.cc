@@ -45,7 +45,7 @@ TEST(EntryText, EachKindInWords) {
             "step revoked by rank 13: data corrupt: bad frame (rank 2)");
   EXPECT_EQ(words(RecordKind::kPeerLost, "no heartbeat"), "rank 2 lost: no heartbeat");
   EXPECT_EQ(words(RecordKind::kError, "", gwTimeout), "communicator failed: timeout (rank 2)");
-  EXPECT_EQ(words(RecordKind::kPlan, ""), "plan 13 in force");
+  EXPECT_EQ(words(RecordKind::kPlan, ""), "plan 13 ordered");
   EXPECT_EQ(words(RecordKind::kClose, ""), "closed");
   e.bytes = 4096;
   EXPECT_EQ(words(RecordKind::kSend, ""), "send to rank 13 (4096 bytes) called");

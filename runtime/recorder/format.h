@@ -39,7 +39,7 @@ enum class RecordKind : uint8_t {
   kRevoke,     // the turn is revoked; status; value: the rank that found the reason
   kPeerLost,   // peer; text: how it was noticed
   kError,      // the communicator is unusable; status
-  kPlan,       // another plan is in force; value: its epoch
+  kPlan,       // another plan was ordered; value: its epoch
   kClose,      // the communicator ended as it should; last entry of a file
   kVoteHeard,  // another rank's; peer: whose; value and status as for kVote
   kSend,       // a message was called for; bytes, dtype; value: the other rank

@@ -154,16 +154,4 @@ void Recorder::Record(const RecorderEvent& event) {
   seq.store(next_seq_++, std::memory_order_release);
 }
 
-Status Recorder::DumpTo(const std::string& path) const {
-  const FileDescriptor file(CreateFile(path));
-  if (file.get() < 0) return SystemError("cannot make " + path, errno);
-  for (int64_t written = 0; written < bytes_;) {
-    const ssize_t n = write(file.get(), memory_ + written, static_cast<size_t>(bytes_ - written));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError("cannot write " + path, errno);
-    written += n;
-  }
-  return Status();
-}
-
 }  // namespace gradwire

@@ -74,10 +74,6 @@ class Recorder {
   // The file as it is now: header and ring. Valid until the next Record.
   ConstBytes memory() const { return {memory_, bytes_}; }
 
-  // Writes a copy of memory() to a new file, replacing an older one: for recorders without a file.
-  // gwSystemError.
-  Status DumpTo(const std::string& path) const;
-
   // Empty where there is no file.
   const std::string& path() const { return path_; }
   uint64_t recorded() const { return next_seq_ - 1; }

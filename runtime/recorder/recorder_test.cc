@@ -175,20 +175,6 @@ TEST(Recorder, DoesNotFollowALink) {
   EXPECT_TRUE(ReadRecorder(recorder->path()).ok());
 }
 
-TEST(Recorder, DumpIsReadable) {
-  const std::string dir = TestFolder();
-  std::filesystem::create_directory(dir);
-  auto recorder = OpenOrDie({.job = 5, .capacity = 4});
-  recorder->Record({.kind = RecordKind::kClose});
-  ASSERT_TRUE(recorder->DumpTo(dir + "/dump.rec").ok());
-  ASSERT_TRUE(recorder->DumpTo(dir + "/dump.rec").ok());  // again
-  const auto log = ReadRecorder(dir + "/dump.rec");
-  ASSERT_TRUE(log.ok());
-  EXPECT_EQ(log->header.job, 5u);
-  EXPECT_EQ(log->entries.size(), 2u);
-  EXPECT_EQ(recorder->DumpTo(dir + "/no/dump.rec").code(), gwSystemError);
-}
-
 // ---- what the process leaves behind ----
 
 // A child that records without end after it has told so through the pipe.
