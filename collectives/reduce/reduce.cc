@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/float16.h"
+#include "base/numeric.h"
 #include "collectives/reduce/kernels.h"
 #include "compress/kernels/dispatch.h"
 
@@ -31,7 +31,7 @@ const ReduceKernels& ActiveKernels() {
   return *table.Active();
 }
 
-// Views of the caller are aligned, so these two may use plain pointers.
+// Views of the caller are aligned, so this may use plain pointers.
 template <typename T>
 void Scale(View values, int world_size) {
   T* x = values.as<T>();
@@ -45,13 +45,6 @@ void Scale(View values, int world_size) {
     for (int64_t i = 0; i < values.elems; ++i)
       x[i] = static_cast<T>(static_cast<Wide>(x[i]) / divisor);
   }
-}
-
-template <float (*widen)(uint16_t), uint16_t (*narrow)(float)>
-void Scale16(View values, int world_size) {
-  uint16_t* x = values.as<uint16_t>();
-  const float factor = 1.0f / static_cast<float>(world_size);
-  for (int64_t i = 0; i < values.elems; ++i) x[i] = narrow(widen(x[i]) * factor);
 }
 
 }  // namespace
@@ -70,10 +63,10 @@ void ScaleAvg(DType dtype, View values, int world_size) {
     case DType::kUint32: return Scale<uint32_t>(values, world_size);
     case DType::kInt64: return Scale<int64_t>(values, world_size);
     case DType::kUint64: return Scale<uint64_t>(values, world_size);
-    case DType::kFloat16: return Scale16<FloatFromFp16, Fp16FromFloat>(values, world_size);
-    case DType::kFloat32: return Scale<float>(values, world_size);
     case DType::kFloat64: return Scale<double>(values, world_size);
-    case DType::kBfloat16: return Scale16<FloatFromBf16, Bf16FromFloat>(values, world_size);
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kBfloat16: return ScaleInto(values, 1.0f / static_cast<float>(world_size), values);
   }
 }
 

@@ -24,7 +24,25 @@ void Reduce(benchmark::State& state, SimdTarget target, DType dtype, ReduceOp op
   state.SetBytesProcessed(state.iterations() * bytes);
 }
 
+void Average(benchmark::State& state, DType dtype) {
+  const int64_t bytes = state.range(0);
+  std::vector<std::byte> values(bytes, std::byte{0x3F});
+  const View view = {values.data(), bytes / SizeOf(dtype), dtype};
+  for (auto _ : state) {
+    ScaleAvg(dtype, view, 1);  // they stay ordinary numbers
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * bytes);
+}
+
 void Register() {
+  for (int d = 0; d < kDTypes; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    benchmark::RegisterBenchmark(("average/" + std::string(Name(dtype))).c_str(),
+                                 [=](benchmark::State& s) { Average(s, dtype); })
+        ->Arg(64 << 10)
+        ->Arg(32 << 20);
+  }
   for (SimdTarget target : SupportedTargets()) {
     if (target == SimdTarget::kSse4) continue;
     for (int d = 0; d < kDTypes; ++d) {
