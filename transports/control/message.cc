@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "base/crc.h"
+#include "base/error_code.h"
 
 namespace gradwire {
 namespace {
@@ -72,15 +72,6 @@ bool ReadFields(uint8_t type, const std::byte* bytes, ControlFields* fields) {
     *fields = value;
     return InRange(value);
   }
-}
-
-// A number from the wire is a gwResult_t only if it has a text. 127 is the largest value that the
-// conversion is defined for, and no code of ours.
-bool IsErrorCode(int32_t code) {
-  constexpr int32_t kNoCode = 127;
-  if (code <= gwSuccess || code >= kNoCode) return false;
-  const std::string_view unknown = ResultText(static_cast<gwResult_t>(kNoCode));
-  return ResultText(static_cast<gwResult_t>(code)) != unknown;
 }
 
 // `text` with a length of two bytes before it, cut at `max_bytes`.
