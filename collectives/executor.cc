@@ -66,7 +66,6 @@ void Executor::Reset() {
   std::copy(prepared_->dep_counts.begin(), prepared_->dep_counts.end(), missing_.begin());
   ready_.clear();
   complete_ = outstanding_ = 0;
-  bytes_sent_ = bytes_received_ = 0;
   status_ = Status();
   for (size_t i = 0; i < state_.size(); ++i) {
     state_[i] = missing_[i] == 0 ? State::kReady : State::kBlocked;
@@ -86,7 +85,7 @@ void Executor::TakeReady(std::vector<Command>* commands) {
   ready_.clear();
 }
 
-void Executor::Complete(int32_t step, const Status& status, int64_t bytes) {
+void Executor::Complete(int32_t step, const Status& status) {
   assert(state_[step] == State::kTaken);
   --outstanding_;
   if (!status.ok()) {
@@ -96,8 +95,6 @@ void Executor::Complete(int32_t step, const Status& status, int64_t bytes) {
   }
   state_[step] = State::kComplete;
   ++complete_;
-  if (prepared_->kinds[step] == Command::Kind::kSend) bytes_sent_ += bytes;
-  if (prepared_->kinds[step] == Command::Kind::kExpect) bytes_received_ += bytes;
   for (uint32_t i = prepared_->successor_begin[step]; i < prepared_->successor_begin[step + 1];
        ++i) {
     const int32_t next = prepared_->successors[i];

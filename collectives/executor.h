@@ -54,16 +54,13 @@ class Executor {
   // ready.
   void TakeReady(std::vector<Command>* commands);
 
-  // Each step once, after it was taken. `bytes` as sent or received. The first error is kept.
-  void Complete(int32_t step, const Status& status, int64_t bytes = 0);
+  // Each step once, after it was taken. The first error is kept.
+  void Complete(int32_t step, const Status& status);
 
   bool done() const;  // all steps complete, or failed and nothing taken is outstanding
   bool failed() const { return !status_.ok(); }
   const Status& status() const { return status_; }
   bool IsComplete(int32_t step) const { return state_[step] == State::kComplete; }
-  // Sums of what was said at Complete.
-  int64_t bytes_sent() const { return bytes_sent_; }
-  int64_t bytes_received() const { return bytes_received_; }
   PeerProgress progress(int peer) const;
   // The first peer this run waits for, -1: none.
   int AwaitedPeer() const;
@@ -75,7 +72,6 @@ class Executor {
   std::vector<State> state_;
   std::vector<int32_t> ready_;
   int32_t complete_ = 0, outstanding_ = 0;
-  int64_t bytes_sent_ = 0, bytes_received_ = 0;
   Status status_;
 };
 

@@ -43,7 +43,7 @@ void RunRandomly(const PreparedSchedule& prepared, RandomStream* random, Executo
     taken.insert(taken.end(), fresh.begin(), fresh.end());
     ASSERT_FALSE(taken.empty()) << "nothing to do and not done";
     const size_t pick = random->Below(taken.size());
-    executor->Complete(taken[pick].step, Status::Ok(), 8);
+    executor->Complete(taken[pick].step, Status::Ok());
     taken.erase(taken.begin() + static_cast<int64_t>(pick));
   }
   EXPECT_TRUE(taken.empty());
@@ -121,15 +121,13 @@ TEST_F(ProgressTest, NamesWhatIsMissing) {
   ASSERT_EQ(commands.size(), 3u);
   EXPECT_EQ(commands[0].kind, Command::Kind::kSend);
   EXPECT_EQ(commands[2].kind, Command::Kind::kExpect);
-  executor_.Complete(0, Status::Ok(), 100);
+  executor_.Complete(0, Status::Ok());
   EXPECT_EQ(executor_.progress(3).ToString(),
             "sent 1 of 2, received 0 of 1, waits for peer 3 message 5");
   EXPECT_EQ(executor_.AwaitedPeer(), 3);
-  executor_.Complete(2, Status::Ok(), 50);
+  executor_.Complete(2, Status::Ok());
   EXPECT_EQ(executor_.progress(3).ToString(), "sent 1 of 2, received 1 of 1");
   EXPECT_EQ(executor_.AwaitedPeer(), 1);
-  EXPECT_EQ(executor_.bytes_sent(), 100);
-  EXPECT_EQ(executor_.bytes_received(), 50);
 }
 
 TEST_F(ProgressTest, SendsAreAwaitedWhenNothingElseIs) {

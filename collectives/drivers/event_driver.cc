@@ -77,9 +77,8 @@ void EventDriver::Replay(Run& run) {
     Kept kept = std::move(kept_.front());
     kept_.pop_front();
     if (kept.header.turn == turn_ && KeyOf(kept.header) == key) {
-      peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
-      Receive(run, kept.peer, kept.header,
-              {kept.bytes.data(), static_cast<int64_t>(kept.bytes.size())});
+      peers_[kept.peer].kept_bytes -= kept.size();
+      Receive(run, kept.peer, kept.header, std::as_const(kept.bytes).bytes());
     } else {
       kept_.push_back(std::move(kept));
     }
@@ -94,7 +93,7 @@ void EventDriver::BeginTurn(uint16_t turn) {
   cancelled_ = false;
   std::erase_if(kept_, [&](const Kept& kept) {
     if (kept.header.turn == turn) return false;
-    peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
+    peers_[kept.peer].kept_bytes -= kept.size();
     return true;
   });
 }
@@ -113,7 +112,7 @@ void EventDriver::CancelAll(const Status& status) {
   for (PeerState& peer : peers_) peer.sends.clear(), peer.sealed = false;
   std::erase_if(kept_, [&](const Kept& kept) {
     if (kept.header.turn != turn_) return false;
-    peers_[kept.peer].kept_bytes -= static_cast<int64_t>(kept.bytes.size());
+    peers_[kept.peer].kept_bytes -= kept.size();
     return true;
   });
 }
@@ -155,9 +154,8 @@ void EventDriver::Expect(Run& run, int32_t step) {
   const int64_t message_bytes = run.spec.work->MessageBytes(dst);
   // A message of no bytes is complete when its bare header came; -1 marks that it did (see
   // Receive).
-  if (recv.received == message_bytes && message_bytes > 0)
-    run.executor->Complete(step, Status(), message_bytes);
-  if (recv.received == -1) run.executor->Complete(step, Status(), 0);
+  const bool is_here = recv.received == message_bytes && message_bytes > 0;
+  if (is_here || recv.received == -1) run.executor->Complete(step, Status());
 }
 
 void EventDriver::Consume(Run& run, int32_t step_index, int64_t offset, ConstBytes fragment) {
@@ -258,16 +256,19 @@ void EventDriver::FailBeyond(int peer, const RunKey& key) {
 
 void EventDriver::Keep(int peer, const FrameHeader& header, ConstBytes fragment) {
   PeerState& state = peers_[peer];
-  state.kept_bytes += fragment.size;
-  if (state.kept_bytes > keep_limit_) {
+  Kept kept = {.peer = peer, .header = header, .bytes = {}};
+  if (Status s = kept.bytes.EnsureBytes(fragment.size); !s.ok())
+    return Fail(peer, KeyOf(header), std::move(s));
+  std::copy_n(fragment.data, fragment.size, kept.bytes.data());
+  if (state.kept_bytes + kept.size() > keep_limit_) {
     return Fail(
         peer, KeyOf(header),
         Status(gwMismatch, fmt::format("rank {} runs further ahead than the window allows", peer),
                "All ranks must submit the same operations in the same order"));
   }
+  state.kept_bytes += kept.size();
   counters_.staged_bytes += fragment.size;
-  kept_.push_back(
-      {peer, header, std::vector<std::byte>(fragment.data, fragment.data + fragment.size)});
+  kept_.push_back(std::move(kept));
 }
 
 void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment) {
@@ -296,7 +297,7 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
   }
   if (message_bytes == 0) {
     recv.received = -1;
-    if (recv.expected) run.executor->Complete(step, Status(), 0);
+    if (recv.expected) run.executor->Complete(step, Status());
     return;
   }
   if (recv.expected) {
@@ -308,8 +309,7 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
     std::memcpy(recv.staging.data() + recv.received, fragment.data, fragment.size);
   }
   recv.received += fragment.size;
-  if (recv.expected && recv.received == message_bytes)
-    run.executor->Complete(step, Status(), message_bytes);
+  if (recv.expected && recv.received == message_bytes) run.executor->Complete(step, Status());
 }
 
 bool EventDriver::PumpSends() {
@@ -398,7 +398,7 @@ void EventDriver::OnSent(SendToken token) {
   if (!run.live) return;  // cancelled; the slot waits for its last fragments
   SendState& send = run.sends[step];
   --send.in_flight;
-  if (send.in_flight == 0 && send.offered_all) run.executor->Complete(step, Status(), send.offered);
+  if (send.in_flight == 0 && send.offered_all) run.executor->Complete(step, Status());
 }
 
 void EventDriver::OnPeerLost(int peer, const Status& cause) {

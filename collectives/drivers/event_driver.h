@@ -169,7 +169,9 @@ class EventDriver : public Sink {
   struct Kept {  // a fragment of a run that is not admitted yet, or of the next turn
     int peer;
     FrameHeader header;
-    std::vector<std::byte> bytes;
+    AlignedBuffer bytes;
+    // Bare headers take memory too.
+    int64_t size() const { return static_cast<int64_t>(sizeof header) + bytes.size(); }
   };
   struct PeerState {
     std::deque<PendingSend> sends;

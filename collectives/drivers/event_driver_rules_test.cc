@@ -67,10 +67,30 @@ class HandMadeFrames : public testing::Test {
     EXPECT_EQ(error->status.detail().rank, 1);
   }
 
+  // Sends frames of a run that is not admitted in `turn` until one is too many; how many are kept.
+  int KeepAll(uint16_t turn) {
+    FrameHeader header = Header();
+    header.turn = turn;
+    for (int kept = 0;; ++kept) {
+      Arrive(header);
+      if (const auto error = driver().TakeProtocolError()) {
+        EXPECT_EQ(error->status.code(), gwMismatch) << error->status.ToString();
+        return kept;
+      }
+    }
+  }
+
   Ends ends_;
   std::vector<int32_t> messages_;
   std::vector<std::byte> payload_;
 };
+
+TEST_F(HandMadeFrames, WhatIsNotKeptTakesNoRoom) {
+  const int kept = KeepAll(0);
+  EXPECT_GT(kept, 100);
+  driver().BeginTurn(1);
+  EXPECT_EQ(KeepAll(1), kept);
+}
 
 TEST_F(HandMadeFrames, AnotherSignatureIsAMismatch) {
   ends_.Start(1);
@@ -227,7 +247,8 @@ TEST_F(HandMadeFrames, OldTurnsAreDroppedNextOnesKeptOthersRefused) {
 TEST_F(HandMadeFrames, WhatRunsTooFarAheadIsAMismatch) {
   FrameHeader header = Header();
   const int64_t limit = 2 * 4 * kMaxMessageBytes + (1 << 20);
-  for (int64_t kept = 0; kept + 256 <= limit; kept += 256, ++header.op_seq) Arrive(header);
+  const int64_t bytes = static_cast<int64_t>(sizeof header) + header.fragment_bytes;
+  for (int64_t kept = 0; kept + bytes <= limit; kept += bytes, ++header.op_seq) Arrive(header);
   ASSERT_FALSE(driver().TakeProtocolError().has_value());
   Arrive(header);
   ExpectError(gwMismatch);

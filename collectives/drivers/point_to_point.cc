@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/error_code.h"
 #include "base/keep_forever.h"
 #include "base/log.h"
 
@@ -136,11 +137,12 @@ Status PointToPoint::Mismatch(const Transfer& mine, const Words& theirs) const {
 }
 
 Status PointToPoint::GivenUp(const Transfer& mine, int32_t code) {
-  return Status(gwRemoteError, {.message = fmt::format("rank {} has given up the {} of it: {}",
-                                                       mine.peer, OtherOf(mine.kind),
-                                                       ResultText(static_cast<gwResult_t>(code))),
-                                .hint = "Look at the error of that rank",
-                                .peer = mine.peer});
+  const auto why = IsErrorCode(code) ? static_cast<gwResult_t>(code) : gwRemoteError;
+  return Status(gwRemoteError,
+                {.message = fmt::format("rank {} has given up the {} of it: {}", mine.peer,
+                                        OtherOf(mine.kind), ResultText(why)),
+                 .hint = "Look at the error of that rank",
+                 .peer = mine.peer});
 }
 
 // All at once: none of them is announced because another one has ended.
