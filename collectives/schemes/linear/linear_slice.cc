@@ -92,7 +92,7 @@ Status LinearSlice::BeginRound() {
   GW_RETURN_IF_ERROR(carrier_.EnsureBytes(bytes));
   if (gathers()) {
     GW_RETURN_IF_ERROR(gathered_.EnsureBytes(bytes * context_.world_size));
-    GW_RETURN_IF_ERROR(piece_.EnsureBytes(bytes * context_.world_size));
+    GW_RETURN_IF_ERROR(piece_.EnsureBytes(LargestScattered() * context_.world_size));
   }
   sum_ = {.collective = gathers() ? Collective::kAllGather : Collective::kAllReduce,
           .send = carrier_.data(),
@@ -106,6 +106,13 @@ Status LinearSlice::BeginRound() {
   BeginRun();
   next_piece_ = 0;
   return Status();
+}
+
+// Bytes of the largest piece's carrier; 0 where the only piece has the array to itself.
+int64_t LinearSlice::LargestScattered() {
+  int64_t most = 0;
+  for (const PieceState& state : pieces_) most = std::max(most, CarrierOf(state).bytes());
+  return pieces_.size() > 1 ? most : 0;
 }
 
 void LinearSlice::BeginRun() {
@@ -159,12 +166,14 @@ View LinearSlice::CarrierOf(const PieceState& state) {
 ConstView LinearSlice::ReducedOf(const PieceState& state) {
   const View mine = CarrierOf(state);
   if (!gathers()) return mine;
+  const int64_t elems = mine.elems * context_.world_size;
+  if (pieces_.size() == 1) return {gathered_.data(), elems, mine.dtype};
   const int64_t rank_bytes = sum_.count * SizeOf(sum_.dtype);
   for (int64_t rank = 0; rank < context_.world_size; ++rank) {
     std::copy_n(gathered_.data() + rank * rank_bytes + state.carrier_offset, mine.bytes(),
                 piece_.data() + rank * mine.bytes());
   }
-  return {piece_.data(), mine.elems * context_.world_size, mine.dtype};
+  return {piece_.data(), elems, mine.dtype};
 }
 
 StatusOr<bool> LinearSlice::ComputeLocal() {

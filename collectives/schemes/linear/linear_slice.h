@@ -57,6 +57,7 @@ class LinearSlice final : public SliceOp {
   StepView ViewOf(const PieceState& state);
   View CarrierOf(const PieceState& state);
   ConstView ReducedOf(const PieceState& state);
+  int64_t LargestScattered();
 
   const std::span<const TensorPart> parts_;
   const PartContext context_;
@@ -64,7 +65,7 @@ class LinearSlice final : public SliceOp {
   const int64_t run_bytes_;
   std::vector<PieceState> pieces_;
   AlignedBuffer carrier_, scratch_;
-  AlignedBuffer gathered_, piece_;  // of all ranks: the carriers, and one piece of them
+  AlignedBuffer gathered_, piece_;  // of all ranks: the carriers, and one of several pieces of them
   std::optional<RawSlice> run_;
   State state_ = State::kStart;
   int round_ = 0;
