@@ -158,8 +158,6 @@ struct AlgorithmRow {
   // Rank's schedule. Precondition: 0 <= rank < world_size, 0 <= root < world_size.
   Schedule (*make)(int rank, int world_size, int root);
   WireTotals (*totals)(int world_size);
-  // Largest world size it accepts, 0: any.
-  int max_world_size = 0;
 };
 
 // All algorithms of this build. collectives/registry.cc.

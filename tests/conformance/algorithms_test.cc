@@ -158,7 +158,6 @@ class AlgorithmsTest : public testing::TestWithParam<const AlgorithmRow*> {
   template <typename Check>
   void ForEachWorld(Check check) {
     for (int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16}) {
-      if (GetParam()->max_world_size > 0 && n > GetParam()->max_world_size) continue;
       for (int root = 0; root < (IsRooted(GetParam()->collective) ? n : 1); ++root) {
         check(Case{.row = GetParam(), .n = n, .root = root});
         if (HasFatalFailure()) return;

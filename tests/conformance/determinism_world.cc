@@ -15,11 +15,10 @@ constexpr int64_t kBoundNs = 60 * kNsPerSecond;
 
 // Any row of the registry that fits.
 template <typename Fits>
-const AlgorithmRow* DrawAlgorithm(RandomStream* random, int world_size, Fits fits) {
+const AlgorithmRow* DrawAlgorithm(RandomStream* random, Fits fits) {
   std::vector<const AlgorithmRow*> rows;
   for (const AlgorithmRow& row : Algorithms()) {
-    const bool small_enough = row.max_world_size == 0 || world_size <= row.max_world_size;
-    if (small_enough && fits(row)) rows.push_back(&row);
+    if (fits(row)) rows.push_back(&row);
   }
   return rows[random->Below(rows.size())];
 }
@@ -27,11 +26,11 @@ const AlgorithmRow* DrawAlgorithm(RandomStream* random, int world_size, Fits fit
 void DrawAlgorithms(RandomStream* random, StepsConfig* c) {
   const int n = c->job.world_size;
   for (bool encoded : {false, true}) {
-    (encoded ? c->job.encoded : c->job.exact) = DrawAlgorithm(random, n, [&](const auto& row) {
+    (encoded ? c->job.encoded : c->job.exact) = DrawAlgorithm(random, [&](const auto& row) {
       return row.encoded == encoded && row.collective == Collective::kAllReduce;
     });
   }
-  c->plain = DrawAlgorithm(random, n, [](const AlgorithmRow& row) { return !row.encoded; });
+  c->plain = DrawAlgorithm(random, [](const AlgorithmRow& row) { return !row.encoded; });
   const Collective collective = c->plain->collective;
   if (collective != Collective::kBarrier)
     c->plain_count = static_cast<int64_t>(random->Below(2000));
