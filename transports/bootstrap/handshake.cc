@@ -41,18 +41,23 @@ StatusOr<std::array<uint8_t, 32>> DrawNonce(const Entropy& entropy) {
   return nonce;
 }
 
-std::array<uint8_t, 32> ProofTag(const std::string& secret, ProofRole role,
-                                 const ControlMessage& guest_hello,
-                                 const ControlMessage& host_hello) {
+StatusOr<std::array<uint8_t, 32>> ProofTag(const std::string& secret, ProofRole role,
+                                           const ControlMessage& guest_hello,
+                                           const ControlMessage& host_hello) {
   std::string transcript = role == ProofRole::kGuest ? "gradwire guest" : "gradwire host";
   transcript += '\0';
   AppendHello(guest_hello, &transcript);
   AppendHello(host_hello, &transcript);
   std::array<uint8_t, 32> tag = {};
   unsigned int bytes = tag.size();
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(transcript.data()), transcript.size(), tag.data(),
-       &bytes);
+  const unsigned char* made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                                   reinterpret_cast<const unsigned char*>(transcript.data()),
+                                   transcript.size(), tag.data(), &bytes);
+  // A tag that was not made is the same for everybody.
+  if (made == nullptr || bytes != tag.size()) {
+    return Status(gwSystemError, "libcrypto makes no HMAC-SHA256 of this job's secret",
+                  "Take a longer secret: a FIPS provider refuses short ones");
+  }
   return tag;
 }
 

@@ -24,10 +24,10 @@ StatusOr<std::array<uint8_t, 32>> DrawNonce(const Entropy& entropy);
 enum class ProofRole { kGuest, kHost };  // a rank that joins; rank 0
 
 // Over: role, and of both hellos version, world size, rank, epoch, job and nonce. Any `secret`,
-// also empty.
-std::array<uint8_t, 32> ProofTag(const std::string& secret, ProofRole role,
-                                 const ControlMessage& guest_hello,
-                                 const ControlMessage& host_hello);
+// also empty. gwSystemError: libcrypto refuses, as a FIPS provider may with a short secret.
+StatusOr<std::array<uint8_t, 32>> ProofTag(const std::string& secret, ProofRole role,
+                                           const ControlMessage& guest_hello,
+                                           const ControlMessage& host_hello);
 
 // In a time that does not depend on where they differ.
 bool SameTag(const std::array<uint8_t, 32>& a, const std::array<uint8_t, 32>& b);

@@ -113,8 +113,9 @@ void RendezvousGuest::OnHello(const ControlMessage& message) {
   }
   PassFailpoint(Failpoint::kHello);
   host_hello_ = message;
-  const ProofFields proof{.tag =
-                              ProofTag(options_.me.secret, ProofRole::kGuest, hello_, host_hello_)};
+  const auto tag = ProofTag(options_.me.secret, ProofRole::kGuest, hello_, host_hello_);
+  if (!tag.ok()) return Fail(tag.status());
+  const ProofFields proof{.tag = *tag};
   output_ += EncodeControl({.src = hello_.src, .job = options_.me.job, .fields = proof});
   phase_ = Phase::kProof;
 }
@@ -122,7 +123,8 @@ void RendezvousGuest::OnHello(const ControlMessage& message) {
 void RendezvousGuest::OnProof(const ControlMessage& message, int64_t now_ns) {
   const auto* proof = message.get<ProofFields>();
   const auto expected = ProofTag(options_.me.secret, ProofRole::kHost, hello_, host_hello_);
-  if (!SameTag(proof->tag, expected)) {
+  if (!expected.ok()) return Fail(expected.status());
+  if (!SameTag(proof->tag, *expected)) {
     return Fail(Status(gwUnauthenticated,
                        fmt::format("{} does not know this job's secret", options_.host)));
   }
