@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -127,6 +128,7 @@ class HostShell : public HostWires {
       if (!fd.valid()) {
         // Out of descriptors: the call stays in the backlog; do not spin on it.
         accepts_paused_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        if (accepts_paused_) host_.NoteNoRoom(std::strerror(errno));
         return;
       }
       if (!PrepareStream(fd.get()).ok()) continue;

@@ -29,6 +29,7 @@ void RendezvousHost::OnConnect(int conn, std::string from, int64_t now_ns) {
   // A rank needs milliseconds for its proof: under a flood the oldest is the least likely to be
   // one, and a rank that is pushed out all the same calls again.
   if (strangers >= options_.max_strangers + options_.me.world_size) Reject(oldest->first);
+  no_room_.clear();
   Guest& guest = guests_[conn];
   guest.from = std::move(from);
   guest.since_ns = now_ns;
@@ -104,12 +105,14 @@ void RendezvousHost::OnProof(int conn, const ControlMessage& message, int64_t no
   Guest& guest = guests_.at(conn);
   const std::string& secret = options_.me.secret;
   const auto expected = ProofTag(secret, ProofRole::kGuest, guest.hello, guest.host_hello);
-  if (!SameTag(message.get<ProofFields>()->tag, expected)) {
+  const auto mine = ProofTag(secret, ProofRole::kHost, guest.hello, guest.host_hello);
+  if (!expected.ok() || !mine.ok()) return Fail(expected.ok() ? mine.status() : expected.status());
+  if (!SameTag(message.get<ProofFields>()->tag, *expected)) {
     return Refuse(conn, Status(gwUnauthenticated, "wrong secret"));
   }
   const int64_t wait_ns = std::max<int64_t>(options_.start_ns + options_.timeout_ns - now_ns, 0);
   const ProofFields proof{
-      .tag = ProofTag(secret, ProofRole::kHost, guest.hello, guest.host_hello),
+      .tag = *mine,
       .wait_ms = static_cast<uint32_t>(std::min<int64_t>(wait_ns / 1'000'000, UINT32_MAX))};
   wires_->Send(conn, EncodeControl({.dst = message.src, .job = options_.me.job, .fields = proof}));
   guest.reader.AllowBodies();
@@ -248,6 +251,11 @@ Status RendezvousHost::Late() const {
       .op = "start",
       .hint = "look at the output of the missing ranks; GRADWIRE_INIT_TIMEOUT_MS sets the bound",
       .rank = 0};
+  if (!joined && !no_room_.empty()) {
+    detail.message += fmt::format(", and rank 0 could not take connections: {}", no_room_);
+    detail.hint = "raise the limit of open files of rank 0 (ulimit -n)";
+    return Status(gwSystemError, std::move(detail));
+  }
   if (missing.size() == 1) detail.peer = missing[0];
   return Status(gwTimeout, std::move(detail));
 }

@@ -59,6 +59,8 @@ class RendezvousHost {
   // At NextNs at the latest.
   void Tick(int64_t now_ns);
   int64_t NextNs() const;
+  // A rank calls and rank 0 cannot take the connection; who is missing then need not be at fault.
+  void NoteNoRoom(std::string why) { no_room_ = std::move(why); }
   // Ends the start with `why`, which all ranks that have joined are told, and those that call while
   // it lingers.
   void Fail(const Status& why);
@@ -113,6 +115,7 @@ class RendezvousHost {
   Roster roster_;
   int64_t rejected_ = 0;
   int told_ = 0;                 // guests that know of the failure, or are gone
+  std::string no_room_;          // empty: all who called could connect
   int64_t linger_until_ns_ = 0;  // 0: the first Tick after the failure sets it
   bool done_ = false;
   Status status_;

@@ -252,6 +252,22 @@ TEST(Rendezvous, LateReadyIsNamed) {
   EXPECT_THAT(host.core.status().ToString(), HasSubstr("rank 1 of 2 did not confirm the roster"));
 }
 
+TEST(Rendezvous, WhoCannotBeLetInIsNotBlamed) {
+  for (const bool room_again : {false, true}) {
+    Host host(2);
+    host.core.NoteNoRoom("Too many open files");
+    if (room_again) host.Connect(1);
+    host.now = 60 * kSecond;
+    host.core.Tick(host.now);
+    const Status late = host.core.status();
+    EXPECT_EQ(late.code(), room_again ? gwTimeout : gwSystemError);
+    EXPECT_THAT(late.ToString(), HasSubstr("rank 1 of 2 did not join"));
+    if (room_again) continue;
+    EXPECT_THAT(late.ToString(), HasSubstr("rank 0 could not take connections: Too many open"));
+    EXPECT_THAT(late.ToString(), HasSubstr("ulimit -n"));
+  }
+}
+
 // Rank 1 of three, as far as it gets while rank 2 is missing.
 struct Joined {
   Joined() {
