@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -15,7 +16,7 @@ namespace {
 // Bounds, so that a flood does not hold up what is inside.
 constexpr int kEventsPerVisit = 64, kAcceptsPerVisit = 64;
 
-// After the process has run out of descriptors.
+// After the process has run short of what a connection takes.
 constexpr int64_t kPauseNs = 100 * kNsPerMs;
 
 }  // namespace
@@ -24,7 +25,7 @@ TcpDoor::TcpDoor(const Clock& clock, int world_size)
     : clock_(clock),
       world_size_(world_size),
       turned_away_(clock, 5, kNsPerSecond),
-      out_of_descriptors_(clock, 1, kNsPerSecond) {}
+      runs_short_(clock, 1, kNsPerSecond) {}
 
 Status TcpDoor::Open(const SocketAddress& address) {
   if (getrandom(token_.data(), token_.size(), 0) != static_cast<ssize_t>(token_.size())) {
@@ -68,10 +69,8 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
   }
   if (Outstayed()) TurnAway(&strangers_.front());
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.fd.valid(); });
-  if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_) {
-    listen_again_ns_ = 0;
-    (void)Watch(listener_.get());
-  }
+  if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_)
+    listen_again_ns_ = Watch(listener_.get()).ok() ? 0 : clock_.NowNs() + kPauseNs;
   if (somebody_knocks) AcceptAll(guests);
 }
 
@@ -93,13 +92,13 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
 
 void TcpDoor::Refused(int error) {
   int64_t left_out = 0;
-  const bool out_of_descriptors = error == EMFILE || error == ENFILE;
-  if (!out_of_descriptors) return;
+  const bool runs_short = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  if (!runs_short) return;
   // Who knocks stays in the backlog, and would end every wait at once.
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
   listen_again_ns_ = clock_.NowNs() + kPauseNs;
-  if (!out_of_descriptors_.Allow(&left_out)) return;
-  GW_LOG(kWarn, kNet, "tcp: no peer can connect: this process is out of file descriptors");
+  if (!runs_short_.Allow(&left_out)) return;
+  GW_LOG(kWarn, kNet, "tcp: no peer can connect: {}", std::strerror(error));
 }
 
 void TcpDoor::Hear(Stranger* stranger, std::vector<TcpGuest>* guests) {

@@ -69,7 +69,7 @@ class TcpDoor {
   TcpToken token_ = {};
   std::vector<Stranger> strangers_;  // oldest first
   int64_t listen_again_ns_ = 0;      // 0: it listens
-  LogRateLimit turned_away_, out_of_descriptors_;
+  LogRateLimit turned_away_, runs_short_;
 };
 
 }  // namespace gradwire

@@ -70,8 +70,8 @@ std::string Why(int error) { return error == 0 ? "closed by the peer" : std::str
 
 // What this process lacks is no word about the peer.
 gwResult_t CodeOf(int error) {
-  const bool is_ours =
-      error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
+  const bool is_ours = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
+                       error == ENOSPC || error == EADDRNOTAVAIL;  // no port is left to call from
   return is_ours ? gwSystemError : gwPeerLost;
 }
 
