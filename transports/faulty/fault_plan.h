@@ -31,7 +31,7 @@ struct FaultPlan {
   double duplicate = 0;  // the fragment is sent twice
   double lose =
       0;  // the peer counts as lost from here on: kLost, OnPeerLost, nothing comes from it
-  int64_t lose_at = -1;  // instead of accepting the n-th fragment
+  int64_t lose_at = -1;  // one peer, instead of accepting the n-th fragment
   // Likewise, but what is lacking is this process's own: gwSystemError.
   int64_t run_short_at = -1;
 };

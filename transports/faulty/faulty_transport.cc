@@ -69,11 +69,12 @@ Status FaultyTransport::Connect(std::span<const std::string> addresses) {
 SendOutcome FaultyTransport::TrySend(int peer, const FrameHeader& header, ConstBytes fragment,
                                      SendToken token) {
   if (lost_[peer]) return SendOutcome::kLost;
-  if (accepted_fragments_ == plan_.lose_at || Happens(plan_.lose)) {
+  const bool loses = accepted_fragments_ == plan_.lose_at && !std::exchange(is_one_lost_, true);
+  if (loses || Happens(plan_.lose)) {
     Lose(peer, Status(gwPeerLost, "lost by the faulty transport's plan"));
     return SendOutcome::kLost;
   }
-  if (accepted_fragments_ == plan_.run_short_at) {
+  if (accepted_fragments_ == plan_.run_short_at && !std::exchange(is_one_lost_, true)) {
     Lose(peer, Status(gwSystemError, "nothing left by the faulty transport's plan"));
     return SendOutcome::kLost;
   }

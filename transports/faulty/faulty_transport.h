@@ -75,7 +75,7 @@ class FaultyTransport final : public Transport {
   RandomStream random_;
   int64_t poll_ = 0;
   int64_t accepted_fragments_ = 0;
-  bool sealed_corrupted_ = false;
+  bool sealed_corrupted_ = false, is_one_lost_ = false;
   bool refused_ = false;       // kFull of our own since the last Wait: nobody will wake us for it
   std::deque<Outgoing> held_;  // in order of acceptance
   std::vector<int> held_for_;  // by peer
