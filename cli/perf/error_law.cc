@@ -197,7 +197,8 @@ StatusOr<ErrorFound> CompareWithTruth(std::string_view spec, const std::vector<P
     error2 += error * error;
     energy += unit * e.sum * unit * e.sum;
     product += got * unit * e.sum;
-    if (bound && !(error <= unit * bound(e) + last * std::abs(got))) ++found.wrong;
+    const bool within = error <= unit * bound(e) + last * std::abs(got);
+    if (bound && !(within && std::isfinite(got))) ++found.wrong;
   }
   found.relerr = energy > 0 ? std::sqrt(error2 / energy) : 0;
   // No single element can be blamed.

@@ -57,6 +57,21 @@ TEST(CompareWithTruth, TwiceRoundedSumsAreWithinBf16AndOutsideFp16) {
   EXPECT_NEAR(Compare("bf16", out).relerr, 2.2e-3, 5e-4);
 }
 
+// Their distance to the truth is no more than what an infinite result may be off.
+TEST(CompareWithTruth, InfiniteResultsAreWrong) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> out = TrueSum(Patterns());
+  out[7] = kInf;
+  for (const char* spec : {"bf16", "randk(density=0.1)", "powersgd"}) {
+    EXPECT_GE(Compare(spec, out).wrong, 1) << spec;
+  }
+  const std::vector<uint16_t> half(kElems, Fp16FromFloat(kInf));
+  const ConstView view(reinterpret_cast<const std::byte*>(half.data()), kElems, DType::kFloat16);
+  const StatusOr<ErrorFound> found = CompareWithTruth("fp16", Patterns(), ReduceOp::kSum, view);
+  ASSERT_TRUE(found.ok()) << found.status().ToString();
+  EXPECT_EQ(found->wrong, kElems);
+}
+
 TEST(CompareWithTruth, WhatIsChosenIsTheSumOrNothing) {
   std::vector<float> out = TrueSum(Patterns());
   for (int64_t i = 0; i < kElems; ++i) {
