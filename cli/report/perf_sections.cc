@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@ std::vector<Measured> RowsOf(const ResultFile& file) {
   std::vector<Measured> rows;
   const Json& run = *file.json;
   const std::string place = PlaceOf(run);
+  std::map<std::string, int> times_there;
   for (const Json& row : run.at("results")) {
     const bool in_place = row.at("out_of_place").is_null();
     rows.push_back(
@@ -41,6 +43,11 @@ std::vector<Measured> RowsOf(const ResultFile& file) {
                     in_place ? "in place" : "out of place", file.name},
          .row = row,
          .timing = row.at(in_place ? "in_place" : "out_of_place")});
+    // A spec that was given twice is two lines.
+    Traits& traits = rows.back().traits;
+    const int times = ++times_there[fmt::format("{} {} {}", rows.back().section,
+                                                row.at("size").dump(), fmt::join(traits, " "))];
+    if (times > 1) traits.front() += fmt::format(" ({})", times);
   }
   return rows;
 }

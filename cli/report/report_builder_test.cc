@@ -75,6 +75,13 @@ TEST(BuildReport, NamesLinesByWhatDiffers) {
             (std::vector<std::string>{"b.json", "c.json"}));
 }
 
+TEST(BuildReport, NumbersLinesThatAreThereTwice) {
+  const std::string none = PerfRow("none", 1024, 1.5), larger = PerfRow("none", 4096, 2);
+  const std::string path = PerfFile("a.json", none + "," + larger + "," + none, "null");
+  EXPECT_EQ(NamesOf(BuildReport(std::vector{path})->sections[0].plots[0]),
+            (std::vector<std::string>{"none", "none (2)"}));
+}
+
 constexpr const char* kOneHost = R"(, "one_host": true)";
 constexpr const char* kSeveralHosts = R"(, "one_host": false)";
 constexpr const char* kUnknownHosts = R"(, "one_host": null)";
@@ -126,16 +133,20 @@ TEST(BuildReport, HasNoPlotsOfABarrier) {
   EXPECT_EQ(page->sections[0].tables[0].rows.size(), 1u);
 }
 
-// With `more` members.
-std::string TrainFile(const std::string& more) {
-  return WriteFile("train.json", R"({"args": "gradwire train", "netlab": null)" + more + R"(,
-          "ranks": 2, "nominal_compute_ms": 5, "model": {"name": "mlp"}, "results": [{"spec": "auto", "step_ms": 12.345,
-          "step_p10_ms": 11, "step_p90_ms": 13, "compute_ms": 5, "exposed_ms": 7,
+// With `more` members; all results are equal.
+std::string TrainFile(const std::string& more, int results = 1) {
+  const std::string result = R"({"spec": "auto", "step_ms": 12.345, "step_p10_ms": 11,
+          "step_p90_ms": 13, "compute_ms": 5, "exposed_ms": 7,
           "wire_bytes": 2500000, "relerr": 0.1, "ratio": 1, "ratio_low": null, "ratio_high": null,
           "blocks": [{"begin_s": [101, 102.5], "step_ms": [12, 13]}],
           "plan_changes": [{"step": 4, "change": "w none -> bf16", "why": "predicted",
                             "predicted_ms": 10, "was_ms": 12, "measured_ms": 11, "error": 0.012,
-                            "bound": 0.1}]}]})");
+                            "bound": 0.1}]})";
+  std::string all = result;
+  for (int i = 1; i < results; ++i) all += "," + result;
+  return WriteFile("train.json", R"({"args": "gradwire train", "netlab": null)" + more + R"(,
+          "ranks": 2, "nominal_compute_ms": 5, "model": {"name": "mlp"}, "results": [)" +
+                                     all + "]}");
 }
 
 TEST(BuildReport, DrawsTheStepsOfARunInTheirOrder) {
@@ -152,6 +163,15 @@ TEST(BuildReport, DrawsTheStepsOfARunInTheirOrder) {
   ASSERT_EQ(section.tables.size(), 2u);
   EXPECT_EQ(section.tables[0].rows.at(0).at(6), "2.500");
   EXPECT_EQ(section.tables[1].rows.at(0).at(2), "w none -> bf16");
+}
+
+TEST(BuildReport, NumbersSettingsThatAreThereTwice) {
+  const StatusOr<ReportPage> page = BuildReport(std::vector{TrainFile("", 2)});
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  const ReportSection& section = page->sections.at(0);
+  EXPECT_EQ(NamesOf(section.plots.at(0)), (std::vector<std::string>{"auto", "auto (2)"}));
+  EXPECT_EQ(section.tables.at(0).rows.at(1).at(0), "auto (2)");
+  EXPECT_EQ(section.tables.at(1).rows.at(1).at(0), "auto (2)");
 }
 
 TEST(BuildReport, TakesPagesOfOthers) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gradwire {
 namespace {
@@ -17,9 +18,21 @@ std::string Fixed(const Json& value, int digits) {
   return value.is_null() ? "-" : fmt::format("{:.{}f}", value.get<double>(), digits);
 }
 
+// By result: the spec, numbered where the run has it several times.
+std::vector<std::string> NamesOf(const Json& run) {
+  std::vector<std::string> specs, names;
+  for (const Json& result : run.at("results")) {
+    const std::string spec = result.at("spec");
+    const auto before = std::count(specs.begin(), specs.end(), spec);
+    names.push_back(before == 0 ? spec : fmt::format("{} ({})", spec, before + 1));
+    specs.push_back(spec);
+  }
+  return names;
+}
+
 // Steps in the order of their begin, which the blocks of other settings interrupt.
-PlotSeries StepTimes(const Json& result, double first_s) {
-  PlotSeries series = {.name = result.at("spec"), .points = {}};
+PlotSeries StepTimes(const std::string& name, const Json& result, double first_s) {
+  PlotSeries series = {.name = name, .points = {}};
   for (const Json& block : result.at("blocks")) {
     const Json &begin = block.at("begin_s"), &step = block.at("step_ms");
     for (size_t i = 0; i < step.size(); ++i)
@@ -39,14 +52,15 @@ double FirstBegin(const Json& run) {
   return first_s;
 }
 
-ReportTable Medians(const Json& run) {
+ReportTable Medians(const Json& run, const std::vector<std::string>& names) {
   ReportTable table = {.columns = {"setting", "step_ms", "p10", "p90", "compute_ms", "exposed_ms",
                                    "wire_MB/step", "relerr", "ratio", "low", "high"},
                        .rows = {}};
-  for (const Json& r : run.at("results")) {
+  for (size_t i = 0; i < names.size(); ++i) {
     constexpr double kMega = 1e6;
+    const Json& r = run.at("results").at(i);
     table.rows.push_back(
-        {r.at("spec"), Fixed(r.at("step_ms"), 2), Fixed(r.at("step_p10_ms"), 2),
+        {names[i], Fixed(r.at("step_ms"), 2), Fixed(r.at("step_p10_ms"), 2),
          Fixed(r.at("step_p90_ms"), 2), Fixed(r.at("compute_ms"), 2), Fixed(r.at("exposed_ms"), 2),
          Fixed(r.at("wire_bytes").get<double>() / kMega, 3), Fixed(r.at("relerr"), 4),
          Fixed(r.at("ratio"), 3), Fixed(r.at("ratio_low"), 3), Fixed(r.at("ratio_high"), 3)});
@@ -54,16 +68,16 @@ ReportTable Medians(const Json& run) {
   return table;
 }
 
-ReportTable PlanChanges(const Json& run) {
+ReportTable PlanChanges(const Json& run, const std::vector<std::string>& names) {
   ReportTable table = {.columns = {"setting", "step", "change", "why", "predicted_ms", "was_ms",
                                    "measured_ms", "error"},
                        .rows = {}};
-  for (const Json& result : run.at("results")) {
-    for (const Json& plan : result.at("plan_changes")) {
-      table.rows.push_back(
-          {result.at("spec"), plan.at("step").dump(), plan.at("change"), plan.at("why"),
-           Fixed(plan.at("predicted_ms"), 1), Fixed(plan.at("was_ms"), 1),
-           Fixed(plan.value("measured_ms", Json()), 1), Fixed(plan.value("error", Json()), 3)});
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (const Json& plan : run.at("results").at(i).at("plan_changes")) {
+      table.rows.push_back({names[i], plan.at("step").dump(), plan.at("change"), plan.at("why"),
+                            Fixed(plan.at("predicted_ms"), 1), Fixed(plan.at("was_ms"), 1),
+                            Fixed(plan.value("measured_ms", Json()), 1),
+                            Fixed(plan.value("error", Json()), 3)});
     }
   }
   return table;
@@ -75,16 +89,18 @@ ReportSection SectionOf(const ResultFile& file) {
   LinePlot plot = {
       .heading = "Step time", .x = {.label = "seconds"}, .y = {.label = "ms a step"}, .series = {}};
   const double first_s = FirstBegin(run);
-  for (const Json& result : run.at("results")) plot.series.push_back(StepTimes(result, first_s));
+  const std::vector<std::string> names = NamesOf(run);
+  for (size_t i = 0; i < names.size(); ++i)
+    plot.series.push_back(StepTimes(names[i], run.at("results").at(i), first_s));
   ReportSection section = {
       .heading = fmt::format("{}, {} ranks{}{}", run.at("model").at("name").get<std::string>(),
                              run.at("ranks").get<int>(), place.empty() ? "" : ", ", place),
       .plots = {std::move(plot)},
-      .tables = {Medians(run)},
+      .tables = {Medians(run, names)},
       .notes = {fmt::format("{}: {}", file.name, run.at("args").get<std::string>()),
                 "ratio: of the step time to the first setting's, block by block, with its 95 % "
                 "interval"}};
-  ReportTable changes = PlanChanges(run);
+  ReportTable changes = PlanChanges(run, names);
   if (!changes.rows.empty()) section.tables.push_back(std::move(changes));
   return section;
 }
