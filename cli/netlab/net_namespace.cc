@@ -113,6 +113,18 @@ StatusOr<NetNamespace> NetNamespace::Create() {
   return NetNamespace(std::move(made));
 }
 
+Status NetNamespace::CheckEntry() const {
+  const pid_t pid = fork();
+  if (pid < 0) return ErrnoStatus("cannot fork", errno);
+  if (pid == 0) _exit(EnterForGood(fd_.get()) ? 0 : errno);
+  int how = 0;
+  if (RetryOnSignal([&] { return waitpid(pid, &how, 0); }) < 0) {
+    return ErrnoStatus("cannot wait for a process in a network namespace", errno);
+  }
+  const int error = WIFEXITED(how) ? WEXITSTATUS(how) : EINTR;
+  return error == 0 ? Status::Ok() : ErrnoStatus("cannot enter a network namespace", error);
+}
+
 StatusOr<std::string> NetNamespace::Run(const std::vector<std::string>& command,
                                         const std::string& input, int shared_fd) const {
   const UniqueFd in(memfd_create("script", MFD_CLOEXEC));

@@ -23,6 +23,10 @@ class NetNamespace {
   // Close-on-exec; valid as long as this.
   int fd() const { return fd_.get(); }
 
+  // Whether ranks can live in it. gwSystemError: a container that allows to make namespaces may
+  // forbid to enter one with its interfaces below /sys.
+  Status CheckEntry() const;
+
   // Runs `program args...` inside with `input` as its standard input, and returns what it writes.
   // `shared_fd` (-1: none) is open there under the same number. gwSystemError with the program's
   // own words if it fails.

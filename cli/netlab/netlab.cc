@@ -77,6 +77,7 @@ StatusOr<Netlab> Netlab::Create(int ranks, const Shaping& shaping) {
   for (int rank = 0; rank < ranks; ++rank) {
     GW_RETURN_IF_ERROR(lab.AddRank(rank, shaping, *bridge));
   }
+  GW_RETURN_IF_ERROR(lab.ranks_[0].CheckEntry());
   lab.bridge_.push_back(std::move(*bridge));
   return lab;
 }

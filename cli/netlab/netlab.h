@@ -46,8 +46,8 @@ class Netlab {
   static constexpr int kMaxRanks = 250;
   static constexpr char kInterface[] = "e0";
 
-  // gwSystemError: not root, no iproute2, or a kernel without veth, bridge or tbf; the text says
-  // which. Nothing is left behind then.
+  // gwSystemError: not root, no iproute2, a kernel without veth, bridge or tbf, or a container that
+  // forbids to mount; the text says which. Nothing is left behind then. At least one rank.
   static StatusOr<Netlab> Create(int ranks, const Shaping& shaping);
 
   // "10.77.0.1" for rank 0.
