@@ -107,9 +107,10 @@ Finding JudgeOpenFiles(int64_t limit, int ranks) {
   return finding;
 }
 
-Finding JudgeTransport(const std::string& name, const Status& usable) {
+Finding JudgeTransport(const std::string& name, const Status& usable, bool is_chosen) {
   if (usable.ok()) return {"transport " + name, Health::kOk, "usable", ""};
-  return {"transport " + name, Health::kFailure, usable.detail().message, usable.detail().hint};
+  return {"transport " + name, is_chosen ? Health::kFailure : Health::kWarning,
+          usable.detail().message, usable.detail().hint};
 }
 
 std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::string>& warnings) {
@@ -127,15 +128,16 @@ std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::
 
 std::vector<Finding> Examine(int ranks) {
   std::vector<Finding> findings;
+  const StatusOr<Settings> settings = LoadSettings("debug=none", ProcessEnvironment());
   for (const TransportFact& fact : ProbeTransports()) {
-    findings.push_back(JudgeTransport(fact.name, fact.usable));
+    const bool is_chosen = settings.ok() && settings->Text("transport") == fact.name;
+    findings.push_back(JudgeTransport(fact.name, fact.usable, is_chosen));
   }
   findings.push_back(JudgeSharedMemory(FreeSharedMemory(), ranks));
   findings.push_back(JudgeCores(UsableCores(), ranks));
   findings.push_back(JudgeOpenFiles(OpenFileLimit(), ranks));
   findings.push_back(CheckNetlab());
   findings.push_back(CheckCuda());
-  const StatusOr<Settings> settings = LoadSettings("debug=none", ProcessEnvironment());
   const std::vector<std::string> warnings =
       settings.ok() ? settings->warnings() : std::vector<std::string>();
   for (Finding& finding : JudgeSettings(settings.status(), warnings)) {

@@ -27,7 +27,8 @@ struct Finding {
 Finding JudgeSharedMemory(int64_t free_bytes, int ranks);
 Finding JudgeCores(int cores, int ranks);
 Finding JudgeOpenFiles(int64_t limit, int ranks);
-Finding JudgeTransport(const std::string& name, const Status& usable);
+// `is_chosen`: by the settings; else others can take its place.
+Finding JudgeTransport(const std::string& name, const Status& usable, bool is_chosen);
 // `loaded`: how reading the settings went. A finding each for the error and every warning.
 std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::string>& warnings);
 

@@ -30,9 +30,10 @@ TEST(JudgeOpenFiles, SaysWhatToSet) {
 }
 
 TEST(JudgeTransport, PassesTheReasonOn) {
-  EXPECT_EQ(JudgeTransport("ucx", Status::Ok()).health, Health::kOk);
-  const Finding missing =
-      JudgeTransport("ucx", Status(gwTransportUnavailable, "no libucp.so.0", "Install libucx0"));
+  EXPECT_EQ(JudgeTransport("ucx", Status::Ok(), true).health, Health::kOk);
+  const Status unusable(gwTransportUnavailable, "no libucp.so.0", "Install libucx0");
+  EXPECT_EQ(JudgeTransport("ucx", unusable, false).health, Health::kWarning);
+  const Finding missing = JudgeTransport("ucx", unusable, true);
   EXPECT_EQ(missing.health, Health::kFailure);
   EXPECT_EQ(missing.what, "no libucp.so.0");
   EXPECT_EQ(missing.advice, "Install libucx0");
