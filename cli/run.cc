@@ -108,9 +108,12 @@ StatusOr<JobAddress> MakeJobAddress(int ranks, bool in_netlab) {
   }
   job.host = kLoopback;
   for (int* port : {&job.root_port, &job.master_port}) {
-    StatusOr<int> found = FindFreePort(kLoopback);
-    if (!found.ok()) return found.status();
-    *port = *found;
+    // A program may use both.
+    do {
+      StatusOr<int> found = FindFreePort(kLoopback);
+      if (!found.ok()) return found.status();
+      *port = *found;
+    } while (job.master_port == job.root_port);
   }
   return job;
 }
@@ -185,7 +188,10 @@ StatusOr<int> Run(const RunOptions& options) {
   if (lab) launch.actions = ReshapeActions(*later, *lab, &changes);
   StatusOr<int> exit_code = Launch(launch, SteadyClock());
   if (!exit_code.ok() || options.counters_path.empty()) return exit_code;
-  GW_RETURN_IF_ERROR(WriteCounters(options, lab, changes));
+  const Status written = WriteCounters(options, lab, changes);
+  if (written.ok() || *exit_code == kExitOk) return written.ok() ? exit_code : written;
+  // How the job ended matters more.
+  (void)ReportError("run", written);
   return exit_code;
 }
 

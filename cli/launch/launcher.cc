@@ -315,12 +315,14 @@ std::string Job::WhoRuns() const {
 }
 
 Deadline Job::NextAction() const {
-  if (!started_ns_ || actions_done_ == options_.actions.size()) return Deadline::Never();
+  // Once all ranks have ended none is run any more.
+  if (!started_ns_ || Alive() == 0 || actions_done_ == options_.actions.size())
+    return Deadline::Never();
   return {*started_ns_ + options_.actions[actions_done_].at_ns};
 }
 
 void Job::RunDueActions() {
-  while (Alive() > 0 && NextAction().Expired(clock_)) options_.actions[actions_done_++].run();
+  while (NextAction().Expired(clock_)) options_.actions[actions_done_++].run();
 }
 
 void Job::OnTimeout() {
