@@ -84,8 +84,8 @@ def row(cell, by_part):
     seconds = {spec: _best_s(by_part, spec) for spec in (*_ADMITTED, _AUTO, *_OTHERS)}
     unlimited = cell.link == cells.UNLIMITED
     rivals = ["none"] if unlimited else _ADMITTED
-    first = min(seconds[spec] for spec in rivals if seconds[spec] is not None)
-    over = seconds[_AUTO] / first if seconds[_AUTO] is not None else None
+    first = min((seconds[spec] for spec in rivals if seconds[spec] is not None), default=None)
+    over = None if None in (first, seconds[_AUTO]) else seconds[_AUTO] / first
     allowed = _ALLOWED_UNLIMITED if unlimited else _ALLOWED
     return {
         "cell": cell.id, "link": cell.link, **seconds,

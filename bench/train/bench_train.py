@@ -49,7 +49,7 @@ def parse_args(argv):
 
 
 def markdown(title, rows, command):
-    """The table, with the command that makes it and what does not hold."""
+    """The table, with the command that was the last to add to it and what does not hold."""
     lines = [f"# {title}", "", f"    {command}", "", *tables.markdown_lines(rows)]
     holding = sum(row["holds"] for row in rows)
     lines += ["", f"Holds in {holding} of {len(rows)} cells."]
@@ -68,11 +68,12 @@ def main(argv):
     folder = pathlib.Path(args.out, f"{table.NAME}-{size.compute}")
     job_runner = jobs.Jobs(args.gradwire, args.trainer)
     measurement = tables.Measurement(table, size, tables.Store(folder, size), job_runner)
-    rows = []
+    command = "./run bench-train " + " ".join(_without_programs(argv))
     try:
         for cell in args.cells:
-            rows.append(table.row(cell, measurement.parts(cell, again=args.fresh)))
-            command = "./run bench-train " + " ".join(_without_programs(argv))
+            measurement.parts(cell, again=args.fresh)
+            kept = [(c, measurement.kept_parts(c)) for c in table.select("all")]
+            rows = [table.row(c, by_part) for c, by_part in kept if by_part is not None]
             tables.write_whole(folder / "table.json", json.dumps(rows, indent=1) + "\n")
             tables.write_whole(folder / "table.md", markdown(table.TITLE, rows, command))
     except jobs.JobFailed as error:

@@ -80,6 +80,11 @@ class Measurement:
                 print(f"{self._table.NAME} {cell.name} {part}: already measured", flush=True)
         return by_part
 
+    def kept_parts(self, cell):
+        """What the store has of a cell, by part; None: not all of it."""
+        by_part = {p: self._store.load(cell, p) for p in self._table.parts(cell, self._size)}
+        return None if None in by_part.values() else by_part
+
     def _measure(self, cell, part):
         began = time.monotonic()
         machine = self._job_runner.machine_state()

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,7 +112,7 @@ def main(argv):
     os.environ["OMP_NUM_THREADS"] = "1"
     table = _TABLES[args.table](args.setting, args.seeds)
     folder = pathlib.Path(args.out, table.NAME)
-    gradwire = pathlib.Path(sys.executable).with_name("gradwire")
+    gradwire = shutil.which("gradwire")
     runner = job.TorchJobs(jobs.Jobs(gradwire, timeout_s=_TIMEOUT_S), sys.executable)
     measurement = tables.Measurement(table, args.size, tables.Store(folder, args.size), runner)
     chosen = [job.Cell(w, link, r) for w in args.workload for link in args.link for r in args.ranks]
