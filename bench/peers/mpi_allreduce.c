@@ -31,7 +31,8 @@ int main(int argc, char** argv) {
     if (i >= 0) times[i] = MPI_Wtime() - begin;
   }
   qsort(times, (size_t)iterations, sizeof(double), compare);
-  double median_us = times[iterations / 2] * 1e6, slowest_us = 0;
+  const double median = (times[(iterations - 1) / 2] + times[iterations / 2]) / 2;
+  double median_us = median * 1e6, slowest_us = 0;
   MPI_Reduce(&median_us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
