@@ -31,7 +31,8 @@ _FULL = {"epochs": 2.0, "target": 86.0}
 _QUICK = {"epochs": 0.15, "target": 70.0}
 _PROGRESS = re.compile(r"step \d+/\d+, .*")
 _PLAIN_LINE_SECONDS = 5.0
-_RUN_LIMIT_SECONDS = 900
+# A run that says nothing for so long stands still.
+_SILENCE_SECONDS = 900
 
 
 def parse_args(argv):
@@ -115,9 +116,20 @@ def trainer_command(args, setting, json_path, max_seconds):
     return command
 
 
+def _end_silent(process, heard, is_silent):
+    """Ends the process if it is not heard for long, and sets is_silent."""
+    while process.poll() is None:
+        heard.clear()
+        if not heard.wait(_SILENCE_SECONDS):
+            is_silent.set()
+            process.terminate()
+            return
+
+
 def run_job(command, progress):
     """Runs it to its end and shows how far it is; SystemExit with its last words where it failed."""
     last_lines = []
+    heard, is_silent = threading.Event(), threading.Event()
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -126,21 +138,25 @@ def run_job(command, progress):
         text=True,
         errors="replace",
     ) as process:
-        watchdog = threading.Timer(_RUN_LIMIT_SECONDS, process.terminate)
-        watchdog.start()
+        threading.Thread(
+            target=_end_silent, args=(process, heard, is_silent), daemon=True
+        ).start()
         try:
             for line in process.stdout:
+                heard.set()
                 last_lines = [*last_lines[-30:], line.rstrip()]
                 if match := _PROGRESS.search(line):
                     progress.show(match.group())
             process.wait()
-        except KeyboardInterrupt:
+        except BaseException:
             process.terminate()
             process.wait()
             progress.done("interrupted")
             raise
         finally:
-            watchdog.cancel()
+            heard.set()
+    if is_silent.is_set():
+        last_lines.append(f"demo: ended, after {_SILENCE_SECONDS} s without a word")
     if process.returncode != 0:
         progress.done("failed")
         sys.exit("\n".join([*last_lines, f"demo: exit code {process.returncode}: {command}"]))
@@ -204,6 +220,8 @@ def write_results(args, runs, rows, by_link):
 
 def main(argv):
     """Runs the settings one after the other."""
+    # The end of this process by a signal ends its job too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     args = parse_args(argv)
     problem = find_netlab_problem(args)
     if problem:
