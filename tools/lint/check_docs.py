@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that pages lead somewhere: links between files, and the commits that they name.
+"""Checks that pages lead somewhere: links between files and headings, and the commits that they name.
 
 A commit stands in backquotes, alone or after `git show`; where its title follows it, as in
 `0123456`, "area: Verb object", that must be its title.
@@ -13,7 +13,8 @@ import sys
 import source_tree
 
 _CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+_LINK = re.compile(r"\]\((?P<file>[^)#\s]*)(?:#(?P<heading>[^)\s]+))?[^)]*\)")
+_HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 _COMMIT = re.compile(r'`(?:git show )?(?P<commit>[0-9a-f]{7,40})\b[^`]*`(?:,\s+"(?P<title>[^"]+)")?')
 
 
@@ -22,11 +23,23 @@ def _without_code(text):
     return _CODE_BLOCK.sub(lambda match: re.sub(r"[^\n]", "", match.group()), text)
 
 
-def _find_dead_links(path, text, exists):
+def _anchor(heading):
+    """As pages are shown: `a` of a link in a heading is its text."""
+    text = re.sub(r"\]\([^)]*\)", "", heading.lower())
+    return re.sub(r"[^\w -]", "", text).replace(" ", "-")
+
+
+def _find_dead_links(path, text, read):
     for match in _LINK.finditer(text):
-        target = match.group(1)
-        if "://" not in target and not exists(os.path.join(os.path.dirname(path), target)):
-            yield f"{source_tree.line_of(text, match.start())}: '{target}' is no file"
+        file, heading = match["file"], match["heading"]
+        if "://" in file:
+            continue
+        target = os.path.join(os.path.dirname(path), file) if file else path
+        linked, line = read(target), source_tree.line_of(text, match.start())
+        if linked is None:
+            yield f"{line}: '{file}' is no file"
+        elif heading and heading not in map(_anchor, _HEADING.findall(_without_code(linked))):
+            yield f"{line}: '{file}' has no heading '{heading}'"
 
 
 def _find_lost_commits(text, titles):
@@ -42,11 +55,11 @@ def _find_lost_commits(text, titles):
             yield f"{line}: {commit} is '{title}'"
 
 
-def find_problems(path, text, exists, titles):
-    """Each problem as "line: what"; `exists` tells whether there is a path, `titles` has those of
-    all commits by their hashes."""
+def find_problems(path, text, read, titles):
+    """Each problem as "line: what"; `read` gives the text of a path, empty of a folder and None
+    where there is nothing, `titles` has those of all commits by their hashes."""
     text = _without_code(text)
-    return [*_find_dead_links(path, text, exists), *_find_lost_commits(text, titles)]
+    return [*_find_dead_links(path, text, read), *_find_lost_commits(text, titles)]
 
 
 def _read_titles():
@@ -58,11 +71,15 @@ def _read_titles():
 def main():
     titles = _read_titles()
 
-    def exists(path):
-        return os.path.exists(os.path.join(source_tree.ROOT, path))
+    def read(path):
+        whole = os.path.join(source_tree.ROOT, path)
+        if not os.path.exists(whole) or os.path.isdir(whole):
+            return "" if os.path.exists(whole) else None
+        with open(whole, encoding="utf-8", errors="replace") as file:
+            return file.read()
 
     return source_tree.run_check(
-        "docs", (".md",), lambda path, text: find_problems(path, text, exists, titles)
+        "docs", (".md",), lambda path, text: find_problems(path, text, read, titles)
     )
 
 

@@ -125,11 +125,11 @@ class DocsTest(unittest.TestCase):
 
     def problems(self, text):
         """Of the page docs/a.md, beside which there is only docs/b.md."""
-        exists = {"docs/b.md", "docs/../README.md"}.__contains__
-        return check_docs.find_problems("docs/a.md", text, exists, self._TITLES)
+        pages = {"docs/a.md": text, "docs/b.md": "# `One`, [two](c.md)\n", "docs/../README.md": ""}
+        return check_docs.find_problems("docs/a.md", text, pages.get, self._TITLES)
 
     def test_dead_links_are_flagged(self):
-        for link in ("c.md", "c.md#part", "docs/b.md"):
+        for link in ("c.md", "c.md#part", "docs/b.md", "b.md#one", "#one"):
             (problem,) = self.problems(f"Words.\n[more]({link})\n")
             self.assertIn("2: ", problem)
 
@@ -139,7 +139,8 @@ class DocsTest(unittest.TestCase):
             self.assertEqual(len(self.problems(text)), 1, text)
 
     def test_what_is_there_passes(self):
-        for text in ("[b](b.md) [c](b.md#part) [d](../README.md)", "[e](https://e.org) [f](#part)",
+        for text in ("[b](b.md) [c](b.md#one-two) [d](../README.md)", "[e](https://e.org#f)",
+                     "## A part\n[g](#a-part)",
                      "```c\na[i](x);\n```\n", "`0123abc` `git show 0123abc -- docs`",
                      '`0123abc`, "docs: Add\na page"', "`--elems 1000000` `1000000`"):
             self.assertEqual(self.problems(text), [], text)
