@@ -20,13 +20,16 @@ cd "$work"
 
 search() {
   local name=$1
+  local found=$work/$name.found
   mkdir "$name.corpus"
   # libFuzzer's choices depend on addresses too.
   if ! setarch --addr-no-randomize "$bin/tests/fuzz/$name" --seeds="$name.corpus" "$name.corpus" \
     -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-    >"$name.log" 2>&1; then
+    -exact_artifact_path="$found" >"$name.log" 2>&1; then
     tail -n 40 "$name.log" >&2
     echo "fuzz: $name found something (seed $seed)" >&2
+    # libFuzzer prints only the short ones.
+    [[ ! -e $found ]] || base64 "$found" >&2
     return 1
   fi
   grep -q ' seed corpus: files: [1-9]' "$name.log" || { echo "fuzz: $name has no seeds" >&2; return 1; }
@@ -34,6 +37,6 @@ search() {
     "$(awk '/stat::number_of_executed_units/ {print $2}' "$name.log")"
 }
 export -f search
-export bin seconds seed
+export bin seconds seed work
 # One search a core; all of them run, also after one has found something.
 printf '%s\n' "${targets[@]##*:}" | xargs -P "$(nproc)" -I{} bash -c 'search {}'
