@@ -1,7 +1,8 @@
-// Speed of one rank's step with a method of whole tensors on one core: a matrix of 4096 x 4096
-// float32, cold, whose own carriers come back as the sums. Every iteration measures in turn memcpy
-// of the matrix and the step, so that ratios depend little on what else the machine does.
-// `fill_memcpys` and `absorb_memcpys` are what the step spends in either, in memcpy times.
+// Speed of one rank's step with a method of whole tensors, or one that keeps something local, on
+// one core: a matrix of 4096 x 4096 float32, cold, in the first step, whose own carriers come back
+// as the sums. Every iteration measures in turn memcpy of the matrix and the step, so that ratios
+// depend little on what else the machine does. `fill_memcpys` and `absorb_memcpys` are what the
+// step spends in either, in memcpy times.
 //
 //   bazel run -c opt //bench/micro:carriers_bench -- --benchmark_filter=separate
 #include <benchmark/benchmark.h>
@@ -37,31 +38,36 @@ struct Times {
 // cache.
 class Rank {
  public:
-  Rank(const CarrierMethod& method, Residual mode) : method_(method) {
-    const TensorMeta meta = {.shape = kShape, .elems = kElems, .has_residual = true};
+  Rank(const Codec& codec, Residual mode) : method_(*codec.carrier) {
+    const bool feedback = codec.feedback == Feedback::kOn;
+    const TensorMeta meta = {.shape = kShape, .elems = kElems, .has_residual = feedback};
     Allocate(&grad_, 4 * kElems);
-    Allocate(&e_in_, 4 * kElems + 1024);
-    Allocate(&e_out_, 4 * kElems + 2048);
-    Allocate(&out_, 4 * kElems + 3072);
-    Allocate(&agreed_, method.AgreedBytes(meta, 1));
-    Allocate(&workspace_, method.WorkspaceBytes(meta, 1));
-    Allocate(&replicated_in_, method.ReplicatedBytes(meta, 1));
-    Allocate(&replicated_out_, method.ReplicatedBytes(meta, 1));
+    Allocate(&agreed_, method_.AgreedBytes(meta, 1));
+    Allocate(&workspace_, method_.WorkspaceBytes(meta, 1));
+    Allocate(&replicated_in_, method_.ReplicatedBytes(meta, 1));
+    Allocate(&replicated_out_, method_.ReplicatedBytes(meta, 1));
     RandomStream random(1);
     for (int64_t i = 0; i < kElems; ++i) {
       grad_.as<float>()[i] = static_cast<float>(random.Unit() - 0.5);
     }
-    const View e_in = FloatView(e_in_.as<float>() + 256, kElems);
-    const View e_out = FloatView(e_out_.as<float>() + 512, kElems);
     view_ = {.meta = meta,
              .grad = FloatView(grad_.as<float>(), kElems),
-             .e_in = e_in,
-             .e_out = mode == Residual::kSeparate ? e_out : e_in,
              .replicated_in = replicated_in_.bytes(),
              .replicated_out = replicated_out_.bytes(),
-             .out = FloatView(out_.as<float>() + 768, kElems),
+             .out = Floats(&out_, 768),
              .agreed = agreed_.bytes(),
              .workspace = workspace_.bytes()};
+    const bool separate = mode == Residual::kSeparate;
+    if (feedback) {
+      const View e_in = Floats(&e_in_, 256);
+      view_.e_in = e_in;
+      view_.e_out = separate ? Floats(&e_out_, 512) : e_in;
+    }
+    if (method_.KeepsLocal()) {
+      const View local_in = Floats(&local_in_, 1280);
+      view_.local_in = local_in;
+      view_.local_out = separate ? Floats(&local_out_, 1536) : local_in;
+    }
   }
 
   double MemcpySeconds() {
@@ -86,23 +92,31 @@ class Rank {
   }
 
  private:
+  // `skip` floats into a buffer of their own.
+  static View Floats(AlignedBuffer* buffer, int64_t skip) {
+    Allocate(buffer, 4 * (kElems + skip));
+    return FloatView(buffer->as<float>() + skip, kElems);
+  }
   static void Check(const Status& status) {
     if (!status.ok()) std::abort();
   }
   void FlushAll() {
-    for (const AlignedBuffer* b : {&grad_, &e_in_, &e_out_, &out_, &workspace_}) Flush(*b);
+    for (const AlignedBuffer* b :
+         {&grad_, &e_in_, &e_out_, &local_in_, &local_out_, &out_, &workspace_}) {
+      Flush(*b);
+    }
   }
 
   const CarrierMethod& method_;
-  AlignedBuffer grad_, e_in_, e_out_, out_, agreed_, workspace_, replicated_in_, replicated_out_;
-  AlignedBuffer carrier_;
+  AlignedBuffer grad_, e_in_, e_out_, local_in_, local_out_, out_;
+  AlignedBuffer agreed_, workspace_, replicated_in_, replicated_out_, carrier_;
   StepView view_;
 };
 
 void RunSteps(benchmark::State& state, const std::string& spec, Residual mode) {
   const StatusOr<Codec> codec = MakeCodec(spec);
   if (!codec.ok()) return state.SkipWithError(codec.status().ToString().c_str());
-  Rank rank(*codec->carrier, mode);
+  Rank rank(*codec, mode);
   rank.Step();
   std::vector<double> times, fills, absorbs;
   for (auto _ : state) {
@@ -120,7 +134,9 @@ void RunSteps(benchmark::State& state, const std::string& spec, Residual mode) {
 }
 
 void RegisterAll() {
-  for (const char* spec : {"powersgd(rank=4)", "acp(rank=4)", "topk(0.01)", "randk(0.01)"}) {
+  for (const char* spec : {"powersgd(rank=4)", "acp(rank=4)", "acp(rank=4,start_step=1)",
+                           "topk(0.01)", "randk(0.01)", "topk(0.01,agreement=gather)",
+                           "topk(0.01,agreement=gather,momentum=0.9)", "signsgd(momentum=0.9)"}) {
     for (Residual mode : {Residual::kSeparate, Residual::kInPlace}) {
       const bool separate = mode == Residual::kSeparate;
       const std::string name = std::string(spec) + (separate ? "/separate" : "/in_place");
