@@ -113,6 +113,13 @@ void AddContribution(ConstView grad, float scale, ConstView e, View acc) {
   Contribute<true>(grad, scale, e, acc);
 }
 
+void AddDecayed(ConstView last, float decay, float gain, View next) {
+  const float* from = last.as<float>();
+  float* to = next.as<float>();
+  const int64_t elems = next.elems;
+  for (int64_t i = 0; i < elems; ++i) to[i] = decay * from[i] + gain * to[i];
+}
+
 void ScaleInto(ConstView in, float scale, View out) {
   if (in.empty()) return;
   if (in.dtype == DType::kFloat64) {

@@ -20,6 +20,10 @@ uint64_t CountNonFinite(ConstView values);
 void LoadContribution(ConstView grad, float scale, ConstView e, View acc);
 void AddContribution(ConstView grad, float scale, ConstView e, View acc);
 
+// A moving average: next = fl(decay * last) + fl(gain * next), in float32. Equal lengths, no
+// overlap.
+void AddDecayed(ConstView last, float decay, float gain, View next);
+
 // out = in * scale, computed in float32 (in float64 where both are float64). Types may differ among
 // float32, float16 and bfloat16. Equal lengths; `out` may be `in` where the types are equal, other
 // overlap is not allowed.

@@ -140,6 +140,20 @@ INSTANTIATE_TEST_SUITE_P(, Contribution,
                          testing::Values(DType::kFloat32, DType::kFloat16, DType::kBfloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+TEST(AddDecayed, RoundsEachOperation) {
+  for (const int64_t elems : kLengths) {
+    std::vector<float> last = RandomFloats(elems, 1), next = RandomFloats(elems, 2), want;
+    for (size_t i = 0; i < next.size(); ++i) {
+      volatile float old = 0.9f * last[i], added = 0.1f * next[i];  // never fused
+      want.push_back(old + added);
+    }
+    AddDecayed(ViewOf(last, DType::kFloat32), 0.9f, 0.1f, ViewOf(next, DType::kFloat32));
+    ExpectSameBits(next, want);
+    AddDecayed(ViewOf(last, DType::kFloat32), 0, 1, ViewOf(next, DType::kFloat32));
+    ExpectSameBits(next, want);
+  }
+}
+
 TEST(ScaleInto, WidensEveryHalfAsTheSpecification) {
   std::vector<uint16_t> halves(1 << 16);
   std::iota(halves.begin(), halves.end(), uint16_t{0});

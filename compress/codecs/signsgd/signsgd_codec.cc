@@ -69,10 +69,7 @@ class SignsgdCarrier final : public CarrierMethod {
   void MakeAverage(const StepView& view, int64_t first, View average) const {
     const ConstView e_in = view.e_in.empty() ? view.e_in : view.e_in.Sub(first, average.elems);
     LoadContribution(view.grad.Sub(first, average.elems), view.in_scale, e_in, average);
-    const float* last = view.local_in.as<float>() + first;
-    auto* next = average.as<float>();
-    const float gain = 1 - momentum_;
-    for (int64_t i = 0; i < average.elems; ++i) next[i] = momentum_ * last[i] + gain * next[i];
+    AddDecayed(view.local_in.Sub(first, average.elems), momentum_, 1 - momentum_, average);
   }
 
   void VoteByAverage(const SignLanes& shape, const StepView& view, const EncodeJob& job) const {

@@ -244,9 +244,7 @@ class TopkGather final : public CarrierMethod {
   // u' = m u + g of some elements.
   void MakeMomentum(const StepView& view, int64_t first, View momentum) const {
     LoadContribution(view.grad.Sub(first, momentum.elems), view.in_scale, {}, momentum);
-    const float* last = view.local_in.as<float>() + first;
-    auto* next = momentum.as<float>();
-    for (int64_t i = 0; i < momentum.elems; ++i) next[i] = options_.momentum * last[i] + next[i];
+    AddDecayed(view.local_in.Sub(first, momentum.elems), options_.momentum, 1, momentum);
   }
 
   // v = e + u', what is selected from.
