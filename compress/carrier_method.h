@@ -45,7 +45,7 @@ struct StepView {
   ConstBytes replicated_in;  // ReplicatedBytes, as the last committed step left them
   Bytes replicated_out;      // disjoint from replicated_in; written in full, like e_out
   ConstView local_in;        // float32, one an element, or empty unless KeepsLocal
-  View local_out;  // likewise; disjoint from local_in or exactly the same, written in Absorb
+  View local_out;  // likewise; disjoint from local_in or exactly the same, then written in Absorb
   View out;  // type of grad, and may be its memory; written in the last Absorb, after the last
              // use of grad
   Dither dither;

@@ -38,6 +38,11 @@ inline bool StagesInput(const StepView& view) {
   return !view.e_out.empty() && view.e_out.data != view.e_in.data;
 }
 
+// Likewise, whether it may leave the next local state in local_out.
+inline bool StagesLocal(const StepView& view) {
+  return !view.local_out.empty() && view.local_out.data != view.local_in.data;
+}
+
 // e_out = e_in, or zeros where there is none: the gradient is not folded in.
 inline void KeepResidual(const StepView& view) {
   if (view.e_out.empty() || view.e_out.data == view.e_in.data) return;
@@ -47,6 +52,12 @@ inline void KeepResidual(const StepView& view) {
   } else {
     std::memcpy(view.e_out.data, view.e_in.data, bytes);
   }
+}
+
+// local_out = local_in.
+inline void KeepLocal(const StepView& view) {
+  if (!StagesLocal(view)) return;
+  std::memcpy(view.local_out.data, view.local_in.data, static_cast<size_t>(view.local_out.bytes()));
 }
 
 // out = NaN everywhere.

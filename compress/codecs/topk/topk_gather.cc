@@ -4,7 +4,8 @@
 //   then        its list of k indices, compress/kernels/index_list
 //   then        their k values, float32
 //
-// Whether all are finite is known in Absorb only, so residual and momentum are made there.
+// Whether all are finite is known in Absorb only. Residual and momentum are made there, or, where
+// both have arrays of their own to go to, in Fill, and taken back there.
 #include "compress/codecs/topk/topk_gather.h"
 
 #include <algorithm>
@@ -77,7 +78,7 @@ struct Scratch {
   std::span<uint32_t> list;   // another rank's
   uint32_t* all = nullptr;    // indices of all
   float* sums = nullptr;      // at these
-  float* velocity = nullptr;  // elems, with momentum
+  float* velocity = nullptr;  // elems, with momentum; written where that is not staged
 
   static int64_t ToolBytes(const Selection& selection) {
     return AlignUp(std::max(TopkWorkspaceBytes(selection.elems, selection.k),
@@ -153,20 +154,13 @@ class TopkGather final : public CarrierMethod {
     view.stats->bytes += carrier.bytes();
     const Selection selection = SelectionOf(view);
     const Scratch scratch(view, selection);
-    EncodeJob job = EncodeJobOf(view, carrier);
-    job.e_out = nullptr;
-    if (KeepsLocal()) {
-      AddMomentum(view, scratch.velocity);
-      job.grad = reinterpret_cast<const std::byte*>(scratch.velocity);
-      job.dtype = DType::kFloat32;
-      job.in_scale = 1;
-      job.e_in = nullptr;
-    }
+    const EncodeJob job = ReadInput(view, scratch);
     EncodeStats stats;
     const bool finite = SelectTopk({.grad = job.grad,
                                     .dtype = job.dtype,
                                     .in_scale = job.in_scale,
                                     .e_in = job.e_in,
+                                    .p_out = job.e_out,
                                     .stats = &stats,
                                     .elems = job.elems},
                                    scratch.tools, scratch.sent);
@@ -247,13 +241,37 @@ class TopkGather final : public CarrierMethod {
     AddDecayed(view.local_in.Sub(first, momentum.elems), options_.momentum, 1, momentum);
   }
 
-  // v = e + u', what is selected from.
-  void AddMomentum(const StepView& view, float* velocity) const {
-    const View all = FloatView(velocity, view.meta.elems);
-    MakeMomentum(view, 0, all);
-    if (view.e_in.empty()) return;
-    const auto* e_in = view.e_in.as<float>();
-    for (int64_t i = 0; i < all.elems; ++i) velocity[i] += e_in[i];
+  // Whether Fill leaves residual and momentum of all elements where they go.
+  bool Stages(const StepView& view) const {
+    return StagesInput(view) && StagesLocal(view);
+  }
+
+  // What is selected from. With e_out where it is still to be left there.
+  EncodeJob ReadInput(const StepView& view, const Scratch& scratch) const {
+    EncodeJob job = EncodeJobOf(view, {});
+    const bool stages = Stages(view);
+    if (!stages) job.e_out = nullptr;
+    if (!KeepsLocal()) return job;
+    float* velocity = stages ? job.e_out : scratch.velocity;
+    AddMomentum(view, stages ? view.local_out : View(), velocity);
+    job.grad = reinterpret_cast<const std::byte*>(velocity);
+    job.dtype = DType::kFloat32;
+    job.in_scale = 1;
+    job.e_in = nullptr;
+    job.e_out = nullptr;
+    return job;
+  }
+
+  // v = e + u'. And u', unless it goes nowhere.
+  void AddMomentum(const StepView& view, View momentum, float* velocity) const {
+    alignas(64) float scratch[kCachedElems];
+    for (int64_t first = 0; first < view.meta.elems; first += kCachedElems) {
+      const int64_t elems = std::min(kCachedElems, view.meta.elems - first);
+      const View next = momentum.empty() ? FloatView(scratch, elems) : momentum.Sub(first, elems);
+      MakeMomentum(view, first, next);
+      const ConstView e_in = view.e_in.empty() ? view.e_in : view.e_in.Sub(first, elems);
+      LoadContribution(next, 1, e_in, FloatView(velocity + first, elems));
+    }
   }
 
   static void AddStats(const EncodeStats& of_input, double sent_energy, EncodeStats* stats) {
@@ -268,10 +286,7 @@ class TopkGather final : public CarrierMethod {
   // A step that is not finite leaves everything as it was.
   static void KeepAll(const StepView& view) {
     KeepResidual(view);
-    if (!view.local_out.empty() && view.local_out.data != view.local_in.data) {
-      std::memcpy(view.local_out.data, view.local_in.data,
-                  static_cast<size_t>(view.local_out.bytes()));
-    }
+    KeepLocal(view);
     StoreSteps(view, StepsIn(view.replicated_in));
   }
 
@@ -281,16 +296,19 @@ class TopkGather final : public CarrierMethod {
 
   // Residual and momentum, both zero where this rank sent.
   void KeepUnsent(const StepView& view, const Scratch& scratch) const {
+    if (!Stages(view)) KeepAllOfInput(view, scratch);
+    if (KeepsLocal()) Clear(scratch.sent, view.local_out);
+    if (!view.e_out.empty()) Clear(scratch.sent, view.e_out);
+  }
+
+  void KeepAllOfInput(const StepView& view, const Scratch& scratch) const {
+    if (KeepsLocal()) KeepMomentum(view);
+    if (view.e_out.empty()) return;
     if (KeepsLocal()) {
-      KeepMomentum(view);
-      Clear(scratch.sent, view.local_out);
-      if (!view.e_out.empty()) {
-        std::memcpy(view.e_out.data, scratch.velocity, static_cast<size_t>(view.e_out.bytes()));
-      }
-    } else if (!view.e_out.empty()) {
+      std::memcpy(view.e_out.data, scratch.velocity, static_cast<size_t>(view.e_out.bytes()));
+    } else {
       (void)StatsOfInput(EncodeJobOf(view, {}));  // makes e_out = p
     }
-    if (!view.e_out.empty()) Clear(scratch.sent, view.e_out);
   }
 
   // The old and the new may be one array.
