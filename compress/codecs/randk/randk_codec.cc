@@ -45,7 +45,7 @@ class RandkCarrier final : public CarrierMethod {
     const std::span<uint32_t> indices = IndicesIn(view);
     DrawIndices(view.dither, view.meta.elems, indices);
     EncodeJob job = EncodeJobOf(view, carrier);
-    job.e_out = nullptr;  // until it is known whether all ranks are finite
+    if (!StagesInput(view)) job.e_out = nullptr;  // until it is known whether all are finite
     auto* values = carrier.as<float>();
     const bool finite = SplitInput(job, indices, Sent(view.meta), values);
     values[indices.size()] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
@@ -66,7 +66,8 @@ class RandkCarrier final : public CarrierMethod {
       return Status(gwDataCorrupt, "a flag is not what ranks of randk send",
                     "check that all ranks run the same version and the same spec");
     }
-    KeepUnsent(view, indices);  // first: the output may lie over the gradient
+    // First: the output may lie over the gradient.
+    if (!StagesInput(view)) KeepUnsent(view, indices);
     job.out_scale *= Sent(view.meta);
     Scatter(job, indices, reduced.as<float>());
     return Status();

@@ -243,7 +243,7 @@ class TopkGather final : public CarrierMethod {
 
   // Whether Fill leaves residual and momentum of all elements where they go.
   bool Stages(const StepView& view) const {
-    return StagesInput(view) && StagesLocal(view);
+    return StagesInput(view) && (!KeepsLocal() || StagesLocal(view));
   }
 
   // What is selected from. With e_out where it is still to be left there.
