@@ -70,23 +70,33 @@ LowRankMatrix Stored(Buffers* b) {
 void MultiplyAndStore(Buffers* b) {
   EncodeStats stats;
   MultiplyByQ(Sum(b), b->q.as<float>(), kRank, b->workspace.bytes(),
-              {.p = b->p.as<float>(), .m_out = b->e_out(), .stats = &stats});
+              {.factor = b->p.as<float>(), .m_out = b->e_out(), .stats = &stats});
 }
 
 void MultiplyGradient(Buffers* b) {
-  MultiplyByQ(Gradient(b), b->q.as<float>(), kRank, b->workspace.bytes(), {.p = b->p.as<float>()});
+  MultiplyByQ(Gradient(b), b->q.as<float>(), kRank, b->workspace.bytes(),
+              {.factor = b->p.as<float>()});
 }
 
 void OrthonormalizeP(Buffers* b) {
   Orthonormalize(kRows, kRank, Dither(), b->workspace.bytes(), b->p.as<float>());
 }
 
+// Q = (grad + e)^T P, likewise.
+void MultiplyTransposedAndStore(Buffers* b) {
+  EncodeStats stats;
+  MultiplyByP(Sum(b), b->p.as<float>(), kRank, b->workspace.bytes(),
+              {.factor = b->q.as<float>(), .m_out = b->e_out(), .stats = &stats});
+}
+
 void MultiplyStoredTransposed(Buffers* b) {
-  MultiplyByP(Stored(b), b->p.as<float>(), kRank, b->workspace.bytes(), b->q.as<float>());
+  MultiplyByP(Stored(b), b->p.as<float>(), kRank, b->workspace.bytes(),
+              {.factor = b->q.as<float>()});
 }
 
 void MultiplyGradientTransposed(Buffers* b) {
-  MultiplyByP(Gradient(b), b->p.as<float>(), kRank, b->workspace.bytes(), b->q.as<float>());
+  MultiplyByP(Gradient(b), b->p.as<float>(), kRank, b->workspace.bytes(),
+              {.factor = b->q.as<float>()});
 }
 
 void SubtractInPlace(Buffers* b) {
@@ -117,13 +127,11 @@ struct Operation {
   void (*run)(Buffers*);
 };
 
-constexpr Operation kOperations[] = {{"multiply_by_q", MultiplyAndStore},
-                                     {"orthonormalize", OrthonormalizeP},
-                                     {"multiply_by_p", MultiplyStoredTransposed},
-                                     {"subtract_product", SubtractInPlace},
-                                     {"store_product", StoreOutput},
-                                     {"step_feedback", StepWithFeedback},
-                                     {"step", StepWithoutFeedback}};
+constexpr Operation kOperations[] = {
+    {"multiply_by_q", MultiplyAndStore},   {"multiply_by_p_first", MultiplyTransposedAndStore},
+    {"orthonormalize", OrthonormalizeP},   {"multiply_by_p", MultiplyStoredTransposed},
+    {"subtract_product", SubtractInPlace}, {"store_product", StoreOutput},
+    {"step_feedback", StepWithFeedback},   {"step", StepWithoutFeedback}};
 
 void RunOperation(benchmark::State& state, const Operation& operation, SimdTarget target) {
   ForceTargetForTest(Name(target));

@@ -10,7 +10,6 @@
 #include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/delayed_start.h"
-#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/spec_args.h"
 
@@ -88,12 +87,6 @@ LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
 LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
   if (!StagesInput(view)) return LowRankMatrixOf(view, dims);
   return {.rows = dims.rows, .cols = dims.cols, .grad = view.e_out.data};
-}
-
-bool ReadLowRankInput(const StepView& view) {
-  EncodeJob job = EncodeJobOf(view, {});
-  job.e_out = nullptr;
-  return CountLowRankInput(view, StatsOfInput(job));
 }
 
 bool CountLowRankInput(const StepView& view, EncodeStats stats) {

@@ -65,8 +65,6 @@ LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dim
 // Adds sum_p2, absmax and nonfinite of M to the step's statistics. False where M cannot be summed;
 // it then counts as at least one non-finite element and adds nothing to sum_p2.
 bool CountLowRankInput(const StepView& view, EncodeStats of_input);
-// The same in a pass of its own.
-bool ReadLowRankInput(const StepView& view);
 
 // `rank` orthonormal columns of `rows` elements that span those in `stored`. Zeros, as before the
 // first step, become pseudo-random columns; and so do bytes that are no finite numbers.

@@ -35,8 +35,9 @@ class AcpCarrier final : public LowRankCarrier {
     const Factors factors = FactorsOf(view);
     MakeBasis(view, factors);
     view.stats->bytes += carrier.bytes();
-    if (ReadLowRankInput(view)) {
-      FillFactor(view, factors, carrier);
+    if (FillFactor(view, factors, carrier.as<float>())) {
+      KeepBack(view, StagedLowRankMatrixOf(view, factors.dims),
+               factors.Product(carrier.as<float>()), factors.scratch.kernels);
     } else {
       KeepResidual(view);
       FillWithNan(carrier);
@@ -96,16 +97,20 @@ class AcpCarrier final : public LowRankCarrier {
                      factors.scratch.kernels, factors.scratch.basis);
   }
 
-  static void FillFactor(const StepView& view, const Factors& factors, View carrier) {
-    const LowRankDims& dims = factors.dims;
-    const LowRankMatrix m = LowRankMatrixOf(view, dims);
-    auto* made = carrier.as<float>();
+  // The one pass over gradient and residual. False where M cannot be summed.
+  static bool FillFactor(const StepView& view, const Factors& factors, float* made) {
+    const LowRankMatrix m = LowRankMatrixOf(view, factors.dims);
+    const LowRankScratch& scratch = factors.scratch;
+    EncodeStats stats;
+    const LowRankFactorOut out = {.factor = made,
+                                  .m_out = StagesInput(view) ? view.e_out.as<float>() : nullptr,
+                                  .stats = &stats};
     if (factors.turn == Turn::kMakeP) {
-      MultiplyByQ(m, factors.scratch.basis, dims.rank, factors.scratch.kernels, {.p = made});
+      MultiplyByQ(m, scratch.basis, factors.dims.rank, scratch.kernels, out);
     } else {
-      MultiplyByP(m, factors.scratch.basis, dims.rank, factors.scratch.kernels, made);
+      MultiplyByP(m, scratch.basis, factors.dims.rank, scratch.kernels, out);
     }
-    KeepBack(view, m, factors.Product(made), factors.scratch.kernels);
+    return CountLowRankInput(view, stats);
   }
 
   static void StoreNext(const StepView& view, Turn turn, ConstView made) {

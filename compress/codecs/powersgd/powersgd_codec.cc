@@ -60,7 +60,7 @@ class PowerSgdCarrier final : public LowRankCarrier {
                      scratch.kernels, scratch.basis);
     EncodeStats stats;
     MultiplyByQ(LowRankMatrixOf(view, dims), scratch.basis, dims.rank, scratch.kernels,
-                {.p = carrier.as<float>(),
+                {.factor = carrier.as<float>(),
                  .m_out = StagesInput(view) ? view.e_out.as<float>() : nullptr,
                  .stats = &stats});
     if (!CountLowRankInput(view, stats)) FillWithNan(carrier);
@@ -81,7 +81,7 @@ class PowerSgdCarrier final : public LowRankCarrier {
     const LowRankDims dims = Dims(view.meta);
     const Bytes scratch = LowRankScratchOf(view, dims).kernels;
     const LowRankMatrix m = StagedLowRankMatrixOf(view, dims);
-    MultiplyByP(m, P(view), dims.rank, scratch, carrier.as<float>());
+    MultiplyByP(m, P(view), dims.rank, scratch, {.factor = carrier.as<float>()});
     KeepBack(view, m, {.rank = dims.rank, .p = P(view), .q = carrier.as<float>()}, scratch);
   }
 

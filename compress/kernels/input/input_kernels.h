@@ -37,6 +37,13 @@ inline EncodeStats StatsOfFloats(const float* values, int64_t elems) {
                        .elems = elems});
 }
 
+// Adds what all of an input has: sum_p2 where all of it is finite.
+inline void AddCounted(const EncodeStats& counted, EncodeStats* stats) {
+  if (counted.nonfinite == 0) stats->sum_p2 += counted.sum_p2;
+  stats->absmax = std::max(stats->absmax, counted.absmax);
+  stats->nonfinite += counted.nonfinite;
+}
+
 // For another pass over the input that counts by the way: adds to `stats` what it found, of which
 // `nonfinite` says no more than whether there are any. If so they are counted, in e_out where the
 // pass left p there: e_in may be the same array.
@@ -45,9 +52,7 @@ inline void AddScanned(const EncodeJob& input, const EncodeStats& scanned, Encod
   if (scanned.nonfinite > 0) {
     exact = input.e_out == nullptr ? StatsOfInput(input) : StatsOfFloats(input.e_out, input.elems);
   }
-  if (exact.nonfinite == 0) stats->sum_p2 += exact.sum_p2;
-  stats->absmax = std::max(stats->absmax, exact.absmax);
-  stats->nonfinite += exact.nonfinite;
+  AddCounted(exact, stats);
 }
 
 // Sum of squares.

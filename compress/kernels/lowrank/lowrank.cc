@@ -22,6 +22,35 @@ LowRankJob MakeJob(const LowRankMatrix& m, int rank) {
 
 float* Columns(Bytes workspace) { return reinterpret_cast<float*>(workspace.data); }
 
+// Elements that stay in second-level cache from the pass that measures them to the one that
+// multiplies; rows, of which at least a block of the kernels is taken, may be longer.
+constexpr int64_t kCachedElems = int64_t{1} << 14;
+
+// Rows, a whole number of blocks.
+int64_t CachedRows(const LowRankMatrix& m) {
+  return std::max<int64_t>(kCachedElems / m.cols / kBlockRows, 1) * kBlockRows;
+}
+
+// `count` rows from `first` on.
+LowRankJob RowsOf(LowRankJob job, int64_t first, int64_t count) {
+  job.m = job.m.Sub(first * job.cols, count * job.cols, 0);
+  job.p += first * job.rank;
+  job.rows = count;
+  return job;
+}
+
+// Leaves M in e_out unless that is null, and reads it there.
+void ReadAndMultiplyByP(LowRankJob rows, float* columns) {
+  ActiveMeasureInput()(rows.m);
+  if (rows.m.e_out != nullptr) {
+    rows.m = {.grad = reinterpret_cast<const std::byte*>(rows.m.e_out),
+              .dtype = DType::kFloat32,
+              .in_scale = 1.0f,
+              .elems = rows.m.elems};
+  }
+  ActiveLowRankKernels().multiply_by_p(rows, columns);
+}
+
 }  // namespace
 
 void SplitColumns(const float* factor, int64_t rows, int rank, float* columns) {
@@ -47,24 +76,37 @@ int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank) {
 }
 
 void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
-                 const LowRankPOut& out) {
+                 const LowRankFactorOut& out) {
   SplitColumns(q, m.cols, rank, Columns(workspace));
   LowRankJob job = MakeJob(m, rank);
   job.q_columns = Columns(workspace);
   job.m.e_out = out.m_out;
   EncodeStats scanned;
   if (out.stats != nullptr) job.m.stats = &scanned;
-  ActiveLowRankKernels().multiply_by_q(job, out.p);
+  ActiveLowRankKernels().multiply_by_q(job, out.factor);
   if (out.stats != nullptr) AddScanned(job.m, scanned, out.stats);
 }
 
-void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace, float* q) {
+// The kernel adds blocks of rows to Q in their order, so that it may get them bit by bit.
+void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace,
+                 const LowRankFactorOut& out) {
   float* columns = Columns(workspace);
   std::fill_n(columns, rank * PaddedColumn(m.cols), 0.0f);
   LowRankJob job = MakeJob(m, rank);
   job.p = p;
-  ActiveLowRankKernels().multiply_by_p(job, columns);
-  JoinColumns(columns, m.cols, rank, q);
+  job.m.e_out = out.m_out;
+  EncodeStats counted;
+  job.m.stats = &counted;
+  if (out.m_out == nullptr && out.stats == nullptr) {
+    ActiveLowRankKernels().multiply_by_p(job, columns);
+  } else {
+    const int64_t most = CachedRows(m);
+    for (int64_t first = 0; first < m.rows; first += most) {
+      ReadAndMultiplyByP(RowsOf(job, first, std::min(most, m.rows - first)), columns);
+    }
+  }
+  if (out.stats != nullptr) AddCounted(counted, out.stats);
+  JoinColumns(columns, m.cols, rank, out.factor);
 }
 
 double SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,

@@ -50,20 +50,23 @@ struct LowRankOutput {
 // At most 4 * rank bytes for each row or column, whichever are more.
 int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank);
 
-// P = M Q, one pass over M. Writes M to m_out (rows * cols, or null; may be e_in), so that a later
-// pass reads one array instead of grad and e_in: {.grad = m_out} is the same matrix. Bits of a NaN
-// in m_out are unspecified.
-struct LowRankPOut {
-  float* p = nullptr;
+// What one pass over M makes: a factor, and what it learns by the way.
+struct LowRankFactorOut {
+  float* factor = nullptr;  // P, rows * rank, or Q, cols * rank
+  // M, rows * cols, or null; may be e_in. So that a later pass reads one array instead of grad and
+  // e_in: {.grad = m_out} is the same matrix. Bits of a NaN are unspecified.
   float* m_out = nullptr;
   // Or null. absmax, nonfinite and, where all elements of M are finite, sum_p2 are added to.
   EncodeStats* stats = nullptr;
 };
-void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
-                 const LowRankPOut& out);
 
-// Q = M^T P, one pass over M.
-void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace, float* q);
+// P = M Q.
+void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
+                 const LowRankFactorOut& out);
+
+// Q = M^T P.
+void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace,
+                 const LowRankFactorOut& out);
 
 // e_out = M - P Q^T, one pass over M. e_out may be m.e_in or, of float32, m.grad. Returns the sum
 // of its squares, as far as it is finite, which alone may differ in the last bits between targets.

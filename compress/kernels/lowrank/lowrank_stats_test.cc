@@ -65,11 +65,16 @@ class LowRankStats : public ::testing::TestWithParam<SimdTarget> {
             .grad = reinterpret_cast<const std::byte*>(grad_.data()),
             .e_in = e_in_.data()};
   }
-  EncodeStats Multiply(const LowRankMatrix& matrix, float* m_out) {
+  // By either factor.
+  EncodeStats Multiply(bool by_q, const LowRankMatrix& matrix, float* m_out) {
     EncodeStats stats;
-    Floats p(p_.size());
-    MultiplyByQ(matrix, q_.data(), kRank, workspace_.bytes(),
-                {.p = p.data(), .m_out = m_out, .stats = &stats});
+    Floats factor(by_q ? p_.size() : q_.size());
+    const LowRankFactorOut out = {.factor = factor.data(), .m_out = m_out, .stats = &stats};
+    if (by_q) {
+      MultiplyByQ(matrix, q_.data(), kRank, workspace_.bytes(), out);
+    } else {
+      MultiplyByP(matrix, p_.data(), kRank, workspace_.bytes(), out);
+    }
     return stats;
   }
 
@@ -80,16 +85,23 @@ class LowRankStats : public ::testing::TestWithParam<SimdTarget> {
   AlignedBuffer workspace_;
 };
 
-constexpr std::pair<int64_t, int64_t> kShapes[] = {{1, 1}, {3, 65}, {4, 64}, {17, 130}, {33, 257}};
+constexpr std::pair<int64_t, int64_t> kShapes[] = {{1, 1},    {3, 65},   {4, 64},
+                                                   {17, 130}, {33, 257}, {40, 1030}};
 
 TEST_P(LowRankStats, MultiplyingCountsTheMatrix) {
   for (const auto& [rows, cols] : kShapes) {
     ASSERT_NO_FATAL_FAILURE(MakeMatrix(rows, cols));
-    Floats m(grad_.size());
-    const EncodeStats stats = Multiply(Matrix(), m.data());
-    EXPECT_EQ(stats.nonfinite, 0u);
-    EXPECT_EQ(stats.absmax, LargestFinite(m)) << rows << " x " << cols;
-    EXPECT_NEAR(stats.sum_p2, Energy(m), 1e-5 * Energy(m)) << rows << " x " << cols;
+    for (bool by_q : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << rows << " x " << cols << ", by Q " << by_q);
+      Floats m(grad_.size());
+      const EncodeStats stats = Multiply(by_q, Matrix(), m.data());
+      EXPECT_EQ(stats.nonfinite, 0u);
+      EXPECT_EQ(stats.absmax, LargestFinite(m));
+      EXPECT_NEAR(stats.sum_p2, Energy(m), 1e-5 * Energy(m));
+      const EncodeStats unstored = Multiply(by_q, Matrix(), nullptr);
+      EXPECT_EQ(unstored.absmax, stats.absmax);
+      EXPECT_EQ(unstored.sum_p2, stats.sum_p2);
+    }
   }
 }
 
@@ -98,15 +110,18 @@ TEST_P(LowRankStats, MultiplyingCountsWhatIsNotFinite) {
     ASSERT_NO_FATAL_FAILURE(MakeMatrix(rows, cols));
     grad_.front() = std::numeric_limits<float>::quiet_NaN();
     grad_.back() = std::numeric_limits<float>::infinity();
-    Floats separate(grad_.size()), in_place = e_in_;
-    LowRankMatrix over_e_in = Matrix();
-    over_e_in.e_in = in_place.data();
-    for (const EncodeStats& stats :
-         {Multiply(Matrix(), nullptr), Multiply(Matrix(), separate.data()),
-          Multiply(over_e_in, in_place.data())}) {
-      EXPECT_EQ(stats.nonfinite, grad_.size() == 1 ? 1u : 2u);
-      EXPECT_EQ(stats.absmax, LargestFinite(separate)) << rows << " x " << cols;
-      EXPECT_EQ(stats.sum_p2, 0);
+    for (bool by_q : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << rows << " x " << cols << ", by Q " << by_q);
+      Floats separate(grad_.size()), in_place = e_in_;
+      LowRankMatrix over_e_in = Matrix();
+      over_e_in.e_in = in_place.data();
+      for (const EncodeStats& stats :
+           {Multiply(by_q, Matrix(), nullptr), Multiply(by_q, Matrix(), separate.data()),
+            Multiply(by_q, over_e_in, in_place.data())}) {
+        EXPECT_EQ(stats.nonfinite, grad_.size() == 1 ? 1u : 2u);
+        EXPECT_EQ(stats.absmax, LargestFinite(separate));
+        EXPECT_EQ(stats.sum_p2, 0);
+      }
     }
   }
 }

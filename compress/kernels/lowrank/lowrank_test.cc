@@ -180,7 +180,7 @@ TEST_P(LowRankTest, MultipliesByQ) {
     const Shape& s = in.shape;
     const Guarded p(4 * s.rows * s.rank), m(4 * in.elems()), workspace = Workspace(s);
     MultiplyByQ(in.matrix(), in.q.floats(), s.rank, workspace.view(),
-                {.p = p.floats(), .m_out = m.floats()});
+                {.factor = p.floats(), .m_out = m.floats()});
     const double unit = static_cast<double>(s.cols / 16 + 6) * kUnitFloat32;
     for (int64_t row = 0; row < s.rows; ++row) {
       for (int c = 0; c < s.rank; ++c) {
@@ -198,14 +198,18 @@ TEST_P(LowRankTest, MultipliesByQ) {
 TEST_P(LowRankTest, MultipliesByP) {
   ForAllCases([](const Case& in) {
     const Shape& s = in.shape;
-    const Guarded q(4 * s.cols * s.rank), workspace = Workspace(s);
-    MultiplyByP(in.matrix(), in.p.floats(), s.rank, workspace.view(), q.floats());
+    const Guarded q(4 * s.cols * s.rank), m(4 * in.elems()), workspace = Workspace(s);
+    MultiplyByP(in.matrix(), in.p.floats(), s.rank, workspace.view(),
+                {.factor = q.floats(), .m_out = m.floats()});
     const double unit = static_cast<double>(4 + s.rows / 4 + 2) * kUnitFloat32;
     for (int64_t col = 0; col < s.cols; ++col) {
       for (int c = 0; c < s.rank; ++c) {
         Sum sum;
         for (int64_t row = 0; row < s.rows; ++row) sum.Add(in.M(row, col), in.P(row, c));
         ASSERT_NEAR(q.floats()[col * s.rank + c], sum.value, unit * sum.magnitude) << col;
+      }
+      for (int64_t row = 0; row < s.rows; ++row) {
+        ASSERT_EQ(m.floats()[row * s.cols + col], in.M(row, col)) << row << ", " << col;
       }
     }
   });
@@ -248,7 +252,8 @@ TEST_P(LowRankTest, WorksInPlace) {
   ForAllCases([](const Case& in) {
     if (!in.has_residual) return;
     const Shape& s = in.shape;
-    const Guarded p(4 * s.rows * s.rank), e_out(4 * in.elems()), workspace = Workspace(s);
+    const Guarded p(4 * s.rows * s.rank), q(4 * s.cols * s.rank), e_out(4 * in.elems());
+    const Guarded workspace = Workspace(s);
     SubtractProduct(in.matrix(), in.product(), workspace.view(), e_out.floats());
 
     const Guarded residual(in.e_in.Copy());
@@ -257,12 +262,19 @@ TEST_P(LowRankTest, WorksInPlace) {
     SubtractProduct(m, in.product(), workspace.view(), residual.floats());
     EXPECT_EQ(residual.Copy(), e_out.Copy());
 
-    std::memcpy(residual.bytes(), in.e_in.bytes(), static_cast<size_t>(4 * in.elems()));
-    MultiplyByQ(m, in.q.floats(), s.rank, workspace.view(),
-                {.p = p.floats(), .m_out = residual.floats()});
     const LowRankMatrix stored = {.rows = s.rows, .cols = s.cols, .grad = residual.bytes()};
-    SubtractProduct(stored, in.product(), workspace.view(), residual.floats());
-    EXPECT_EQ(residual.Copy(), e_out.Copy());
+    for (bool by_q : {true, false}) {
+      std::memcpy(residual.bytes(), in.e_in.bytes(), static_cast<size_t>(4 * in.elems()));
+      if (by_q) {
+        MultiplyByQ(m, in.q.floats(), s.rank, workspace.view(),
+                    {.factor = p.floats(), .m_out = residual.floats()});
+      } else {
+        MultiplyByP(m, in.p.floats(), s.rank, workspace.view(),
+                    {.factor = q.floats(), .m_out = residual.floats()});
+      }
+      SubtractProduct(stored, in.product(), workspace.view(), residual.floats());
+      EXPECT_EQ(residual.Copy(), e_out.Copy());
+    }
   });
 }
 
@@ -437,9 +449,9 @@ Step RunSteps(const Shape& s, const Floats& matrix, RandomStream* random) {
   const LowRankMatrix m = {.rows = s.rows, .cols = s.cols, .grad = grad.bytes()};
   for (int step = 0; step < 2; ++step) {
     Orthonormalize(s.cols, s.rank, kDither, workspace.view(), q.floats());
-    MultiplyByQ(m, q.floats(), s.rank, workspace.view(), {.p = p.floats()});
+    MultiplyByQ(m, q.floats(), s.rank, workspace.view(), {.factor = p.floats()});
     Orthonormalize(s.rows, s.rank, kDither, workspace.view(), p.floats());
-    MultiplyByP(m, p.floats(), s.rank, workspace.view(), q.floats());
+    MultiplyByP(m, p.floats(), s.rank, workspace.view(), {.factor = q.floats()});
   }
   const LowRankProduct product = {s.rank, p.floats(), q.floats()};
   SubtractProduct(m, product, workspace.view(), error.floats());
@@ -473,6 +485,11 @@ INSTANTIATE_TEST_SUITE_P(All, LowRankTest,
 
 // --- the same bits ------------------------------------------------------------------------------
 
+// A factor, whether M is counted and kept by the way or not.
+void ExpectSame(const Guarded& a, const Guarded& b) {
+  EXPECT_EQ(std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.view().size)), 0);
+}
+
 // All outputs of all functions, one after the other.
 std::vector<std::byte> RunAll(const Case& in) {
   const Shape& s = in.shape;
@@ -480,8 +497,16 @@ std::vector<std::byte> RunAll(const Case& in) {
   const Guarded e_out(4 * in.elems()), out(in.elems() * SizeOf(in.dtype));
   const Guarded basis(in.p.Copy()), workspace = Workspace(s);
   MultiplyByQ(in.matrix(), in.q.floats(), s.rank, workspace.view(),
-              {.p = p.floats(), .m_out = m.floats()});
-  MultiplyByP(in.matrix(), in.p.floats(), s.rank, workspace.view(), q.floats());
+              {.factor = p.floats(), .m_out = m.floats()});
+  MultiplyByP(in.matrix(), in.p.floats(), s.rank, workspace.view(), {.factor = q.floats()});
+  EncodeStats stats;
+  const Guarded p_again(p.view().size), q_again(q.view().size);
+  MultiplyByQ(in.matrix(), in.q.floats(), s.rank, workspace.view(),
+              {.factor = p_again.floats(), .stats = &stats});
+  ExpectSame(p_again, p);
+  MultiplyByP(in.matrix(), in.p.floats(), s.rank, workspace.view(),
+              {.factor = q_again.floats(), .m_out = m.floats(), .stats = &stats});
+  ExpectSame(q_again, q);
   SubtractProduct(in.matrix(), in.product(), workspace.view(), e_out.floats());
   StoreProduct(in.product(), workspace.view(), {s.rows, s.cols, out.bytes(), in.dtype, 0.7f});
   Orthonormalize(s.rows, s.rank, kDither, workspace.view(), basis.floats());
