@@ -29,7 +29,7 @@ struct LowRankDims {
 // `meta` is one that LowRankCarrier::Check accepts.
 LowRankDims LowRankDimsOf(const TensorMeta& meta, int rank);
 
-// What the workspace of a step is cut into.
+// What the workspace of a step is cut into. A method may have more, which follows.
 struct LowRankScratch {
   Bytes kernels;           // LowRankWorkspaceBytes
   float* basis = nullptr;  // larger_elems
@@ -48,7 +48,7 @@ class LowRankCarrier : public CarrierMethod {
   Status Check(const TensorMeta& meta, int world_size) const final;
   std::string Note(const TensorMeta& meta) const final;  // a rank that is less than asked for
   int64_t QuantumElems(const TensorMeta&, int) const final { return 1; }
-  int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const final;
+  int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const override;
 
  protected:
   LowRankDims Dims(const TensorMeta& meta) const { return LowRankDimsOf(meta, rank_); }

@@ -194,18 +194,20 @@ TEST_P(LowRankCarrierTest, FirstColumnsDifferByTensorAndNotByRank) {
 TEST_P(LowRankCarrierTest, MeasuresWhatItReadsSendsAndKeeps) {
   const MatrixShape shape = {50, 70};
   const Floats grad = Gaussians(shape.elems(), &random_);
-  LowRankRanks ranks({.method = GetParam(), .shape = shape});
-  ranks.Step({grad});
-  const EncodeStats& stats = ranks.result(0).stats;
-  EXPECT_NEAR(stats.sum_p2, Energy(grad), 1e-5 * Energy(grad));
-  EXPECT_NEAR(stats.sum_err2, Energy(ranks.e(0)), 1e-5 * Energy(grad));
-  const auto largest = std::max_element(
-      grad.begin(), grad.end(), [](float a, float b) { return std::fabs(a) < std::fabs(b); });
-  EXPECT_EQ(stats.absmax, std::fabs(*largest));
-  EXPECT_EQ(stats.nonfinite, 0u);
-  int64_t filled = 0;
-  for (const auto& bytes : ranks.result(0).filled) filled += static_cast<int64_t>(bytes.size());
-  EXPECT_EQ(stats.bytes, filled);
+  for (ResidualMode mode : {ResidualMode::kSeparate, ResidualMode::kInPlace}) {
+    LowRankRanks ranks({.method = GetParam(), .shape = shape, .mode = mode});
+    ranks.Step({grad});
+    const EncodeStats& stats = ranks.result(0).stats;
+    EXPECT_NEAR(stats.sum_p2, Energy(grad), 1e-5 * Energy(grad));
+    EXPECT_NEAR(stats.sum_err2, Energy(ranks.e(0)), 1e-5 * Energy(grad));
+    const auto largest = std::max_element(
+        grad.begin(), grad.end(), [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+    EXPECT_EQ(stats.absmax, std::fabs(*largest));
+    EXPECT_EQ(stats.nonfinite, 0u);
+    int64_t filled = 0;
+    for (const auto& bytes : ranks.result(0).filled) filled += static_cast<int64_t>(bytes.size());
+    EXPECT_EQ(stats.bytes, filled);
+  }
 }
 
 TEST_P(LowRankCarrierTest, RefusesWhatIsNoMatrix) {

@@ -6,6 +6,7 @@
 #include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/lowrank_carrier.h"
+#include "compress/kernels/input/input_kernels.h"
 
 namespace gradwire {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 // Which factor the replicated state holds, and so which one is made in this step.
 enum class Turn : uint32_t { kMakeP = 0, kMakeQ = 1 };
 constexpr int64_t kTurnBytes = sizeof(Turn);
+// Where less of the energy is kept, rounding would tell in a difference of energies.
+constexpr double kClearlyKept = 0.25;
 
 // Replicated: the turn, then the last factor's sum, made orthonormal when it is used, then zeros up
 // to the size of the larger factor.
@@ -23,6 +26,11 @@ class AcpCarrier final : public LowRankCarrier {
   int rounds() const override { return 1; }
   int64_t ReplicatedBytes(const TensorMeta& meta, int) const override {
     return kTurnBytes + 4 * Dims(meta).larger_elems();
+  }
+  int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const override {
+    const LowRankDims dims = Dims(meta);
+    return LowRankCarrier::WorkspaceBytes(meta, world_size) +
+           4 * (dims.larger_elems() + LowRankPieceElems(dims.rows, dims.cols));
   }
   RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes,
                   ConstBytes replicated) const override {
@@ -35,13 +43,17 @@ class AcpCarrier final : public LowRankCarrier {
     const Factors factors = FactorsOf(view);
     MakeBasis(view, factors);
     view.stats->bytes += carrier.bytes();
-    if (FillFactor(view, factors, carrier.as<float>())) {
-      KeepBack(view, StagedLowRankMatrixOf(view, factors.dims),
-               factors.Product(carrier.as<float>()), factors.scratch.kernels);
-    } else {
+    const EncodeStats of_input = MakeFactor(view, factors, carrier.as<float>());
+    if (!CountLowRankInput(view, of_input)) {
       KeepResidual(view);
       FillWithNan(carrier);
+    } else if (WritesInPlace(view)) {
+      view.stats->sum_err2 += EnergyKept(view, factors, of_input.sum_p2, carrier);
+    } else {
+      KeepBack(view, StagedLowRankMatrixOf(view, factors.dims),
+               factors.Product(carrier.as<float>()), factors.scratch.kernels);
     }
+    if (WritesInPlace(view)) std::memcpy(factors.own, carrier.data, carrier.bytes());
     return Status();
   }
 
@@ -49,6 +61,8 @@ class AcpCarrier final : public LowRankCarrier {
     const Factors factors = FactorsOf(view);
     if (CountNonFinite(reduced) == 0) {
       StoreNext(view, factors.turn, reduced);
+      // First: the output may lie over the gradient.
+      if (WritesInPlace(view)) KeepBackInPlace(view, factors, reduced.elems);
     } else {
       KeepResidual(view);
       std::memcpy(view.replicated_out.data, view.replicated_in.data,
@@ -65,6 +79,7 @@ class AcpCarrier final : public LowRankCarrier {
     Turn turn = Turn::kMakeP;
     int64_t basis_rows = 0;
     LowRankScratch scratch;  // with the basis, which Fill makes
+    float* own = nullptr;    // what this rank sent, where the residual is written in Absorb
 
     LowRankProduct Product(const float* made) const {
       if (turn == Turn::kMakeP) return {.rank = dims.rank, .p = made, .q = scratch.basis};
@@ -86,7 +101,29 @@ class AcpCarrier final : public LowRankCarrier {
     return {.dims = dims,
             .turn = turn,
             .basis_rows = makes_p ? dims.cols : dims.rows,
-            .scratch = LowRankScratchOf(view, dims)};
+            .scratch = LowRankScratchOf(view, dims),
+            .own = LowRankScratchOf(view, dims).basis + dims.larger_elems()};
+  }
+
+  // Over the last residual, which is needed until it is known whether all ranks are finite.
+  static bool WritesInPlace(const StepView& view) {
+    return !view.e_out.empty() && !StagesInput(view);
+  }
+
+  // Of what Absorb will keep back.
+  static double EnergyKept(const StepView& view, const Factors& factors, double energy, View made) {
+    // The basis is orthonormal.
+    const double kept = energy - EnergyOf(made.as<float>(), made.elems);
+    if (kept > kClearlyKept * energy) return kept;
+    return EnergyOfDifference(LowRankMatrixOf(view, factors.dims),
+                              factors.Product(made.as<float>()), factors.scratch.kernels,
+                              factors.own + factors.dims.larger_elems());
+  }
+
+  static void KeepBackInPlace(const StepView& view, const Factors& factors, int64_t elems) {
+    if (CountNonFinite(FloatView(factors.own, elems)) > 0) return;
+    SubtractProduct(LowRankMatrixOf(view, factors.dims), factors.Product(factors.own),
+                    factors.scratch.kernels, view.e_out.as<float>());
   }
 
   static void MakeBasis(const StepView& view, const Factors& factors) {
@@ -97,8 +134,8 @@ class AcpCarrier final : public LowRankCarrier {
                      factors.scratch.kernels, factors.scratch.basis);
   }
 
-  // The one pass over gradient and residual. False where M cannot be summed.
-  static bool FillFactor(const StepView& view, const Factors& factors, float* made) {
+  // The first pass over gradient and residual, and what it counts.
+  static EncodeStats MakeFactor(const StepView& view, const Factors& factors, float* made) {
     const LowRankMatrix m = LowRankMatrixOf(view, factors.dims);
     const LowRankScratch& scratch = factors.scratch;
     EncodeStats stats;
@@ -110,7 +147,7 @@ class AcpCarrier final : public LowRankCarrier {
     } else {
       MultiplyByP(m, scratch.basis, factors.dims.rank, scratch.kernels, out);
     }
-    return CountLowRankInput(view, stats);
+    return stats;
   }
 
   static void StoreNext(const StepView& view, Turn turn, ConstView made) {

@@ -12,8 +12,8 @@ namespace gradwire {
 // sum of Q = M^T P, for the P of this one made orthonormal; and so on. Whole tensors only; see
 // LowRankCarrier::Check.
 //
-// That a rank had no finite gradient the others learn when their residuals are written. They are
-// then e_in again, but for in-place residuals, which keep what this step would have kept back.
+// That a rank had no finite gradient the others learn in Absorb. Residuals are then e_in again;
+// those that are written in place are not written before.
 StatusOr<Codec> MakeAcp(const SpecText& spec);
 CodecRow AcpRow();
 

@@ -22,13 +22,13 @@ LowRankJob MakeJob(const LowRankMatrix& m, int rank) {
 
 float* Columns(Bytes workspace) { return reinterpret_cast<float*>(workspace.data); }
 
-// Elements that stay in second-level cache from the pass that measures them to the one that
-// multiplies; rows, of which at least a block of the kernels is taken, may be longer.
+// Elements that stay in second-level cache from the pass that writes them to the one that reads
+// them; rows, of which at least a block of the kernels is taken, may be longer.
 constexpr int64_t kCachedElems = int64_t{1} << 14;
 
-// Rows, a whole number of blocks.
-int64_t CachedRows(const LowRankMatrix& m) {
-  return std::max<int64_t>(kCachedElems / m.cols / kBlockRows, 1) * kBlockRows;
+// A whole number of blocks.
+int64_t CachedRows(int64_t cols) {
+  return std::max<int64_t>(kCachedElems / cols / kBlockRows, 1) * kBlockRows;
 }
 
 // `count` rows from `first` on.
@@ -100,7 +100,7 @@ void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspa
   if (out.m_out == nullptr && out.stats == nullptr) {
     ActiveLowRankKernels().multiply_by_p(job, columns);
   } else {
-    const int64_t most = CachedRows(m);
+    const int64_t most = CachedRows(m.cols);
     for (int64_t first = 0; first < m.rows; first += most) {
       ReadAndMultiplyByP(RowsOf(job, first, std::min(most, m.rows - first)), columns);
     }
@@ -119,6 +119,27 @@ double SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, By
   EncodeStats stats;
   job.m.stats = &stats;
   ActiveLowRankKernels().subtract_product(job);
+  return stats.sum_err2;
+}
+
+int64_t LowRankPieceElems(int64_t rows, int64_t cols) {
+  return std::min(CachedRows(cols), rows) * cols;
+}
+
+double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
+                          float* scratch) {
+  SplitColumns(product.q, m.cols, product.rank, Columns(workspace));
+  LowRankJob job = MakeJob(m, product.rank);
+  job.p = product.p;
+  job.q_columns = Columns(workspace);
+  EncodeStats stats;
+  job.m.stats = &stats;
+  const int64_t most = CachedRows(m.cols);
+  for (int64_t first = 0; first < m.rows; first += most) {
+    LowRankJob rows = RowsOf(job, first, std::min(most, m.rows - first));
+    rows.m.e_out = scratch;
+    ActiveLowRankKernels().subtract_product(rows);
+  }
   return stats.sum_err2;
 }
 

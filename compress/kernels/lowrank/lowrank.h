@@ -73,6 +73,12 @@ void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspa
 double SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
                        float* e_out);
 
+// What that returns, of rows that are not kept: `scratch` has LowRankPieceElems(rows, cols).
+double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
+                          float* scratch);
+// 64 KiB of floats, or four rows where they are more, or the matrix where it is less.
+int64_t LowRankPieceElems(int64_t rows, int64_t cols);
+
 // out = P Q^T * scale.
 void StoreProduct(const LowRankProduct& product, Bytes workspace, const LowRankOutput& out);
 

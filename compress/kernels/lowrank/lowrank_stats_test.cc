@@ -133,6 +133,8 @@ TEST_P(LowRankStats, SubtractingReturnsTheEnergyOfWhatIsLeft) {
     const LowRankProduct product = {.rank = kRank, .p = p_.data(), .q = q_.data()};
     const double energy = SubtractProduct(Matrix(), product, workspace_.bytes(), e_out.data());
     EXPECT_NEAR(energy, Energy(e_out), 1e-5 * Energy(e_out)) << rows << " x " << cols;
+    Floats piece(static_cast<size_t>(LowRankPieceElems(rows, cols)));
+    EXPECT_EQ(EnergyOfDifference(Matrix(), product, workspace_.bytes(), piece.data()), energy);
   }
 }
 
