@@ -64,8 +64,8 @@ class SignsgdCarrier final : public CarrierMethod {
   }
 
  private:
-  // m' = beta m + (1 - beta) p of a block that begins at element `first`. Made again from its
-  // parts where it is kept, since what is kept depends on all ranks and may lie in place.
+  // m' = beta m + (1 - beta) p of a block that begins at element `first`. Fill leaves it where the
+  // next average goes, and Absorb takes back what is not to stay; in place Absorb makes it again.
   void MakeAverage(const StepView& view, int64_t first, View average) const {
     const ConstView e_in = view.e_in.empty() ? view.e_in : view.e_in.Sub(first, average.elems);
     LoadContribution(view.grad.Sub(first, average.elems), view.in_scale, e_in, average);
@@ -73,11 +73,14 @@ class SignsgdCarrier final : public CarrierMethod {
   }
 
   void VoteByAverage(const SignLanes& shape, const StepView& view, const EncodeJob& job) const {
-    alignas(64) float average[kMaxLaneBlock];
+    alignas(64) float scratch[kMaxLaneBlock];
     for (int64_t b = 0; b < shape.lanes.blocks(job.elems); ++b) {
       EncodeJob block = BlockOf(shape.lanes, job, b);
-      MakeAverage(view, b * shape.lanes.block, FloatView(average, block.elems));
-      block.grad = reinterpret_cast<const std::byte*>(average);
+      const int64_t first = b * shape.lanes.block;
+      const View average = StagesLocal(view) ? view.local_out.Sub(first, block.elems)
+                                             : FloatView(scratch, block.elems);
+      MakeAverage(view, first, average);
+      block.grad = average.data;
       block.dtype = DType::kFloat32;
       block.in_scale = 1;
       block.e_in = nullptr;
@@ -94,10 +97,10 @@ class SignsgdCarrier final : public CarrierMethod {
           view.local_out.Sub(first, std::min(lanes.block, view.local_out.elems - first));
       if (words[lanes.words(first)] > 0) {
         std::memmove(to.data, view.local_in.Sub(first, to.elems).data, to.bytes());
-        continue;
+      } else if (!StagesLocal(view)) {
+        MakeAverage(view, first, FloatView(average, to.elems));
+        std::memcpy(to.data, average, to.bytes());
       }
-      MakeAverage(view, first, FloatView(average, to.elems));
-      std::memcpy(to.data, average, to.bytes());
     }
   }
 
