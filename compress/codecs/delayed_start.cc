@@ -1,6 +1,5 @@
 #include "compress/codecs/delayed_start.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -93,13 +92,9 @@ class DelayedStart final : public CarrierMethod {
   // What is not finite is so in the sum, whatever the other ranks have.
   static void FillExactly(const StepView& view, View carrier) {
     EncodeJob job = EncodeJobOf(view, carrier);
-    job.e_out = nullptr;
-    const EncodeStats stats = StatsOfInput(job);
+    job.e_out = carrier.as<float>();
     view.stats->bytes += carrier.bytes();
-    view.stats->nonfinite += stats.nonfinite;
-    view.stats->absmax = std::max(view.stats->absmax, stats.absmax);
-    if (stats.nonfinite == 0) view.stats->sum_p2 += stats.sum_p2;
-    LoadContribution(view.grad, view.in_scale, view.e_in, carrier);
+    AddCounted(StatsOfInput(job), view.stats);
   }
 
   static void AbsorbExactly(ConstView reduced, const StepView& view) {
