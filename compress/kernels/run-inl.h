@@ -51,9 +51,38 @@ HWY_INLINE void PrefetchAhead(const void* p) {
   hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + kPrefetchBytes));
 }
 
+// 32-bit words at any alignment.
+HWY_INLINE VU LoadWords(const std::byte* from) {
+  return hn::BitCast(DU(), hn::LoadU(DBytes(), reinterpret_cast<const uint8_t*>(from)));
+}
+
+HWY_INLINE void StoreWords(VU words, std::byte* to) {
+  hn::StoreU(hn::BitCast(DBytes(), words), DBytes(), reinterpret_cast<uint8_t*>(to));
+}
+
 // --- 16-bit floats ------------------------------------------------------------------------------
 
+// A half in each 32-bit lane.
+HWY_INLINE VU LoadHalves(const std::byte* from) {
+  return hn::PromoteTo(DU(), hn::LoadU(DU16(), reinterpret_cast<const uint16_t*>(from)));
+}
+
+HWY_INLINE void StoreHalves(VU halves, std::byte* to) {
+  const auto narrow = hn::DemoteTo(DU16(), hn::BitCast(DI(), halves));
+  hn::StoreU(narrow, DU16(), reinterpret_cast<uint16_t*>(to));
+}
+
 HWY_INLINE VF WidenBf16(VU half) { return hn::BitCast(DF(), hn::ShiftLeft<16>(half)); }
+
+// To nearest, ties to even. A NaN must have the bits kNanBits.
+HWY_INLINE VU NarrowBf16(VF v) {
+  const DU du;
+  const VU bits = hn::BitCast(du, v);
+  const VU odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  return hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd));
+}
+
+#if HWY_TARGET == HWY_SSE4
 
 HWY_INLINE VF WidenFp16(VU half) {
   const DU du;
@@ -68,14 +97,6 @@ HWY_INLINE VF WidenFp16(VU half) {
   const VF small = hn::Mul(hn::ConvertTo(df, hn::BitCast(DI(), magnitude)), hn::Set(df, 0x1p-24f));
   bits = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x0400u)), hn::BitCast(du, small), bits);
   return hn::BitCast(df, hn::Or(sign, bits));
-}
-
-// To nearest, ties to even. A NaN must have the bits kNanBits.
-HWY_INLINE VU NarrowBf16(VF v) {
-  const DU du;
-  const VU bits = hn::BitCast(du, v);
-  const VU odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-  return hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd));
 }
 
 HWY_INLINE VU NarrowFp16(VF v) {
@@ -96,35 +117,54 @@ HWY_INLINE VU NarrowFp16(VF v) {
   return hn::Or(sign, out);
 }
 
-HWY_INLINE VU LoadHalves(const std::byte* from) {
-  return hn::PromoteTo(DU(), hn::LoadU(DU16(), reinterpret_cast<const uint16_t*>(from)));
+HWY_INLINE VF LoadFp16(const std::byte* from) { return WidenFp16(LoadHalves(from)); }
+
+HWY_INLINE VF StoreFp16(VF v, std::byte* to) {
+  const VU narrow = NarrowFp16(v);
+  StoreHalves(narrow, to);
+  return WidenFp16(narrow);
 }
 
-HWY_INLINE void StoreHalves(VU halves, std::byte* to) {
-  const auto narrow = hn::DemoteTo(DU16(), hn::BitCast(DI(), halves));
-  hn::StoreU(narrow, DU16(), reinterpret_cast<uint16_t*>(to));
+#else  // F16C, which dispatch.cc asks for: the same bits, whatever modes are set
+
+using DF16 = hn::Rebind<hwy::float16_t, DF>;
+
+HWY_INLINE VF LoadFp16(const std::byte* from) {
+  return hn::PromoteTo(DF(), hn::LoadU(DF16(), reinterpret_cast<const hwy::float16_t*>(from)));
 }
 
-// 32-bit words at any alignment.
-HWY_INLINE VU LoadWords(const std::byte* from) {
-  return hn::BitCast(DU(), hn::LoadU(DBytes(), reinterpret_cast<const uint8_t*>(from)));
+HWY_INLINE VF StoreFp16(VF v, std::byte* to) {
+  const auto narrow = hn::DemoteTo(DF16(), v);
+  hn::StoreU(narrow, DF16(), reinterpret_cast<hwy::float16_t*>(to));
+  return hn::PromoteTo(DF(), narrow);
 }
 
-HWY_INLINE void StoreWords(VU words, std::byte* to) {
-  hn::StoreU(hn::BitCast(DBytes(), words), DBytes(), reinterpret_cast<uint8_t*>(to));
+#endif
+
+HWY_INLINE VF StoreBf16(VF v, std::byte* to) {
+  const VU narrow = NarrowBf16(v);
+  StoreHalves(narrow, to);
+  return WidenBf16(narrow);
+}
+
+// Elements of a type of floats, at any alignment.
+template <DType kType>
+HWY_INLINE VF LoadFloats(const std::byte* from) {
+  if constexpr (kType == DType::kFloat16) return LoadFp16(from);
+  if constexpr (kType == DType::kBfloat16) return WidenBf16(LoadHalves(from));
+  return hn::BitCast(DF(), LoadWords(from));
+}
+
+// Returns what LoadFloats will read. A NaN must have the bits kNanBits.
+template <DType kType>
+HWY_INLINE VF StoreFloats(VF v, std::byte* to) {
+  if constexpr (kType == DType::kFloat16) return StoreFp16(v, to);
+  if constexpr (kType == DType::kBfloat16) return StoreBf16(v, to);
+  StoreWords(hn::BitCast(DU(), v), to);
+  return v;
 }
 
 // --- input --------------------------------------------------------------------------------------
-
-template <DType kType>
-HWY_INLINE VF LoadGrad(const std::byte* grad, int64_t i) {
-  if constexpr (kType == DType::kFloat32) {
-    return hn::LoadU(DF(), reinterpret_cast<const float*>(grad) + i);
-  } else {
-    const VU halves = LoadHalves(grad + 2 * i);
-    return kType == DType::kFloat16 ? WidenFp16(halves) : WidenBf16(halves);
-  }
-}
 
 // Who fetches the input from memory. kAhead: we, kPrefetchBytes early, because stores between the
 // runs upset the processor's own prefetcher. kNone: it alone, where there are few stores; asking as
@@ -142,7 +182,7 @@ HWY_INLINE uint32_t LoadInputAs(const EncodeJob& job, int64_t first, int64_t ele
   VU absmax = hn::Zero(du);
   for (int64_t i = 0; i < elems; i += kLanes) {
     if constexpr (kPrefetch == Prefetch::kAhead) PrefetchAhead(grad + i * SizeOf(kType));
-    VF v = hn::Mul(LoadGrad<kType>(grad, i), in_scale);
+    VF v = hn::Mul(LoadFloats<kType>(grad + i * SizeOf(kType)), in_scale);
     if constexpr (kHasResidual) {
       if constexpr (kPrefetch == Prefetch::kAhead) PrefetchAhead(job.e_in + first + i);
       v = hn::Add(v, hn::LoadU(df, job.e_in + first + i));
@@ -364,12 +404,7 @@ struct EmitStore {
   explicit HWY_INLINE EmitStore(const DecodeJob& job)
       : out(job.out), scale(hn::Set(DF(), job.out_scale)) {}
   HWY_INLINE void operator()(VF v, int64_t i) const {
-    const VF value = CanonicalNan(hn::Mul(v, scale));
-    if constexpr (kType == DType::kFloat32) {
-      hn::StoreU(value, DF(), reinterpret_cast<float*>(out) + i);
-    } else {
-      StoreHalves(kType == DType::kFloat16 ? NarrowFp16(value) : NarrowBf16(value), out + 2 * i);
-    }
+    StoreFloats<kType>(CanonicalNan(hn::Mul(v, scale)), out + i * SizeOf(kType));
   }
 };
 

@@ -23,16 +23,6 @@ constexpr uint32_t FiniteEnd() {
 }
 
 template <DType kWire>
-HWY_INLINE VF LoadWire(const std::byte* in, int64_t i) {
-  if constexpr (kWire == DType::kFloat32) {
-    return hn::BitCast(DF(), LoadWords(in + 4 * i));
-  } else {
-    const VU halves = LoadHalves(in + 2 * i);
-    return kWire == DType::kFloat16 ? WidenFp16(halves) : WidenBf16(halves);
-  }
-}
-
-template <DType kWire>
 void EncodeRun(const EncodeJob& job, uint32_t absmax_bits, const float* p) {
   const DF df;
   alignas(64) float unread[kRunElems];
@@ -40,14 +30,7 @@ void EncodeRun(const EncodeJob& job, uint32_t absmax_bits, const float* p) {
   SquareSums sums(absmax_bits);
   for (int64_t i = 0; i < kRunElems; i += kLanes) {
     const VF v = hn::Load(df, p + i);
-    VF decoded = v;
-    if constexpr (kWire == DType::kFloat32) {
-      StoreWords(hn::BitCast(DU(), v), job.out + 4 * i);
-    } else {
-      const VU halves = kWire == DType::kFloat16 ? NarrowFp16(v) : NarrowBf16(v);
-      StoreHalves(halves, job.out + 2 * i);
-      decoded = kWire == DType::kFloat16 ? WidenFp16(halves) : WidenBf16(halves);
-    }
+    const VF decoded = StoreFloats<kWire>(v, job.out + i * SizeOf(kWire));
     const VF error = hn::Sub(v, decoded);
     hn::StoreU(error, df, e_out + i);
     sums.Add(v, error);
@@ -86,7 +69,7 @@ void DecodeRuns(const DecodeJob& job) {
   const Emit emit(job);
   for (int64_t i = 0; i < whole; i += kLanes) {
     PrefetchAhead(job.payload + i * SizeOf(kWire));
-    emit(LoadWire<kWire>(job.payload, i), i);
+    emit(LoadFloats<kWire>(job.payload + i * SizeOf(kWire)), i);
   }
   if (whole < job.elems) {
     CastDecodeRef(kWire, job.Sub(whole, job.elems - whole, whole * SizeOf(kWire)));
