@@ -20,6 +20,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 bool IsPlain(uint32_t bits) { return bits >= kQsgdPlainBegin && bits < kQsgdPlainEnd; }
+// Of a block that has no levels.
+bool IsZero(uint32_t bits) { return bits < kMinNormalBits; }
 
 float RootMeanSquare(const float* p, int64_t elems, uint32_t absmax_bits) {
   const DF df;
@@ -114,15 +116,24 @@ void EncodePlain(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed,
   NoteAbsmax(own_bits, job.stats);
 }
 
+// A whole block of zeros of this rank: their levels are 0 under any magnitude, and they stay, with
+// their signs. Embeddings have many such blocks.
+void EncodeZero(const LevelLanes& shape, const EncodeJob& job, const float* p) {
+  const VU bias = hn::Set(DU(), static_cast<uint32_t>(shape.bias()));
+  PackBlock(
+      shape.lanes, [&](int64_t) { return bias; }, job.out);
+  if (job.e_out != nullptr) std::memcpy(job.e_out, p, static_cast<size_t>(4 * job.elems));
+}
+
 void LevelEncode(const LevelLanes& shape, const EncodeJob& job, const uint32_t* agreed) {
   const int64_t whole = job.elems / shape.lanes.block;
   alignas(64) float p[kMaxLaneBlock];
   for (int64_t b = 0; b < whole; ++b) {
     const EncodeJob block = BlockOf(shape.lanes, job, b);
-    // A zero among plain magnitudes is an ordinary value; statistics scale by the block's own.
-    const uint32_t own_bits =
-        IsPlain(agreed[b]) ? LoadInput<Prefetch::kAhead>(block, 0, block.elems, p) : kInfBits;
-    if (own_bits >= kQsgdPlainEnd) {
+    const uint32_t own_bits = LoadInput<Prefetch::kAhead>(block, 0, block.elems, p);
+    if (own_bits == 0 && agreed[b] < kInfBits) {
+      EncodeZero(shape, block, p);
+    } else if (!IsPlain(agreed[b]) || own_bits >= kQsgdPlainEnd) {
       LevelEncodeRef(shape, block, agreed + b);
     } else if (shape.levels.rounding == Rounding::kStochastic) {
       EncodePlain<Rounding::kStochastic>(shape, block, agreed[b], own_bits, p);
@@ -155,11 +166,11 @@ bool DecodeBlocks(const LevelLanes& shape, const DecodeJob& job, const uint32_t*
   const VI bias = hn::Set(DI(), shape.world_size * shape.bias());
   for (int64_t b = 0; b < whole; ++b) {
     const int64_t first = b * shape.lanes.block;
-    if (!IsPlain(agreed[b])) {
+    if (!IsPlain(agreed[b]) && !IsZero(agreed[b])) {
       if (!LevelDecodeRef(shape, BlockOf(shape.lanes, job, b), agreed + b)) return false;
       continue;
     }
-    const float unit = MakeQsgdScale(shape.levels, agreed[b]).unit;
+    const float unit = IsZero(agreed[b]) ? 0 : MakeQsgdScale(shape.levels, agreed[b]).unit;
     const std::byte* in = job.payload + 4 * shape.lanes.words(first);
     const TakeLevels<Emit> take = {emit, hn::Set(DF(), unit), bias, first};
     if (!UnpackBlock(shape.lanes, in, shape.largest_sum(), take)) return false;
