@@ -28,8 +28,7 @@ constexpr float kLeastUnit = 0x1p-100f;
 constexpr float kLargestMagnitude = 0x1.fffff0p127f;
 
 // Sixteen sums of their own, so that compilers can use vectors and all ranks get the same bits.
-template <typename T>
-double SumOfSquares(const T* values, int64_t elems) {
+double SumOfSquares(const int32_t* values, int64_t elems) {
   constexpr int64_t kLanes = 16;
   double lanes[kLanes] = {};
   for (int64_t first = 0; first + kLanes <= elems; first += kLanes) {
@@ -45,6 +44,22 @@ double SumOfSquares(const T* values, int64_t elems) {
     sum += v * v;
   }
   return sum;
+}
+
+// Exact, so that it is the same in any order.
+double SumOfSquares(const int8_t* values, int64_t elems) {
+  int64_t sum = 0;
+  int64_t first = 0;
+  for (; first + kRunElems <= elems; first += kRunElems) {
+    int32_t of_run = 0;
+    for (int64_t k = 0; k < kRunElems; ++k) {
+      const int16_t v = values[first + k];
+      of_run += v * v;
+    }
+    sum += of_run;
+  }
+  for (; first < elems; ++first) sum += values[first] * values[first];
+  return static_cast<double>(sum);
 }
 
 // Round 0 agrees on the largest magnitude, in steps that have no scale from the past only; round 1
