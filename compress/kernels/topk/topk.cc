@@ -41,16 +41,19 @@ struct Rank {
 };
 
 // Digit by digit, from the top of what the candidates differ in; most differ from the k-th in the
-// first. There is a candidate, and k of them.
+// first. A few candidates have small digits, so that counts of nothing cost no more than they do.
+// There is a candidate, and k of them.
 Rank FindKth(const TopkCandidates& found, int64_t k) {
   const std::span<const uint32_t> all(found.bits, static_cast<size_t>(found.count));
   const auto [smallest, largest] = std::minmax_element(all.begin(), all.end());
   uint32_t low = *smallest;  // of the k-th largest, which is below low + 2^width
+  constexpr int kMostDigitBits = 11;
+  const int digit_bits = std::clamp<int>(std::bit_width(all.size()), 6, kMostDigitBits);
   for (int width = std::bit_width(*largest - low); width > 0;) {
-    constexpr int kDigitBits = 11;
-    const int shift = std::max(0, width - kDigitBits);
+    const int shift = std::max(0, width - digit_bits);
     const uint32_t bins = 1u << (width - shift);
-    uint32_t counts[1 << kDigitBits] = {};
+    uint32_t counts[1 << kMostDigitBits];
+    std::fill_n(counts, bins, 0u);
     for (uint32_t bits : all) {
       const uint32_t bin = (bits - low) >> shift;
       if (bin < bins) ++counts[bin];
