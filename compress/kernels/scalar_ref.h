@@ -43,6 +43,15 @@ inline float Input(const EncodeJob& job, int64_t i) {
   return job.e_in == nullptr ? scaled : scaled + job.e_in[i];
 }
 
+// out[k] = the dither of element first + k of the job, with which a group of kDitherGroupElems
+// begins; `out` has room for whole groups.
+inline void FillDither(const EncodeJob& job, int64_t first, int64_t elems, uint16_t* out) {
+  const int64_t group = (job.dither.first_elem + first) / kDitherGroupElems;
+  for (int64_t k = 0; k < elems; k += kDitherGroupElems) {
+    DitherHalves(job.dither, group + k / kDitherGroupElems, out + k);
+  }
+}
+
 // e_out = fl(p - decoded), and the statistics of one finite element.
 inline void Finish(const EncodeJob& job, int64_t i, float p, float decoded) {
   const float error = p - decoded;

@@ -32,10 +32,8 @@ void EncodeRun(const IntsgdShape& shape, const EncodeJob& job) {
     p[i] = ref::Input(job, i);
     finite &= ref::IsFinite(p[i]);
   }
-  uint16_t dither[kRunElems + kDitherGroupElems];
-  const int64_t group = job.dither.first_elem / kDitherGroupElems;
-  for (int64_t k = 0; k < job.elems; k += kDitherGroupElems)
-    DitherHalves(job.dither, group + k / kDitherGroupElems, dither + k);
+  uint16_t dither[kRunElems];
+  ref::FillDither(job, 0, job.elems, dither);
   for (int64_t i = 0; i < job.elems; ++i) {
     const int32_t q = finite ? IntegerOf(shape, p[i], dither[i]) : 0;
     StoreInteger(shape.type, q, i, job.out);

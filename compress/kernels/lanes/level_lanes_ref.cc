@@ -38,13 +38,6 @@ int32_t LevelOf(const QsgdShape& shape, const QsgdScale& s, float p, uint16_t di
   return (rounded + dither) >> 16;
 }
 
-uint16_t DitherOf(const EncodeJob& job, int64_t i) {
-  const int64_t elem = job.dither.first_elem + i;
-  uint16_t halves[kDitherGroupElems];
-  DitherHalves(job.dither, elem / kDitherGroupElems, halves);
-  return halves[elem % kDitherGroupElems];
-}
-
 // A block that carries no levels: every field is the bias.
 void EncodeEmpty(const LevelLanes& shape, const EncodeJob& job, const float* p, bool finite) {
   for (int64_t i = 0; i < job.elems; ++i) {
@@ -64,10 +57,11 @@ void EncodeBlock(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed)
   if (!finite || agreed < kMinNormalBits) return EncodeEmpty(shape, job, p, finite);
   const QsgdScale s = MakeQsgdScale(shape.levels, agreed);
   const auto bound = std::bit_cast<float>(agreed);
+  uint16_t dither[kMaxLaneBlock] = {};
+  if (shape.levels.rounding == Rounding::kStochastic) ref::FillDither(job, 0, job.elems, dither);
   for (int64_t i = 0; i < job.elems; ++i) {
-    const bool random = shape.levels.rounding == Rounding::kStochastic;
     const float clipped = std::min(std::max(p[i], -bound), bound);
-    const int32_t level = LevelOf(shape.levels, s, clipped, random ? DitherOf(job, i) : 0);
+    const int32_t level = LevelOf(shape.levels, s, clipped, dither[i]);
     ref::Finish(job, i, p[i], static_cast<float>(level) * s.unit);
     ref::StoreField(shape.lanes, static_cast<uint32_t>(level + shape.bias()), i, job.out);
   }

@@ -10,22 +10,23 @@
 namespace gradwire {
 namespace {
 
-// Where field k of `elems` fields of `width` bits lies. In a group of W words element k is in word
-// k mod W, so that 16 lanes work on 16 neighbouring elements; see FieldWords.
-struct BitPlace {
-  int64_t word;
-  int bit;
-};
-
-BitPlace PlaceOf(int width, int64_t elems, int64_t k) {
+// Calls visit(k, word, bit) with where field k of `elems` fields of `width` bits lies. Single bits
+// are one string. Others are dealt to the words of a group in turn, so that 16 lanes work on 16
+// neighbouring elements; see FieldWords.
+template <typename Visit>
+void ForEachField(int width, int64_t elems, const Visit& visit) {
   const int64_t per_word = 32 / width;
-  if (width == 1) return {k / 32, static_cast<int>(k % 32)};
-  const int64_t group_elems = 16 * per_word;
-  const int64_t group = k / group_elems;
-  const int64_t in_group = std::min(group_elems, elems - group * group_elems);
-  const int64_t words = (in_group + per_word - 1) / per_word;
-  const int64_t at = k % group_elems;
-  return {16 * group + at % words, static_cast<int>(width * (at / words))};
+  const int64_t group_elems = width == 1 ? per_word : 16 * per_word;
+  for (int64_t first = 0; first < elems; first += group_elems) {
+    const int64_t end = std::min(first + group_elems, elems);
+    const int64_t words = (end - first + per_word - 1) / per_word;
+    int bit = 0;
+    for (int64_t k = first; k < end; bit += width) {
+      for (int64_t word = 0; word < words && k < end; ++word, ++k) {
+        visit(k, first / per_word + word, bit);
+      }
+    }
+  }
 }
 
 // Levels of a run as `bits` bits, two's complement. `out` has QsgdRunBytes bytes.
@@ -36,10 +37,9 @@ void PackRun(int bits, const int32_t* levels, int64_t elems, std::byte* out) {
     const auto [width, shift] = fields[f];
     uint32_t words[64] = {};
     const uint32_t mask = (1u << width) - 1;
-    for (int64_t k = 0; k < elems; ++k) {
-      const BitPlace at = PlaceOf(width, elems, k);
-      words[at.word] |= ((static_cast<uint32_t>(levels[k]) >> shift) & mask) << at.bit;
-    }
+    ForEachField(width, elems, [&, shift = shift](int64_t k, int64_t word, int bit) {
+      words[word] |= ((static_cast<uint32_t>(levels[k]) >> shift) & mask) << bit;
+    });
     const int64_t bytes = 4 * FieldWords(width, elems);
     std::memcpy(out, words, bytes);
     out += bytes;
@@ -55,11 +55,9 @@ bool UnpackRun(const QsgdShape& shape, const std::byte* in, int64_t elems, int32
   for (int f = 0; f < count; ++f) {
     const auto [width, shift] = fields[f];
     const uint32_t mask = (1u << width) - 1;
-    for (int64_t k = 0; k < elems; ++k) {
-      const BitPlace at = PlaceOf(width, elems, k);
-      const auto word = ref::LoadAs<uint32_t>(from + 4 * at.word);
-      raw[k] |= ((word >> at.bit) & mask) << shift;
-    }
+    ForEachField(width, elems, [&, shift = shift](int64_t k, int64_t word, int bit) {
+      raw[k] |= ((ref::LoadAs<uint32_t>(from + 4 * word) >> bit) & mask) << shift;
+    });
     from += 4 * FieldWords(width, elems);
   }
   const int unused = 32 - shape.bits;
@@ -79,17 +77,6 @@ int32_t LevelOf(const QsgdShape& shape, const QsgdScale& s, float p, uint16_t di
   return (rounded + dither) >> 16;
 }
 
-// The dither of a run that starts at element `first` of the job; zeros where nothing is random.
-void FillDither(const QsgdShape& shape, const EncodeJob& job, int64_t first, int64_t elems,
-                uint16_t dither[kRunElems]) {
-  std::memset(dither, 0, kRunElems * sizeof(uint16_t));
-  if (shape.rounding == Rounding::kNearest) return;
-  const int64_t group = (job.dither.first_elem + first) / kDitherGroupElems;
-  for (int64_t k = 0; k < elems; k += kDitherGroupElems) {
-    DitherHalves(job.dither, group + k / kDitherGroupElems, dither + k);
-  }
-}
-
 // One block of ordinary values; p holds its inputs.
 void EncodeLevels(const QsgdShape& shape, const EncodeJob& job, uint32_t absmax_bits,
                   const float* p) {
@@ -98,8 +85,8 @@ void EncodeLevels(const QsgdShape& shape, const EncodeJob& job, uint32_t absmax_
   std::byte* out = job.out + 4;
   for (int64_t first = 0; first < job.elems; first += kRunElems) {
     const int64_t elems = std::min(kRunElems, job.elems - first);
-    uint16_t dither[kRunElems];
-    FillDither(shape, job, first, elems, dither);
+    uint16_t dither[kRunElems] = {};
+    if (shape.rounding == Rounding::kStochastic) ref::FillDither(job, first, elems, dither);
     int32_t levels[kRunElems];
     for (int64_t k = 0; k < elems; ++k) {
       levels[k] = LevelOf(shape, s, p[first + k], dither[k]);
