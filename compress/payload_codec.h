@@ -50,10 +50,13 @@ struct EncodeArgs {
   ConstView e_in;  // float32 residual or empty (reads as zeros)
   View e_out;  // float32 residual or empty (not written); disjoint from e_in or exactly the same
   Bytes out;   // at least MaxBytes(grad.elems), any alignment
-  Bytes workspace;                 // at least WorkspaceBytes(grad.elems), 64-byte aligned
-  float in_scale = 1.0f;           // power of two
-  EncodeStats* stats = nullptr;    // may be null
-  Dither dither;                   // first_elem: index of grad[0] in its tensor
+  Bytes workspace;               // at least WorkspaceBytes(grad.elems), 64-byte aligned
+  float in_scale = 1.0f;         // power of two
+  EncodeStats* stats = nullptr;  // may be null
+  Dither dither;                 // first_elem: index of grad[0] in its tensor
+  // Of the tensor that grad is a part of: a large one's residual passes the caches by. 0: grad is
+  // all of it.
+  int64_t tensor_elems = 0;
   ExecContext* context = nullptr;  // null: host
 };
 

@@ -1,5 +1,6 @@
 #include "compress/codecs/codec_args.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -95,7 +96,8 @@ StatusOr<EncodeJob> StartEncode(const PayloadCodec& codec, const EncodeArgs& arg
                    .out = args.out.data,
                    .elems = args.grad.elems,
                    .dither = args.dither,
-                   .stats = stats};
+                   .stats = stats,
+                   .tensor_elems = std::max(args.tensor_elems, args.grad.elems)};
 }
 
 StatusOr<DecodeJob> StartDecode(const PayloadCodec& codec, ConstBytes payload, View out,

@@ -31,8 +31,9 @@ struct EncodeJob {
   float* e_out;       // elems, or null; disjoint from e_in or equal to it
   std::byte* out;     // as many bytes as the codec says, any alignment
   int64_t elems;
-  Dither dither;       // first_elem belongs to grad[0]
-  EncodeStats* stats;  // added to; never null
+  Dither dither;             // first_elem belongs to grad[0]
+  EncodeStats* stats;        // added to; never null
+  int64_t tensor_elems = 0;  // of the tensor; only speed depends on it
 
   // Elements [first, first + count), whose payload starts at `out_bytes`.
   EncodeJob Sub(int64_t first, int64_t count, int64_t out_bytes) const {

@@ -263,10 +263,45 @@ HWY_INLINE void NoteAbsmax(uint32_t absmax_bits, EncodeStats* stats) {
   if (absmax > stats->absmax) stats->absmax = absmax;
 }
 
+// --- residuals ----------------------------------------------------------------------------------
+
+// From here on an array that is only written would come into the cache for nothing, and drive out
+// what is used next.
+inline constexpr int64_t kStreamElems = int64_t{1} << 20;
+
+struct StoreCached {
+  HWY_INLINE void operator()(VF v, float* to) const { hn::StoreU(v, DF(), to); }
+};
+
+struct StoreStreamed {  // `to` must be aligned
+  HWY_INLINE void operator()(VF v, float* to) const { hn::Stream(v, DF(), to); }
+};
+
+// Whether a residual goes past the caches: into an array of its own, which nobody reads before the
+// next step, of a tensor that would not stay in them till then. FlushStream once all is written.
+HWY_INLINE bool StreamsResidual(const EncodeJob& job) {
+  return job.e_out != nullptr && job.e_out != job.e_in && job.tensor_elems >= kStreamElems &&
+         reinterpret_cast<uintptr_t>(job.e_out) % (4 * kLanes) == 0;
+}
+
 // Where a run's residual goes: the caller's array, or scratch that nobody reads, so that the loops
 // need no branch.
 HWY_INLINE float* ResidualOut(const EncodeJob& job, int64_t first, float* scratch) {
   return job.e_out != nullptr ? job.e_out + first : scratch;
+}
+
+template <class Store>
+HWY_INLINE void CopyRun(const float* HWY_RESTRICT from, float* HWY_RESTRICT to) {
+  for (int64_t i = 0; i < kRunElems; i += kLanes) Store()(hn::Load(DF(), from + i), to + i);
+}
+
+// The run e_out[first..] = errors (64-byte aligned); nothing without e_out.
+HWY_INLINE void StoreResidual(const EncodeJob& job, int64_t first, const float* errors) {
+  if (StreamsResidual(job)) {
+    CopyRun<StoreStreamed>(errors, job.e_out + first);
+  } else if (job.e_out != nullptr) {
+    CopyRun<StoreCached>(errors, job.e_out + first);
+  }
 }
 
 // --- random bits --------------------------------------------------------------------------------
@@ -370,18 +405,6 @@ HWY_INLINE VF CanonicalNan(VF v) {
   const VF nan = hn::BitCast(DF(), hn::Set(DU(), kNanBits));
   return hn::IfThenElse(hn::IsNaN(v), nan, v);
 }
-
-// From here on an array that is only written would come into the cache for nothing, and drive out
-// what is used next.
-inline constexpr int64_t kStreamElems = int64_t{1} << 20;
-
-struct StoreCached {
-  HWY_INLINE void operator()(VF v, float* to) const { hn::StoreU(v, DF(), to); }
-};
-
-struct StoreStreamed {  // `to` must be aligned
-  HWY_INLINE void operator()(VF v, float* to) const { hn::Stream(v, DF(), to); }
-};
 
 // Writes decoded elements at `i` of a DecodeJob; one struct per kind of output. Members, not the
 // job, are read in the loop: a store of floats might alias the job.

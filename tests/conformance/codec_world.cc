@@ -152,7 +152,8 @@ Encoded RunEncode(const PayloadCodec& codec, const EncodeCase& c) {
                   .workspace = {workspace.data(), workspace.size()},
                   .in_scale = c.in_scale,
                   .stats = &result.stats,
-                  .dither = c.dither};
+                  .dither = c.dither,
+                  .tensor_elems = c.tensor_elems};
   if (c.mode != ResidualMode::kNone) {
     args.e_in = {e_in.data(), elems, DType::kFloat32};
     args.e_out = {written.data(), elems, DType::kFloat32};

@@ -64,6 +64,7 @@ struct EncodeCase {
   ResidualMode mode = ResidualMode::kNone;
   float in_scale = 1.0f;
   Dither dither;
+  int64_t tensor_elems = 0;           // of payload codecs: what EncodeArgs says
   std::vector<int64_t> shape;         // for carriers of whole tensors
   bool out_over_grad = false;         // of carriers: the output takes the gradient's place
   std::vector<std::byte> replicated;  // their state; empty: before the first step

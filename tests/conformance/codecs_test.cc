@@ -134,6 +134,21 @@ TEST_P(CodecsTest, KeepsItsLawsForALargeTensor) {
   EXPECT_FALSE(HasFailure());
 }
 
+// Of a part of a large tensor the residual passes the caches by, where its alignment allows it.
+TEST_P(CodecsTest, KeepsItsLawsForAPartOfALargeTensor) {
+  for (Kind kind : kKinds) {
+    for (int64_t elems : {quantum() + 768, quantum() + 784, quantum() + 3331}) {
+      for (ResidualMode mode : kResidualModes) {
+        SCOPED_TRACE(::testing::Message() << Name(kind) << " " << elems);
+        EncodeCase c = NewCase(kind, elems, kGradTypes[random().Below(3)], mode);
+        c.tensor_elems = int64_t{1} << 24;
+        CheckLaws(c);
+      }
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
 TEST_P(CodecsTest, MultipliesByTheScalesOnce) {
   EncodeCase scaled = NewCase(Kind::kGaussian, 769, DType::kFloat32, ResidualMode::kSeparate);
   EncodeCase plain = scaled;

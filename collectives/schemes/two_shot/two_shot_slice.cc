@@ -253,6 +253,7 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
                  .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = DitherElemOf(piece)},
+      .tensor_elems = part.grad.elems,
   });
   CountEncoding(stats);
   return status;
@@ -279,6 +280,7 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
                  .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first},
+      .tensor_elems = part.grad.elems,
   }));
   CountEncoding(stats);
   stats_.owned_p2 += stats.sum_p2;

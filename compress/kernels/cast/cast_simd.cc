@@ -25,8 +25,9 @@ constexpr uint32_t FiniteEnd() {
 template <DType kWire>
 void EncodeRun(const EncodeJob& job, uint32_t absmax_bits, const float* p) {
   const DF df;
-  alignas(64) float unread[kRunElems];
-  float* e_out = ResidualOut(job, 0, unread);
+  alignas(64) float errors[kRunElems];
+  const bool streams = StreamsResidual(job);
+  float* e_out = streams ? errors : ResidualOut(job, 0, errors);
   SquareSums sums(absmax_bits);
   for (int64_t i = 0; i < kRunElems; i += kLanes) {
     const VF v = hn::Load(df, p + i);
@@ -35,6 +36,7 @@ void EncodeRun(const EncodeJob& job, uint32_t absmax_bits, const float* p) {
     hn::StoreU(error, df, e_out + i);
     sums.Add(v, error);
   }
+  if (streams) StoreResidual(job, 0, errors);
   sums.AddTo(job.stats);
   NoteAbsmax(absmax_bits, job.stats);
 }
@@ -52,6 +54,7 @@ void EncodeAs(const EncodeJob& job) {
       CastEncodeRef(kWire, run);
     }
   }
+  if (StreamsResidual(job)) hwy::FlushStream();
   if (whole < job.elems) {
     CastEncodeRef(kWire, job.Sub(whole, job.elems - whole, whole * SizeOf(kWire)));
   }

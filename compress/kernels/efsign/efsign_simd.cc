@@ -37,8 +37,9 @@ void EncodePlain(const EncodeJob& job, uint32_t absmax_bits, const float* p) {
   hwy::CopyBytes<4>(&scale, job.out);
   const VF plus = hn::Set(df, scale);
   const VF minus = hn::Neg(plus);
-  alignas(64) float unread[kRunElems];
-  float* e_out = ResidualOut(job, 0, unread);
+  alignas(64) float errors[kRunElems];
+  const bool streams = StreamsResidual(job);
+  float* e_out = streams ? errors : ResidualOut(job, 0, errors);
   SquareSums sums(absmax_bits);
   for (int64_t k = 0; k < kRunElems; k += 32) {
     uint32_t word = 0;
@@ -52,13 +53,14 @@ void EncodePlain(const EncodeJob& job, uint32_t absmax_bits, const float* p) {
     }
     hwy::CopyBytes<4>(&word, job.out + 4 + k / 8);
   }
+  if (streams) StoreResidual(job, 0, errors);
   sums.AddTo(job.stats);
   NoteAbsmax(absmax_bits, job.stats);
 }
 
 void EncodeZero(const EncodeJob& job, const float* p) {
   std::memset(job.out, 0, static_cast<size_t>(kEfsignBlockBytes));
-  if (job.e_out != nullptr) std::memcpy(job.e_out, p, static_cast<size_t>(4 * kRunElems));
+  StoreResidual(job, 0, p);
 }
 
 void EfsignEncode(const EncodeJob& job) {
@@ -75,6 +77,7 @@ void EfsignEncode(const EncodeJob& job) {
       EfsignEncodeRef(block);
     }
   }
+  if (StreamsResidual(job)) hwy::FlushStream();
   if (whole == job.elems) return;
   EfsignEncodeRef(job.Sub(whole, job.elems - whole, whole / kRunElems * kEfsignBlockBytes));
 }

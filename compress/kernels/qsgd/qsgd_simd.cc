@@ -162,16 +162,19 @@ void EncodePlain(const QsgdShape& shape, const EncodeJob& job, uint32_t absmax_b
   std::byte* out = job.out + 4;
   alignas(64) int32_t levels[kRunElems];
   alignas(64) uint16_t dither[kRunElems];
-  alignas(64) float unread[kRunElems];
+  alignas(64) float errors[kRunElems];
+  const bool streams = StreamsResidual(job);
   SquareSums sums(absmax_bits);
   for (int64_t first = 0; first < shape.block; first += kRunElems) {
-    const Run run = {p + first, dither, ResidualOut(job, first, unread), levels};
+    float* e_out = streams ? errors : ResidualOut(job, first, errors);
+    const Run run = {p + first, dither, e_out, levels};
     if (shape.rounding == Rounding::kStochastic) {
       FillDither(job.dither, (job.dither.first_elem + first) / kDitherGroupElems, dither);
       QuantizeRun<Rounding::kStochastic>(q, run, &sums);
     } else {
       QuantizeRun<Rounding::kNearest>(q, run, &sums);
     }
+    if (streams) StoreResidual(job, first, errors);
     PackRun(shape.bits, levels, out);
     out += 32 * shape.bits;
   }
@@ -183,7 +186,7 @@ void EncodePlain(const QsgdShape& shape, const EncodeJob& job, uint32_t absmax_b
 // blocks.
 void EncodeZero(const QsgdShape& shape, const EncodeJob& job, const float* p) {
   std::memset(job.out, 0, static_cast<size_t>(QsgdBlockBytes(shape)));
-  if (job.e_out != nullptr) std::memcpy(job.e_out, p, static_cast<size_t>(4 * shape.block));
+  for (int64_t i = 0; i < shape.block; i += kRunElems) StoreResidual(job, i, p + i);
 }
 
 void QsgdEncode(const QsgdShape& shape, const EncodeJob& job) {
@@ -205,6 +208,7 @@ void QsgdEncode(const QsgdShape& shape, const EncodeJob& job) {
       QsgdEncodeRef(shape, block);
     }
   }
+  if (StreamsResidual(job)) hwy::FlushStream();
   if (whole == job.elems) return;
   QsgdEncodeRef(shape, job.Sub(whole, job.elems - whole, whole / shape.block * block_bytes));
 }

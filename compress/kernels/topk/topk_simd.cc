@@ -18,11 +18,6 @@ namespace gradwire {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <class Store>
-HWY_INLINE void CopyRun(const float* HWY_RESTRICT p, float* HWY_RESTRICT to) {
-  for (int64_t i = 0; i < kRunElems; i += kLanes) Store()(hn::Load(DF(), p + i), to + i);
-}
-
 HWY_INLINE void AddSquares(const float* HWY_RESTRICT p, uint32_t absmax_bits, EncodeStats* stats) {
   SquareSums sums(absmax_bits);
   for (int64_t i = 0; i < kRunElems; i += kLanes) sums.AddValue(hn::Load(DF(), p + i));
