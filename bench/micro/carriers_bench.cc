@@ -1,7 +1,7 @@
 // Speed of one rank's step with a carrier method on one core: a matrix of 4096 x 4096 float32,
 // cold, in the first step, whose own carriers come back as the sums. "untouched": all but each 64th
-// row are zeros, as those of an embedding. Every iteration measures in turn memcpy of the matrix and
-// the step, so that ratios depend little on what else the machine does. `fill_memcpys` and
+// row are zeros, as those of an embedding. Every iteration measures in turn memcpy of the matrix
+// and the step, so that ratios depend little on what else the machine does. `fill_memcpys` and
 // `absorb_memcpys` are what the step spends in either, in memcpy times.
 //
 //   bazel run -c opt //bench/micro:carriers_bench -- --benchmark_filter=separate
@@ -26,8 +26,8 @@ constexpr int64_t kShape[] = {4096, 4096};
 constexpr int64_t kElems = kShape[0] * kShape[1];
 constexpr int kIterations = 15;
 
-// Where the next residual and local state go, if the codec has them: to arrays of their own, as in a
-// step that may be retried, or over the last.
+// Where the next residual and local state go, if the codec has them: to arrays of their own, as in
+// a step that may be retried, or over the last.
 enum class Slots { kSeparate, kInPlace };
 
 enum class Rows { kAll, kEach64th };
