@@ -39,6 +39,14 @@ LowRankJob RowsOf(LowRankJob job, int64_t first, int64_t count) {
   return job;
 }
 
+// Calls visit with all rows of the job, as many at a time as stay in cache.
+template <typename Visit>
+void ForCachedRows(const LowRankJob& job, Visit visit) {
+  const int64_t most = CachedRows(job.cols);
+  for (int64_t first = 0; first < job.rows; first += most)
+    visit(RowsOf(job, first, std::min(most, job.rows - first)));
+}
+
 // Leaves M in e_out unless that is null, and reads it there.
 void ReadAndMultiplyByP(LowRankJob rows, float* columns) {
   ActiveMeasureInput()(rows.m);
@@ -100,10 +108,7 @@ void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspa
   if (out.m_out == nullptr && out.stats == nullptr) {
     ActiveLowRankKernels().multiply_by_p(job, columns);
   } else {
-    const int64_t most = CachedRows(m.cols);
-    for (int64_t first = 0; first < m.rows; first += most) {
-      ReadAndMultiplyByP(RowsOf(job, first, std::min(most, m.rows - first)), columns);
-    }
+    ForCachedRows(job, [&](const LowRankJob& rows) { ReadAndMultiplyByP(rows, columns); });
   }
   if (out.stats != nullptr) AddCounted(counted, out.stats);
   JoinColumns(columns, m.cols, rank, out.factor);
@@ -134,12 +139,10 @@ double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product,
   job.q_columns = Columns(workspace);
   EncodeStats stats;
   job.m.stats = &stats;
-  const int64_t most = CachedRows(m.cols);
-  for (int64_t first = 0; first < m.rows; first += most) {
-    LowRankJob rows = RowsOf(job, first, std::min(most, m.rows - first));
+  ForCachedRows(job, [&](LowRankJob rows) {
     rows.m.e_out = scratch;
     ActiveLowRankKernels().subtract_product(rows);
-  }
+  });
   return stats.sum_err2;
 }
 
