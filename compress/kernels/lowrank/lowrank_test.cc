@@ -12,14 +12,12 @@
 #include "base/float16.h"
 #include "base/rng.h"
 #include "compress/kernels/dispatch.h"
-#include "tests/lib/guarded_buffer.h"
+#include "compress/kernels/lowrank/lowrank_cases.h"
 #include "tests/lib/sanitized.h"
 #include "tests/lib/test_seed.h"
 
 namespace gradwire {
 namespace {
-
-using Floats = std::vector<float>;
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
@@ -29,24 +27,6 @@ constexpr double kUnitFloat16 = 0x1p-11;
 constexpr double kUnitBfloat16 = 0x1p-8;
 // What rounding to a subnormal may add, in fp16; in the others less.
 constexpr double kTiny = 0x1p-25;
-
-// An array whose ends no kernel may cross.
-class Guarded {
- public:
-  explicit Guarded(int64_t bytes) : buffer_(bytes) {}
-  explicit Guarded(const Floats& values) : Guarded(static_cast<int64_t>(4 * values.size())) {
-    std::memcpy(buffer_.data(), values.data(), 4 * values.size());
-  }
-  ~Guarded() { EXPECT_TRUE(buffer_.intact()); }
-
-  std::byte* bytes() const { return buffer_.data(); }
-  float* floats() const { return reinterpret_cast<float*>(buffer_.data()); }
-  Bytes view() const { return {buffer_.data(), buffer_.size()}; }
-  Floats Copy() const { return Floats(floats(), floats() + buffer_.size() / 4); }
-
- private:
-  GuardedBuffer buffer_;
-};
 
 uint16_t Narrow(float v, DType dtype) {
   return dtype == DType::kFloat16 ? Fp16FromFloat(v) : Bf16FromFloat(v);
@@ -67,27 +47,6 @@ void StoreElement(float v, DType dtype, int64_t i, std::byte* to) {
   } else {
     reinterpret_cast<uint16_t*>(to)[i] = Narrow(v, dtype);
   }
-}
-
-float Gaussian(RandomStream* random) {
-  return static_cast<float>(std::sqrt(-2 * std::log(1 - random->Unit())) *
-                            std::cos(2 * M_PI * random->Unit()));
-}
-
-Floats Gaussians(int64_t count, RandomStream* random) {
-  Floats values(static_cast<size_t>(count));
-  for (float& v : values) v = Gaussian(random);
-  return values;
-}
-
-struct Shape {
-  int64_t rows, cols;
-  int rank;
-};
-
-std::string Text(const Shape& s) {
-  return std::to_string(s.rows) + " x " + std::to_string(s.cols) + ", rank " +
-         std::to_string(s.rank);
 }
 
 // Odd tails around vectors, blocks of rows and tiles.
@@ -149,13 +108,8 @@ Sum ProductAt(const Case& in, int64_t row, int64_t col) {
   return sum;
 }
 
-Guarded Workspace(const Shape& s) { return Guarded(LowRankWorkspaceBytes(s.rows, s.cols, s.rank)); }
-
-class LowRankTest : public testing::TestWithParam<SimdTarget> {
+class LowRankTest : public OnEachTarget {
  protected:
-  LowRankTest() : random_(TestSeed(), 0) { ForceTargetForTest(Name(GetParam())); }
-  ~LowRankTest() override { ForceTargetForTest(""); }
-
   // Calls check with a case of each shape, type and with and without residual.
   template <class Check>
   void ForAllCases(Check check) {
@@ -169,9 +123,6 @@ class LowRankTest : public testing::TestWithParam<SimdTarget> {
       }
     }
   }
-
-  RandomStream random_;
-  testing::ScopedTrace trace_{__FILE__, __LINE__, TestSeedText()};
 };
 
 // One rounding for the product, one for each addition an element goes through.
@@ -276,207 +227,6 @@ TEST_P(LowRankTest, WorksInPlace) {
       EXPECT_EQ(residual.Copy(), e_out.Copy());
     }
   });
-}
-
-// --- orthonormal columns ------------------------------------------------------------------------
-
-constexpr Dither kDither = {.seed = 7, .tensor = 0x123456789ABCDEFull, .step = 11};
-
-Floats Orthonormal(const Floats& p, int64_t rows, int rank, const Dither& dither = kDither) {
-  const Guarded inout(p), workspace = Workspace({rows, 1, rank});
-  Orthonormalize(rows, rank, dither, workspace.view(), inout.floats());
-  return inout.Copy();
-}
-
-void ExpectOrthonormal(const Floats& p, int64_t rows, int rank) {
-  for (int a = 0; a < rank; ++a) {
-    for (int b = 0; b <= a; ++b) {
-      double dot = 0;
-      for (int64_t row = 0; row < rows; ++row) {
-        dot += static_cast<double>(p[row * rank + a]) * p[row * rank + b];
-      }
-      const double expected = a == b && a < rows ? 1 : 0;
-      ASSERT_NEAR(dot, expected, 1e-5) << "columns " << a << " and " << b;
-    }
-  }
-}
-
-// The share of each column's energy that the first `rank` columns of `basis` do not hold.
-void ExpectSpans(const Floats& basis, const Floats& p, int64_t rows, int rank) {
-  for (int c = 0; c < rank; ++c) {
-    std::vector<double> left(static_cast<size_t>(rows));
-    double energy = 0, rest = 0;
-    for (int64_t row = 0; row < rows; ++row) left[row] = p[row * rank + c];
-    for (double v : left) energy += v * v;
-    for (int k = 0; k < rank; ++k) {
-      double dot = 0;
-      for (int64_t row = 0; row < rows; ++row) dot += left[row] * basis[row * rank + k];
-      for (int64_t row = 0; row < rows; ++row) left[row] -= dot * basis[row * rank + k];
-    }
-    for (double v : left) rest += v * v;
-    ASSERT_LE(std::sqrt(rest), 1e-5 * std::sqrt(energy)) << "column " << c;
-  }
-}
-
-struct ColumnsCase {
-  int64_t rows;
-  int rank;
-};
-const ColumnsCase kColumns[] = {{1, 1},  {2, 2},  {4, 4},    {16, 3},
-                                {63, 8}, {65, 2}, {200, 32}, {5000, 4}};
-
-TEST_P(LowRankTest, OrthonormalizesAndKeepsTheSpan) {
-  for (const auto& [rows, rank] : kColumns) {
-    for (float magnitude : {1.0f, 1e30f, 1e-30f, 3e37f, 1e-43f}) {
-      SCOPED_TRACE(Text({rows, 0, rank}) + ", magnitude " + std::to_string(std::log10(magnitude)));
-      Floats p = Gaussians(rows * rank, &random_);
-      for (float& v : p) v *= magnitude;
-      const Floats basis = Orthonormal(p, rows, rank);
-      ExpectOrthonormal(basis, rows, rank);
-      // A subnormal column may have lost what makes it differ from another.
-      if (magnitude > 1e-38f) ExpectSpans(basis, p, rows, rank);
-      ASSERT_FALSE(HasFailure());
-    }
-  }
-}
-
-TEST_P(LowRankTest, KeepsTheDirectionOfTheFirstColumn) {
-  const Floats p = {3, 1, -4, 1};
-  const Floats basis = Orthonormal(p, 2, 2);
-  EXPECT_FLOAT_EQ(basis[0], 0.6f);
-  EXPECT_FLOAT_EQ(basis[2], -0.8f);
-  EXPECT_FLOAT_EQ(basis[1], 0.8f);
-  EXPECT_FLOAT_EQ(basis[3], 0.6f);
-}
-
-// Columns that depend on others up to a share `noise` of them: what one pass leaves is not
-// orthogonal.
-TEST_P(LowRankTest, OrthonormalizesColumnsThatNearlyDepend) {
-  for (float noise : {1e-2f, 1e-4f, 1e-5f, 1e-6f, 1e-7f, 0.0f}) {
-    SCOPED_TRACE(noise);
-    const int64_t rows = 300;
-    const int rank = 6;
-    Floats p = Gaussians(rows * rank, &random_);
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int c = 1; c < rank; ++c) p[row * rank + c] = p[row * rank] + noise * p[row * rank + c];
-    }
-    ExpectOrthonormal(Orthonormal(p, rows, rank), rows, rank);
-  }
-}
-
-TEST_P(LowRankTest, ReplacesZeroColumns) {
-  for (const auto& [rows, rank] : kColumns) {
-    SCOPED_TRACE(Text({rows, 0, rank}));
-    ExpectOrthonormal(Orthonormal(Floats(static_cast<size_t>(rows * rank)), rows, rank), rows,
-                      rank);
-    Floats p = Gaussians(rows * rank, &random_);
-    for (int64_t row = 0; row < rows; ++row) p[row * rank + rank / 2] = -0.0f;
-    ExpectOrthonormal(Orthonormal(p, rows, rank), rows, rank);
-  }
-}
-
-TEST_P(LowRankTest, MixesMagnitudes) {
-  const int64_t rows = 100;
-  const int rank = 4;
-  Floats p = Gaussians(rows * rank, &random_);
-  const float magnitudes[] = {1e30f, 1e-30f, 1e-43f, 1.0f};
-  for (int64_t i = 0; i < rows * rank; ++i) p[i] *= magnitudes[i % rank];
-  ExpectOrthonormal(Orthonormal(p, rows, rank), rows, rank);
-}
-
-TEST_P(LowRankTest, MakesColumnsBeyondTheRowsZero) {
-  for (const Floats& p : {Gaussians(3 * 8, &random_), Floats(3 * 8)}) {
-    const Floats basis = Orthonormal(p, 3, 8);
-    ExpectOrthonormal(basis, 3, 8);
-    for (int64_t row = 0; row < 3; ++row) {
-      for (int c = 3; c < 8; ++c) EXPECT_EQ(basis[row * 8 + c], 0);
-    }
-  }
-}
-
-TEST_P(LowRankTest, ReplacementsAreSharedByRanksAndDifferBySeedTensorAndStep) {
-  const Floats zeros(40);
-  const Floats basis = Orthonormal(zeros, 20, 2);
-  Dither dither = kDither;
-  dither.rank = 3;
-  dither.purpose = DitherPurpose::kOwner;
-  dither.first_elem = 64;
-  EXPECT_EQ(Orthonormal(zeros, 20, 2, dither), basis);
-  for (auto change : {+[](Dither* d) { ++d->seed; }, +[](Dither* d) { ++d->tensor; },
-                      +[](Dither* d) { ++d->step; }}) {
-    Dither other = kDither;
-    change(&other);
-    EXPECT_NE(Orthonormal(zeros, 20, 2, other), basis);
-  }
-}
-
-TEST_P(LowRankTest, MakesAllNanWhereAnElementIsNotFinite) {
-  for (float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
-    Floats p = Gaussians(30 * 3, &random_);
-    p[50] = bad;
-    for (float v : Orthonormal(p, 30, 3)) {
-      EXPECT_EQ(std::bit_cast<uint32_t>(v), 0x7FC00000u);
-    }
-  }
-}
-
-// --- a whole step -------------------------------------------------------------------------------
-
-// M = A B of rank `true_rank`, times magnitude.
-Floats MatrixOfRank(const Shape& s, int true_rank, float magnitude, RandomStream* random) {
-  const Floats a = Gaussians(s.rows * true_rank, random);
-  const Floats b = Gaussians(s.cols * true_rank, random);
-  Floats m(static_cast<size_t>(s.rows * s.cols));
-  for (int64_t i = 0; i < s.rows * s.cols; ++i) {
-    double sum = 0;
-    for (int k = 0; k < true_rank; ++k) {
-      sum += static_cast<double>(a[i / s.cols * true_rank + k]) * b[i % s.cols * true_rank + k];
-    }
-    m[i] = static_cast<float>(sum * magnitude);
-  }
-  return m;
-}
-
-struct Step {
-  Floats p, error, out;
-};
-
-// Twice from a random Q: products with random columns alone may be nearly dependent.
-Step RunSteps(const Shape& s, const Floats& matrix, RandomStream* random) {
-  const Guarded grad(matrix), q(Gaussians(s.cols * s.rank, random)), workspace = Workspace(s);
-  const Guarded p(4 * s.rows * s.rank);
-  const Guarded error(4 * s.rows * s.cols), out(4 * s.rows * s.cols);
-  const LowRankMatrix m = {.rows = s.rows, .cols = s.cols, .grad = grad.bytes()};
-  for (int step = 0; step < 2; ++step) {
-    Orthonormalize(s.cols, s.rank, kDither, workspace.view(), q.floats());
-    MultiplyByQ(m, q.floats(), s.rank, workspace.view(), {.factor = p.floats()});
-    Orthonormalize(s.rows, s.rank, kDither, workspace.view(), p.floats());
-    MultiplyByP(m, p.floats(), s.rank, workspace.view(), {.factor = q.floats()});
-  }
-  const LowRankProduct product = {s.rank, p.floats(), q.floats()};
-  SubtractProduct(m, product, workspace.view(), error.floats());
-  StoreProduct(product, workspace.view(), {s.rows, s.cols, out.bytes()});
-  return {p.Copy(), error.Copy(), out.Copy()};
-}
-
-TEST_P(LowRankTest, FindsMatricesOfNoHigherRank) {
-  struct {
-    Shape shape;
-    int true_rank;
-  } const cases[] = {{{50, 70, 4}, 4}, {{50, 70, 8}, 2}, {{120, 1, 1}, 1},
-                     {{1, 90, 1}, 1},  {{33, 20, 5}, 0}, {{3, 40, 8}, 3}};
-  for (const auto& [shape, true_rank] : cases) {
-    for (float magnitude : {1.0f, 1e30f, 1e-30f}) {
-      SCOPED_TRACE(Text(shape) + ", true rank " + std::to_string(true_rank));
-      const Floats m = MatrixOfRank(shape, true_rank, magnitude, &random_);
-      const Step step = RunSteps(shape, m, &random_);
-      ExpectOrthonormal(step.p, shape.rows, shape.rank);
-      for (size_t i = 0; i < m.size(); ++i) {
-        ASSERT_NEAR(step.out[i], m[i], 1e-4 * magnitude) << i;
-        ASSERT_NEAR(step.error[i], 0, 1e-4 * magnitude) << i;
-      }
-    }
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LowRankTest,
