@@ -25,10 +25,6 @@ Status StateSlots::Allocate(int64_t bytes, int slots) {
 
 void StateSlots::Release() {
   for (AlignedBuffer& slot : slot_) slot.Reset();
-  Retire();
-}
-
-void StateSlots::Retire() {
   bytes_ = 0;
   live_ = 0;
 }
@@ -214,10 +210,7 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
     }
     if (!tensor->residual.allocated()) continue;
     if (staged) tensor->residual.Commit();
-    // The controller may soon choose a codec again that keeps something back: in a trial of two
-    // plans every second step.
-    if (travelled && tensor->automatic != nullptr) tensor->residual.Retire();
-    if (travelled && tensor->automatic == nullptr) tensor->residual.Release();
+    if (travelled) tensor->residual.Release();
     if (staged) PassFailpoint(Failpoint::kCommit);
   }
 }

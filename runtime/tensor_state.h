@@ -27,8 +27,6 @@ class StateSlots {
   // The live slot is zero. gwSystemError: no memory.
   Status Allocate(int64_t bytes, int slots);
   void Release();
-  // Nothing is kept, but for the memory: until the next Allocate or Release.
-  void Retire();
   bool allocated() const { return bytes_ > 0; }
   int64_t held_bytes() const { return bytes_ * slots_; }
 
@@ -54,7 +52,6 @@ class FloatSlots {
     return BytesOfSlot(elems) * Slots(transaction);
   }
   void Release() { slots_.Release(); }
-  void Retire() { slots_.Retire(); }
   bool allocated() const { return slots_.allocated(); }
   int64_t held_bytes() const { return slots_.held_bytes(); }
 

@@ -62,18 +62,6 @@ TEST(FloatSlots, KeepsWhatAnInfiniteOrNoNumberHasTakenTheRoomOf) {
   }
 }
 
-TEST(FloatSlots, WhatIsRetiredIsZeroWhenItComesAgain) {
-  FloatSlots r;
-  ASSERT_TRUE(r.Allocate(5, /*transaction=*/true).ok());
-  Fill(r.LiveInPlace(), 3);
-  const std::byte* memory = r.live().data;
-  r.Retire();
-  EXPECT_FALSE(r.allocated());
-  ASSERT_TRUE(r.Allocate(5, /*transaction=*/true).ok());
-  EXPECT_EQ(r.live().data, memory);
-  EXPECT_EQ(Values(r.live()), std::vector<float>(5, 0.0f));
-}
-
 TEST(FloatSlots, WithoutTransactionsThereIsOneSlot) {
   FloatSlots r;
   ASSERT_TRUE(r.Allocate(3, /*transaction=*/false).ok());
@@ -102,6 +90,28 @@ TEST(TensorTable, ReplicatedStateFlipsWithTheVote) {
   stage(2);
   table.EndStep(3, /*commit=*/true);
   EXPECT_EQ(live(), 2);
+}
+
+// With what an operation in a step leaves, with transactions (`staged`) and without.
+TEST(TensorTable, AResidualThatWasSentOnGoesWithTheCommit) {
+  for (const bool staged : {false, true}) {
+    for (const bool commit : {false, true}) {
+      for (const bool forgotten : {false, true}) {
+        TensorTable table;
+        TensorState* tensor = *table.Add(std::make_unique<TensorState>());
+        ASSERT_TRUE(tensor->residual.Allocate(4, /*transaction=*/staged).ok());
+        tensor->staged = staged;
+        tensor->travelled = true;
+        if (forgotten) tensor->ForgetStaged();
+        table.EndStep(1, commit);
+        EXPECT_EQ(tensor->residual.allocated(), !commit || forgotten)
+            << "staged " << staged << ", commit " << commit << ", forgotten " << forgotten;
+        EXPECT_FALSE(tensor->travelled);
+        table.EndStep(2, /*commit=*/true);
+        EXPECT_EQ(tensor->residual.allocated(), !commit || forgotten) << "of a step before";
+      }
+    }
+  }
 }
 
 TEST(TensorTable, AnotherCodecForgetsReplicatedState) {
