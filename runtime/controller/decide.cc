@@ -142,7 +142,9 @@ void Decider::TakeTensors() {
     m_.alike[t] = loss.alike.value_or(m_.alike[t]);
     // Not submitted in this step, or so large that its energy is not: nothing was measured.
     const bool measured = o.energy > 0 && std::isfinite(loss.relative_error);
-    if (plan[t] != m_.running[t] || !measured) continue;
+    // Compared with a codec that keeps nothing back, the tensor's residual is sent on in between.
+    const bool alternates = m_.other && (*m_.other)[t] != m_.running[t];
+    if (alternates || !measured) continue;
     // Codecs that send a part of what they make in a step lose more in some steps than in others.
     double& lost = m_.tensors[t].relative_error;
     lost = lost == 0 ? loss.relative_error : Mix(lost, loss.relative_error);
