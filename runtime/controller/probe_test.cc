@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
+
+#include "base/clock.h"
+#include "compress/registry.h"
 
 namespace gradwire {
 namespace {
@@ -47,6 +52,25 @@ TEST(PieceToProbe, IsNothingWhereARowIsTooLong) {
 TEST(PieceToProbe, IsNothingOfNothing) {
   EXPECT_FALSE(PieceToProbe(std::vector<int64_t>{}, kFloatBytes, 0));
   EXPECT_FALSE(PieceToProbe(std::vector<int64_t>{5, 0}, kFloatBytes, 0));
+}
+
+TEST(Prober, LearnsNothingOfPiecesWithoutAFiniteEnergy) {
+  constexpr int64_t kElems = 4096;
+  const std::vector<int64_t> shape = {64, 64};
+  const ManualClock clock;
+  Prober prober(&clock);
+  for (const char* spec : {"bf16", "qsgd(bits=4)", "topk(0.1)", "powersgd(rank=2)"}) {
+    const Codec codec = *MakeCodec(spec);
+    std::vector<float> grad(kElems, 0.0f);
+    const auto probe = [&] {
+      return prober.Probe(codec, FloatView(grad.data(), kElems), shape, /*world_size=*/4);
+    };
+    EXPECT_EQ(probe().status().code(), gwNonFinite) << spec;
+    for (int64_t i = 0; i < kElems; ++i) grad[i] = std::sin(static_cast<float>(i));
+    EXPECT_TRUE(probe().ok()) << spec << ": " << probe().status().ToString();
+    grad[7] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(probe().status().code(), gwNonFinite) << spec;
+  }
 }
 
 }  // namespace

@@ -39,6 +39,15 @@ constexpr WrongCall kCalls[] = {
        id.internal[60] = static_cast<char>(id.internal[60] ^ 4);
        return gwCommInitRank(&s.new_comm, 1, id, 0);
      }},
+    {"an id used twice", gwInvalidUsage, "unique id",
+     [](Scene& s) {
+       gwUniqueId id;
+       if (const gwResult_t made = gwGetUniqueId(&id); made != gwSuccess) return made;
+       gwComm_t first = nullptr;
+       if (const gwResult_t r = gwCommInitRank(&first, 1, id, 0); r != gwSuccess) return r;
+       if (const gwResult_t r = gwCommDestroy(first); r != gwSuccess) return r;
+       return gwCommInitRank(&s.new_comm, 1, id, 0);
+     }},
     {"comm null", gwInvalidArgument, "comm is null",
      [](Scene&) { return gwCommInitRank(nullptr, 1, gwUniqueId{}, 0); }},
     {"comm null, config", gwInvalidArgument, "comm is null",

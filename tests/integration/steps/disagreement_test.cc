@@ -332,6 +332,9 @@ INSTANTIATE_TEST_SUITE_P(Settings, OddSetting,
                                          SettingDisagreement{"slice_elems", "512", "256"},
                                          SettingDisagreement{"nonfinite", "propagate", "skip"},
                                          SettingDisagreement{"transaction", "on", "off"},
+                                         SettingDisagreement{"heartbeat_ms", "500", "700"},
+                                         SettingDisagreement{"heartbeat_timeout_ms", "9000",
+                                                             "8000"},
                                          SettingDisagreement{"algorithm", "auto", "ring"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
