@@ -280,7 +280,8 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
                  .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first},
-      .tensor_elems = part.grad.elems,
+      // Written over the last residual, which is in the cache, it stays there.
+      .tensor_elems = e_in.data == e_out.data ? 0 : part.grad.elems,
   }));
   CountEncoding(stats);
   stats_.owned_p2 += stats.sum_p2;
