@@ -253,7 +253,8 @@ Status RendezvousHost::Late() const {
       .rank = 0};
   if (!joined && !no_room_.empty()) {
     detail.message += fmt::format(", and rank 0 could not take connections: {}", no_room_);
-    detail.hint = "raise the limit of open files of rank 0 (ulimit -n)";
+    detail.hint =
+        "give rank 0 room: open files by ulimit -n, those of its machine by fs.file-max, or memory";
     return Status(gwSystemError, std::move(detail));
   }
   if (missing.size() == 1) detail.peer = missing[0];
