@@ -12,7 +12,7 @@
 #include "base/float16.h"
 #include "base/rng.h"
 #include "compress/kernels/dispatch.h"
-#include "compress/kernels/lowrank/lowrank_cases.h"
+#include "tests/lib/lowrank_cases.h"
 #include "tests/lib/sanitized.h"
 #include "tests/lib/test_seed.h"
 

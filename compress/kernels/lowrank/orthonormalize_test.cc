@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "compress/kernels/dispatch.h"
 #include "compress/kernels/lowrank/lowrank.h"
-#include "compress/kernels/lowrank/lowrank_cases.h"
+#include "tests/lib/lowrank_cases.h"
 
 namespace gradwire {
 namespace {

@@ -1,6 +1,6 @@
-// For tests: matrices and factors whose ends no kernel may cross, on each target.
-#ifndef GRADWIRE_COMPRESS_KERNELS_LOWRANK_LOWRANK_CASES_H_
-#define GRADWIRE_COMPRESS_KERNELS_LOWRANK_LOWRANK_CASES_H_
+// Matrices and factors whose ends no kernel may cross, on each target.
+#ifndef GRADWIRE_TESTS_LIB_LOWRANK_CASES_H_
+#define GRADWIRE_TESTS_LIB_LOWRANK_CASES_H_
 
 #include <gtest/gtest.h>
 
@@ -76,4 +76,4 @@ class OnEachTarget : public testing::TestWithParam<SimdTarget> {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COMPRESS_KERNELS_LOWRANK_LOWRANK_CASES_H_
+#endif  // GRADWIRE_TESTS_LIB_LOWRANK_CASES_H_
