@@ -14,6 +14,11 @@ constexpr double kLeastPart = 0.1;
 // An owner of a part encodes its sum: so much of a rank's gradient it sends to others.
 double PartOfOthers(int ranks) { return (ranks - 1.0) / ranks; }
 
+// Of what is encoded, over the gradients, once what goes in equals what is lost.
+double Settled(double relative_error) {
+  return relative_error < 1 ? relative_error / (1 - relative_error) : INFINITY;
+}
+
 // The sum of all errors, which have nothing in common, over the energy of the sum.
 double SumError(ErrorSum errors, double relative_error, const Ranks& ranks) {
   switch (errors) {
@@ -24,11 +29,10 @@ double SumError(ErrorSum errors, double relative_error, const Ranks& ranks) {
   return relative_error;
 }
 
-// Once what goes in equals what is lost. An owner keeps back what the sum loses.
+// An owner keeps back what the sum loses.
 double Lag(ErrorSum errors, double relative_error, const Ranks& ranks) {
-  if (relative_error >= 1) return INFINITY;
   const double encoded = errors == ErrorSum::kOwned ? PartOfOthers(ranks.count) + ranks.alike : 1;
-  return encoded * relative_error / (1 - relative_error);
+  return encoded * Settled(relative_error);
 }
 
 }  // namespace
@@ -56,9 +60,13 @@ Loss LossOf(const Candidate& candidate, const TensorObservation& seen, int world
   const double added = candidate.feedback ? 0 : own * error / energy;
   const double sum = std::max(seen.sum_energy - added, kLeastPart * seen.sum_energy);
   Loss loss = {.relative_error = error / (own + sum)};
-  const double alike = sum / own * PartOfOthers(world_size);
-  // An owner may have the part where it has most itself: n times as much is the most there is.
-  if (sum > 0 && std::isfinite(alike)) loss.alike = std::min<double>(alike, world_size);
+  const double others = PartOfOthers(world_size);
+  const double alike = sum / own * others;
+  // An owner may have the part where it has most itself: n times as much is the most there is. What
+  // others send has what they kept back last and lacks what they keep back now, which have little
+  // in common: with feedback both come on top.
+  const double kept = candidate.feedback ? 2 * others * Settled(loss.relative_error) : 0;
+  if (sum > 0 && std::isfinite(alike)) loss.alike = std::min(alike, world_size + kept);
   return loss;
 }
 

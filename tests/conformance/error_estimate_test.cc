@@ -24,7 +24,7 @@ constexpr int64_t kBoundNs = 600 * kNsPerSecond;
 constexpr int64_t kRows = 32, kCols = 128, kElems = kRows * kCols;
 // Until what is kept back has settled, and then those that count: acp sends one factor and the
 // other in turn, which lose differently.
-constexpr int kStepsToSettle = 60, kCountedSteps = 40;
+constexpr int kStepsToSettle = 60, kCountedSteps = 10;
 constexpr double kFactor = 1.2;
 
 using Floats = std::vector<float>;
