@@ -166,6 +166,18 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("# model resnet50 scaled by 0.01: 161 tensors", done.stdout)
 
+    def test_relerr_weighs_each_tensor_with_its_own_energy(self):
+        # Not in the ledger's order, which is by name; the small one travels as it is.
+        shapes = {"name": "two", "tensors": [{"name": "z", "shape": [100_000]},
+                                             {"name": "a", "shape": [10]}]}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "shapes.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(shapes, file)
+            (row,) = _json("train", "--shapes", path, "--compute-ms", "1", "--steps", "4",
+                           "-x", "topk(0.01)")["results"]
+        self.assertGreater(row["relerr"], 0.5)
+
     def test_shapes_of_a_file_and_csv(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "shapes.json")

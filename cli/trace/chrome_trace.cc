@@ -91,21 +91,14 @@ class Writer {
                        {"ts", Us(span.begin_ns)},
                        {"dur", us}});
   }
-  void Mark(int64_t at_ns, const PlanMark& plan) {
+  void Mark(int64_t at_ns, const PlanChange& plan) {
     events_.push_back({{"ph", "i"},
                        {"s", "g"},  // a line across all rows
                        {"pid", 0},
                        {"tid", static_cast<int>(kTraining)},
                        {"name", "plan: " + plan.change},
                        {"ts", Us(at_ns)},
-                       {"args",
-                        {{"step", plan.step},
-                         {"why", plan.why},
-                         {"predicted_ms", plan.predicted_ms},
-                         {"was_ms", plan.was_ms},
-                         {"measured_ms", plan.measured_ms},
-                         {"error", plan.error},
-                         {"bound", plan.bound}}}});
+                       {"args", PlanChangeJson(plan)}});
   }
   std::string Text() const {
     return Json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump() + "\n";
@@ -127,7 +120,7 @@ int64_t FirstNs(const RecordedRun& run) {
 }
 
 void MarkPlans(const RecordedRun& run, Writer* writer) {
-  for (const PlanMark& plan : run.plans) {
+  for (const PlanChange& plan : run.plans) {
     for (const Span& span : run.ranks[0]) {
       if (span.kind == SpanKind::kStep && span.number == plan.step) {
         writer->Mark(span.end_ns, plan);

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 namespace gradwire {
@@ -48,20 +47,10 @@ StatusOr<std::vector<Span>> ReadSpans(const std::string& path) {
   return spans;
 }
 
-// Runs of other versions may lack it.
-std::optional<double> NumberIn(const Json& json, const char* name) {
-  const auto it = json.find(name);
-  return it == json.end() || it->is_null() ? std::nullopt : std::optional<double>(*it);
-}
-
-std::vector<PlanMark> PlansOf(const Json& run) {
-  std::vector<PlanMark> plans;
+std::vector<PlanChange> PlansOf(const Json& run) {
+  std::vector<PlanChange> plans;
   for (const Json& row : run.at("results")) {
-    for (const Json& plan : row.at("plan_changes")) {
-      plans.push_back({plan.at("step"), plan.at("change"), plan.at("why"), plan.at("predicted_ms"),
-                       plan.at("was_ms"), NumberIn(plan, "measured_ms"), NumberIn(plan, "error"),
-                       NumberIn(plan, "bound")});
-    }
+    for (const Json& plan : row.at("plan_changes")) plans.push_back(PlanChangeOf(plan));
   }
   return plans;
 }

@@ -3,26 +3,18 @@
 #ifndef GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
 #define GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "base/timeline.h"
+#include "cli/measure/plan_change.h"
 
 namespace gradwire {
 
-struct PlanMark {
-  uint64_t step = 0;  // whose measurements led to it
-  std::string change, why;
-  double predicted_ms = 0, was_ms = 0;
-  std::optional<double> measured_ms, error, bound;  // as far as known
-};
-
 struct RecordedRun {
   std::vector<std::vector<Span>> ranks;  // as written: in the order of their ends
-  std::vector<PlanMark> plans;
+  std::vector<PlanChange> plans;
 };
 
 // `path` is that of the run's JSON. gwSystemError: a file cannot be read. gwInvalidArgument: it is

@@ -1,7 +1,9 @@
 #include "cli/train/rank_trainer.h"
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "cli/measure/comm_calls.h"
 #include "cli/train/gradient_times.h"
@@ -12,11 +14,6 @@ namespace {
 double Milliseconds(int64_t ns) { return static_cast<double>(ns) / kNsPerMs; }
 
 int64_t Nanoseconds(double ms) { return static_cast<int64_t>(std::llround(ms * kNsPerMs)); }
-
-std::optional<double> NumberIn(const nlohmann::json& json, const char* name) {
-  const auto it = json.find(name);
-  return it != json.end() && it->is_number() ? std::optional<double>(*it) : std::nullopt;
-}
 
 }  // namespace
 
@@ -142,15 +139,18 @@ StatusOr<double> RankTrainer::SentBytes() {
 Status RankTrainer::ReadLedgerInto(BlockResult* result) {
   const StatusOr<nlohmann::json> ledger = ReadLedger(comm_);
   if (!ledger.ok()) return ledger.status();
-  const nlohmann::json rows = ledger->value("tensors", nlohmann::json::array());
-  if (rows.size() != tensors_.size()) {
-    return Status(gwInternalError, "the ledger does not have the registered tensors");
-  }
+  // By name: the ledger has an order of its own.
+  std::map<std::string, nlohmann::json> rows;
+  for (const nlohmann::json& row : (*ledger)["tensors"]) rows[row.at("name")] = row;
   double energy = 0, error = 0;
   for (size_t t = 0; t < tensors_.size(); ++t) {
-    ++result->codecs[rows[t].value("spec", "")];
+    const auto row = rows.find(options_.model.tensors[t].name);
+    if (row == rows.end()) {
+      return Status(gwInternalError, "the ledger does not have the registered tensors");
+    }
+    ++result->codecs[row->second.at("spec")];
     energy += memory_.energy(t);
-    error += memory_.energy(t) * std::pow(rows[t].value("relerr", 0.0), 2);
+    error += memory_.energy(t) * std::pow(row->second.at("relerr").get<double>(), 2);
   }
   result->relerr = std::sqrt(error / energy);
   return Status::Ok();
@@ -160,16 +160,8 @@ StatusOr<std::vector<PlanChange>> RankTrainer::PlanChanges() {
   StatusOr<nlohmann::json> ledger = ReadLedger(comm_);
   if (!ledger.ok()) return ledger.status();
   std::vector<PlanChange> changes;
-  for (const nlohmann::json& made : (*ledger)["controller"]["decisions"]) {
-    changes.push_back({.step = made.value("step", uint64_t{0}),
-                       .change = made.value("change", ""),
-                       .why = made.value("why", ""),
-                       .predicted_ms = made.value("predicted_ms", 0.0),
-                       .was_ms = made.value("was_ms", 0.0),
-                       .measured_ms = NumberIn(made, "measured_ms"),
-                       .error = NumberIn(made, "error"),
-                       .bound = NumberIn(made, "bound")});
-  }
+  for (const nlohmann::json& made : (*ledger)["controller"]["decisions"])
+    changes.push_back(PlanChangeOf(made));
   return changes;
 }
 

@@ -130,16 +130,8 @@ Json TrainRowJson(const TrainRow& row) {
   for (const StepTime& step : row.warm_up) json["warm_up_step_ms"].push_back(step.step_ms);
   for (const BlockResult& block : row.blocks) json["blocks"].push_back(BlockJson(block));
   json["plan_changes"] = Json::array();
-  for (const PlanChange& plan : row.plan_changes) {
-    json["plan_changes"].push_back({{"step", plan.step},
-                                    {"change", plan.change},
-                                    {"why", plan.why},
-                                    {"predicted_ms", plan.predicted_ms},
-                                    {"was_ms", plan.was_ms},
-                                    {"measured_ms", plan.measured_ms},
-                                    {"error", plan.error},
-                                    {"bound", plan.bound}});
-  }
+  for (const PlanChange& plan : row.plan_changes)
+    json["plan_changes"].push_back(PlanChangeJson(plan));
   return json;
 }
 

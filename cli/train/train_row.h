@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/json_value.h"
+#include "cli/measure/plan_change.h"
 #include "cli/train/block_plan.h"
 #include "cli/train/paired_ratio.h"
 
@@ -35,14 +35,6 @@ struct BlockResult {
   std::map<std::string, int> codecs;  // tensors by the spec that this rank's ledger tells, likewise
 
   std::span<const StepTime> counted() const { return std::span(steps).subspan(1); }
-};
-
-// A decision of the controller of a spec `auto`.
-struct PlanChange {
-  uint64_t step = 0;  // whose measurements led to it
-  std::string change, why;
-  double predicted_ms = 0, was_ms = 0;
-  std::optional<double> measured_ms, error, bound;  // as far as known
 };
 
 // One spec over its blocks.
