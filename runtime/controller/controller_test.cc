@@ -75,6 +75,7 @@ class Job {
 };
 
 constexpr int kWarmUp = 40;
+constexpr int kIntoBf16 = 12;  // bf16 is in effect and has not been measured
 
 std::string WarmedUp() {
   Job job;
@@ -124,7 +125,7 @@ class LogLines {
 
 TEST(Controller, TellsWhatWasPredictedAndMeasured) {
   Job job;
-  job.Steps(16);
+  job.Steps(kIntoBf16);
   EXPECT_THAT(job.controller.Json(), HasSubstr("\"measured_ms\": 1, \"error\": null"));
   EXPECT_THAT(job.controller.Json(), HasSubstr("bf16 is measured\", \"predicted_ms\": 0, "
                                                "\"was_ms\": 1, \"measured_ms\": null"));
@@ -136,7 +137,7 @@ TEST(Controller, TellsWhatWasPredictedAndMeasured) {
 TEST(Controller, LogsOneLineForAChangeOnceItIsMeasured) {
   const LogLines lines;
   Job job;
-  job.Steps(16);
+  job.Steps(kIntoBf16);
   EXPECT_THAT(lines.With("none -> bf16"), IsEmpty());
   job.Steps(16);
   EXPECT_THAT(lines.With("none -> bf16"),
@@ -148,7 +149,7 @@ TEST(Controller, LogsAChangeThatIsNotMeasuredAtTheEnd) {
   const LogLines lines;
   {
     Job job;
-    job.Steps(16);
+    job.Steps(kIntoBf16);
   }
   EXPECT_THAT(lines.With("none -> bf16"),
               ElementsAre(HasSubstr("bf16: was 1.0 ms (warm-up: bf16 is measured)")));

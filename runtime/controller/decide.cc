@@ -16,8 +16,10 @@ namespace gradwire {
 namespace {
 
 // docs/controller.md has the reason for each.
-constexpr int kWindowSteps = 5;
-constexpr int kWarmUpSteps = 10;  // of each of the two plans
+constexpr size_t kWindowSteps = 5;
+constexpr size_t kWarmUpSteps = 10;  // of each of the two plans, at most
+constexpr size_t kLeastWarmUpSteps = 3;
+constexpr double kSteadyError = 0.02;
 constexpr size_t kRecentSteps = 25;
 constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
@@ -171,7 +173,7 @@ void Decider::TakeCost(size_t candidate, double codec_us, double elems) {
 bool Decider::TakeStep() {
   const StepInput& step = input_.step;
   // The first one of a plan allocates, and sends what the one before has kept back.
-  if (m_.recent_us.empty() && m_.window.empty() && !skipped_first()) return false;
+  if (m_.recent_us.empty() && m_.window.empty() && !SkipFirst()) return false;
   if (m_.phase == Memory::Phase::kSettled && NoticeChange(step.step_us)) m_.window.clear();
   const bool stale = step.step_us > StaleUs() && m_.outside < kStepsOfChange;
   m_.recent_us.push_back(step.step_us);
@@ -179,8 +181,19 @@ bool Decider::TakeStep() {
   m_.usual_us = Median({m_.recent_us.begin(), m_.recent_us.end()});
   if (stale) return false;
   m_.window.push_back(step);
-  const bool warm = m_.phase == Memory::Phase::kSettled;
-  return static_cast<int>(m_.window.size()) >= (warm ? kWindowSteps : kWarmUpSteps);
+  const size_t steps = m_.window.size();
+  if (m_.phase == Memory::Phase::kSettled) return steps >= kWindowSteps;
+  return steps >= kWarmUpSteps || (steps >= kLeastWarmUpSteps && IsSteady());
+}
+
+// Whether the standard error of the window's mean step is small.
+bool Decider::IsSteady() const {
+  const auto steps = static_cast<double>(m_.window.size());
+  double sum_us = 0, squares = 0;
+  for (const StepInput& step : m_.window) sum_us += step.step_us;
+  const double mean_us = sum_us / steps;
+  for (const StepInput& step : m_.window) squares += std::pow(step.step_us / mean_us - 1, 2);
+  return squares / ((steps - 1) * steps) <= kSteadyError * kSteadyError;
 }
 
 // Steps that lie far from the others, several in a row: the network or the compute is another.
@@ -253,7 +266,10 @@ std::optional<Decision> Decider::EndOfBf16() {
   m_.model.compute_us = none.compute_us;
   FitWire(job_, {AllOn(job_, kNoneRung), none.busy_us}, {m_.running, bf16.busy_us}, &m_.model);
   m_.last_baseline_step = m_.steps;
-  if (bf16.step_us < kWorthTrying * none.step_us) return std::nullopt;
+  if (bf16.step_us < kWorthTrying * none.step_us) {
+    Learn(bf16);
+    return Propose(bf16.step_us);
+  }
   return Switch(AllOn(job_, kNoneRung), "warm-up: bf16 is no faster than none", none.step_us,
                 bf16.step_us);
 }

@@ -36,7 +36,8 @@ class Decider {
   double Predict(const Plan& plan) const {
     return Scale(TopRung(plan)) * StepUs(job_, m_.model, plan);
   }
-  bool skipped_first() { return std::exchange(m_.skipped_first, true); }
+  // True: the running plan's first step was left out before this call.
+  bool SkipFirst() { return std::exchange(m_.skipped_first, true); }
 
   // What comes in.
   std::optional<Decision> Begin();
@@ -47,6 +48,7 @@ class Decider {
   bool HasRun(const Memory::Tested& tested) const;
   void TakeCost(size_t candidate, double codec_us, double elems);
   bool TakeStep();
+  bool IsSteady() const;
   bool NoticeChange(double step_us);
   void ForgetTimes(double factor);
   void Outdate(double factor);

@@ -44,9 +44,10 @@ class Reader {
   double Amount() { return Checked(in_.Get<double>(), 0); }
   // Of a candidate: negative where it is not known.
   double AmountIfKnown() { return Checked(in_.Get<double>(), -1); }
+  // Above the number of ranks where residuals come on top.
   double Alike() {
-    const auto alike = in_.Get<double>();
-    ok_ = ok_ && alike > 0 && alike <= job_.world_size;
+    const double alike = Amount();
+    ok_ = ok_ && alike > 0;
     return alike;
   }
   int64_t Count() {

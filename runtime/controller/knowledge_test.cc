@@ -36,7 +36,7 @@ Memory After(uint16_t steps) {
 
 TEST(Knowledge, IsNoneBeforeTheWarmUpIsOver) {
   EXPECT_EQ(EncodeKnowledge(Job(), Memory()), "");
-  EXPECT_EQ(EncodeKnowledge(Job(), After(15)), "");
+  EXPECT_EQ(EncodeKnowledge(Job(), After(10)), "");
   EXPECT_NE(EncodeKnowledge(Job(), After(100)), "");
 }
 
@@ -45,7 +45,7 @@ TEST(Knowledge, ComesBackAsItWas) {
   memory.bans.push_back({.plan = {2, 1}, .until_window = memory.windows + 5, .times = 3});
   memory.forbidden[0][2] = memory.windows + 9;
   memory.model.us_per_byte = 0.25;
-  memory.alike = {1.5, 0.5};
+  memory.alike = {Job().world_size + 1.5, 0.5};
   memory.candidates[2] = {.relative_error = 0.5, .at_step = memory.steps - 20};
   const std::string saved = EncodeKnowledge(Job(), memory);
   const StatusOr<Memory> resumed = DecodeKnowledge(Job(), saved);
