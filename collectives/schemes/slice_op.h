@@ -42,7 +42,9 @@ class SliceOp : public SliceWork {
  public:
   // At the start and whenever the last action has finished.
   virtual StatusOr<SliceAction> Next() = 0;
-  // One quantum of a kCompute action; true when it is finished.
+  // One quantum of a kCompute action; true when it is finished. Of a carrier method that takes a
+  // tensor as a whole (top-k, low rank, intsgd) that is one of its passes over all of it: nothing
+  // else of the communicator moves meanwhile.
   virtual StatusOr<bool> ComputeLocal() { return true; }
   const SliceStats& stats() const { return stats_; }
 
