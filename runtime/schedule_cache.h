@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "collectives/cost/cost.h"
 #include "collectives/executor.h"
@@ -27,11 +26,11 @@ class ScheduleCache {
     return prepared.get();
   }
 
-  // The most encodes that a contribution passes on its way to an output. The first call for an
-  // algorithm makes the schedules of all ranks and runs them symbolically.
+  // The most encodes that a contribution passes on its way to an output; -1 where the schedules
+  // cannot tell. The first call for an algorithm runs schedules of a few ranks symbolically.
   int EncodesPerElem(const AlgorithmRow& algorithm, int root) {
     std::optional<int>& encodes = schedules_[{&algorithm, root}].encodes;
-    if (!encodes) encodes = CountEncodes(algorithm, root);
+    if (!encodes) encodes = CountEncodes(algorithm);
     return *encodes;
   }
 
@@ -42,13 +41,9 @@ class ScheduleCache {
   };
 
   // Registered schedules pass the symbolic run: the conformance suite sees to that.
-  int CountEncodes(const AlgorithmRow& algorithm, int root) const {
+  int CountEncodes(const AlgorithmRow& algorithm) const {
     if (!algorithm.encoded) return 0;  // saves the run where there is nothing to count
-    std::vector<Schedule> all;
-    for (int rank = 0; rank < world_size_; ++rank) {
-      all.push_back(algorithm.make(rank, world_size_, root));
-    }
-    const StatusOr<int> encodes = gradwire::EncodesPerElem(all);
+    const StatusOr<int> encodes = gradwire::EncodesPerElem(algorithm, world_size_);
     return encodes.ok() ? *encodes : -1;
   }
 

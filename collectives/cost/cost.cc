@@ -201,4 +201,8 @@ StatusOr<int> EncodesPerElem(std::span<const Schedule> schedules) {
   return most;
 }
 
+StatusOr<int> EncodesPerElem(const AlgorithmRow& row, int world_size) {
+  return EncodesPerElem(MakeAll(row, std::min(world_size, kRanksOfAllRoles)));
+}
+
 }  // namespace gradwire

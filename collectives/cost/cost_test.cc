@@ -181,5 +181,24 @@ TEST(EncodesPerElemTest, OfEveryAlgorithm) {
   }
 }
 
+// Whatever the root: the walk of few ranks has rank 0.
+TEST(EncodesPerElemTest, FewRanksStandForAll) {
+  for (const AlgorithmRow& row : Algorithms()) {
+    for (int n = 1; n <= 9; ++n) {
+      const StatusOr<int> few = EncodesPerElem(row, n);
+      ASSERT_TRUE(few.ok());
+      for (int root = 0; root < n; ++root) {
+        EXPECT_EQ(*EncodesPerElem(MakeAll(row, n, root)), *few)
+            << row.name << ", " << n << " ranks";
+      }
+    }
+  }
+}
+
+// A walk of them all would take gigabytes.
+TEST(EncodesPerElemTest, IsCheapAtManyRanks) {
+  EXPECT_EQ(*EncodesPerElem(**FindAlgorithm(Collective::kAllReduce, "two_shot", true), 4096), 2);
+}
+
 }  // namespace
 }  // namespace gradwire
