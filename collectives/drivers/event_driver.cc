@@ -367,13 +367,11 @@ bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {
       SealFrame(&state.header, fragment);
       state.sealed = true;
     }
-    // Counted before the call: a transport may complete a send while it accepts it.
-    ++send.in_flight, ++run.in_flight, ++state.in_flight, ++outstanding_sends_;
     if (transport_->TrySend(peer, state.header, fragment, token) != SendOutcome::kAccepted) {
-      --send.in_flight, --run.in_flight, --state.in_flight, --outstanding_sends_;
       *full = true;
       return moved;
     }
+    ++send.in_flight, ++run.in_flight, ++state.in_flight, ++outstanding_sends_;
     state.sealed = false;
     if (send.offered == 0 && record_)
       record_->push_back({peer, run.spec.key, step.message, source.size});

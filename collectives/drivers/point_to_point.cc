@@ -345,7 +345,7 @@ SendOutcome PointToPoint::Offer(int peer, FrameHeader header, Flight flight) {
   header.epoch = options_.epoch;
   header.job = options_.job;
   const SendToken token = next_token_++ | kTokenBit;
-  // Known before the call: a transport may complete a send while it accepts it.
+  // In its place before the call: the transport may read the fragment there until OnSent.
   Flight& mine = flights_.insert_or_assign(token, std::move(flight)).first->second;
   const CallPtr call = mine.call;
   const ConstBytes fragment =
@@ -353,19 +353,15 @@ SendOutcome PointToPoint::Offer(int peer, FrameHeader header, Flight flight) {
           ? ConstBytes{reinterpret_cast<const std::byte*>(&mine.words), sizeof mine.words}
           : ConstBytes{mine.data.data(), static_cast<int64_t>(mine.data.size())};
   header.fragment_bytes = static_cast<uint32_t>(fragment.size);
-  if (call != nullptr) ++call->in_flight;
-  ++peers_[peer].in_flight;
   SealFrame(&header, fragment);
   const SendOutcome outcome = transport_->TrySend(peer, header, fragment, token);
   if (outcome != SendOutcome::kAccepted) {
-    --peers_[peer].in_flight;
-    if (call != nullptr) {
-      --call->in_flight;
-      call->next = std::move(mine.data);
-    }
+    if (call != nullptr) call->next = std::move(mine.data);
     flights_.erase(token);
     return outcome;
   }
+  if (call != nullptr) ++call->in_flight;
+  ++peers_[peer].in_flight;
   counters_.sent_bytes += fragment.size + static_cast<int64_t>(sizeof header);
   ++counters_.sent_frames;
   return outcome;
