@@ -16,6 +16,10 @@ namespace {
 constexpr int kRunShift = 24;
 constexpr uint32_t kMessageMask = (1u << kRunShift) - 1;
 
+// Free slots that keep the executor of another schedule. Jobs alternate between few: an exact
+// all-reduce, an encoded one, a reduction and its gather.
+constexpr int kFreeSlots = 4;
+
 constexpr int kSlotShift = 32;
 SendToken MakeToken(int slot, int32_t step) {
   return static_cast<uint64_t>(slot) << kSlotShift | static_cast<uint32_t>(step);
@@ -40,16 +44,21 @@ EventDriver::Run* EventDriver::FindRun(const RunKey& key) {
   return nullptr;
 }
 
-int EventDriver::FreeSlot() {
+// One that last ran the same schedule, so that its executor serves again.
+int EventDriver::FreeSlot(const PreparedSchedule* schedule) {
+  int lowest = -1, free = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i]->live && slots_[i]->in_flight == 0) return static_cast<int>(i);
+    if (slots_[i]->live || slots_[i]->in_flight != 0) continue;
+    if (slots_[i]->spec.schedule == schedule) return static_cast<int>(i);
+    if (free++ == 0) lowest = static_cast<int>(i);
   }
+  if (free >= kFreeSlots) return lowest;
   slots_.push_back(std::make_unique<Run>());
   return static_cast<int>(slots_.size()) - 1;
 }
 
 void EventDriver::Start(const RunSpec& spec) {
-  const int slot = FreeSlot();
+  const int slot = FreeSlot(spec.schedule);
   Run& run = *slots_[slot];
   if (run.executor && run.spec.schedule == spec.schedule) {
     run.executor->Reset();

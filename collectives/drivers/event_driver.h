@@ -183,7 +183,7 @@ class EventDriver : public Sink {
     FrameHeader header;
   };
 
-  int FreeSlot();
+  int FreeSlot(const PreparedSchedule* schedule);
   Run* FindRun(const RunKey& key);
   void Accept(int peer, const FrameHeader& header, ConstBytes fragment);
   void Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment);
