@@ -20,6 +20,12 @@ constexpr uint32_t kMessageMask = (1u << kRunShift) - 1;
 // all-reduce, an encoded one, a reduction and its gather.
 constexpr int kFreeSlots = 4;
 
+// What a peer may send to a slice that is not admitted here: S bounds what goes into a run at a
+// rank and what comes out of it, and a message may carry either.
+constexpr int64_t kKeptPerSlice = 2;
+// On top of them: kept frames count with their headers, and bare headers are nothing else.
+constexpr int64_t kKeptHeaderBytes = int64_t{1} << 20;
+
 constexpr int kSlotShift = 32;
 SendToken MakeToken(int slot, int32_t step) {
   return static_cast<uint64_t>(slot) << kSlotShift | static_cast<uint32_t>(step);
@@ -34,7 +40,7 @@ RunKey KeyOf(const FrameHeader& h) {
 EventDriver::EventDriver(Transport* transport, const Options& options)
     : transport_(transport),
       options_(options),
-      keep_limit_(2 * options.window * options.max_message_bytes + (1 << 20)),
+      keep_limit_(kKeptPerSlice * options.window * options.max_message_bytes + kKeptHeaderBytes),
       peers_(options.world_size) {}
 
 EventDriver::Run* EventDriver::FindRun(const RunKey& key) {
