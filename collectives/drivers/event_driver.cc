@@ -302,8 +302,7 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
   RecvState& recv = run.recvs[step];
   const int64_t message_bytes =
       run.spec.work->MessageBytes(run.spec.schedule->schedule.steps[step].dst);
-  if (header.message_bytes != message_bytes || header.offset != recv.received ||
-      (fragment.size == 0 && message_bytes != 0)) {
+  if (header.message_bytes != message_bytes || header.offset != recv.received) {
     return Fail(peer, run.spec.key,
                 Status(gwDataCorrupt,
                        fmt::format("message {} of rank {} has {} bytes at {}, expected {} at {}",
