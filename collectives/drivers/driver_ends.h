@@ -62,9 +62,9 @@ class Ends {
 
   End& operator[](int rank) { return ends_[rank]; }
 
-  void Start(int rank, uint64_t signature = kSignature, uint32_t op_seq = 0) {
+  void Start(int rank, uint64_t signature = kSignature, RunKey key = {}) {
     End& end = ends_[rank];
-    end.driver->Start({.key = {.op_seq = op_seq},
+    end.driver->Start({.key = key,
                        .schedule = end.schedule.get(),
                        .work = end.work.get(),
                        .signature = signature});

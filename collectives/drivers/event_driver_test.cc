@@ -138,6 +138,73 @@ TEST(EventDriver, CopiesEarlyFramesAsideAndConsumesThemOnStart) {
   CheckOutputs(c, &ends);
 }
 
+// One rank's runs of a slice, one after the other; each has inputs of its own.
+class ManyRuns {
+ public:
+  ManyRuns(const DriverCase& c, Ends* ends, int rank) : case_(c), ends_(*ends), rank_(rank) {}
+
+  int ended() const { return ended_; }
+  bool running() const { return started_ > ended_; }
+
+  void Start() {
+    const View input = ends_[rank_].work->input();
+    for (int64_t i = 0; i < input.elems; ++i) input.as<int64_t>()[i] = ValueOf(rank_, i) + started_;
+    ends_.Start(rank_, kSignature, {.run = static_cast<uint8_t>(started_++)});
+  }
+  void Poll() {
+    EventDriver& driver = *ends_[rank_].driver;
+    driver.Poll();
+    ASSERT_FALSE(driver.TakeProtocolError().has_value()) << "rank " << rank_ << ", run " << ended_;
+    const std::optional<FinishedRun> run = driver.TakeFinished();
+    if (!run.has_value()) return;
+    ASSERT_TRUE(run->status.ok()) << run->status.ToString();
+    ASSERT_EQ(run->key.run, ended_ % 256);
+    const View output = ends_[rank_].work->output();
+    for (int64_t i = 0; i < output.elems; ++i) {
+      const int64_t sum = Expected(case_, ends_.partition(), rank_, i) + case_.n * ended_;
+      ASSERT_EQ(output.as<int64_t>()[i], sum) << "rank " << rank_ << ", run " << ended_;
+    }
+    ++ended_;
+  }
+
+ private:
+  const DriverCase& case_;
+  Ends& ends_;
+  const int rank_;
+  int started_ = 0, ended_ = 0;
+};
+
+// More than the number of a run on the wire can tell apart. Rank 1 begins each late, when frames of
+// the others have been kept for it.
+TEST(EventDriver, TellsTheRunsOfASliceApart) {
+  constexpr int kRuns = 600, kLatePolls = 5, kMostPolls = 1000 * kRuns;
+  for (const char* name : {"direct", "ring"}) {
+    const DriverCase c = {.row = &Row(Collective::kAllReduce, name),
+                          .n = 3,
+                          .elems = 30,
+                          .plan = {.delay = 0.3, .full = 0.2, .late_sent = 0.3},
+                          .faulty = true};
+    SCOPED_TRACE(c.ToString());
+    Ends ends(c);
+    std::vector<ManyRuns> ranks;
+    for (int rank = 0; rank < c.n; ++rank) ranks.emplace_back(c, &ends, rank);
+    const auto least = [&] {
+      return std::min_element(ranks.begin(), ranks.end(),
+                              [](const auto& a, const auto& b) { return a.ended() < b.ended(); })
+          ->ended();
+    };
+    for (int poll = 0; least() < kRuns; ++poll) {
+      ASSERT_LT(poll, kMostPolls) << ends[0].driver->DescribeWaiting();
+      for (int rank = 0; rank < c.n; ++rank) {
+        const bool begins = rank != 1 || poll % kLatePolls == 0;
+        if (begins && !ranks[rank].running() && ranks[rank].ended() < kRuns) ranks[rank].Start();
+        ASSERT_NO_FATAL_FAILURE(ranks[rank].Poll());
+      }
+    }
+    EXPECT_GT(ends[1].driver->counters().staged_bytes, kRuns * 80);
+  }
+}
+
 TEST(EventDriver, CancelEndsRunsAndBecomesQuiet) {
   DriverCase c = {
       .row = &Row(Collective::kAllReduce, "direct"), .n = 2, .elems = 400, .faulty = true};

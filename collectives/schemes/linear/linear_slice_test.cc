@@ -163,7 +163,7 @@ TEST(LinearSlice, SumsGroupsExactlyByEveryAlgorithm) {
   }
 }
 
-// More of them than a run's number on the wire can tell apart.
+// More of them than a run's number counts to; event_driver_test has them on the wire.
 TEST(LinearSlice, SumsOneRoundInManyRuns) {
   for (int n : {2, 3}) Check({.algorithm = "ring", .n = n, .sizes = {5000, 300}, .run_bytes = 64});
   Check({.algorithm = "tree", .n = 5, .sizes = {5000}, .run_bytes = 4096});
