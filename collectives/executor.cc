@@ -12,8 +12,6 @@ uint64_t RecvKey(int peer, int32_t message) {
   return static_cast<uint64_t>(static_cast<uint32_t>(peer)) << 32 | static_cast<uint32_t>(message);
 }
 
-bool IsRecv(StepKind kind) { return kind == StepKind::kRecv || kind == StepKind::kRecvReduce; }
-
 Command::Kind CommandKind(StepKind kind) {
   if (kind == StepKind::kSend) return Command::Kind::kSend;
   return IsRecv(kind) ? Command::Kind::kExpect : Command::Kind::kCompute;

@@ -61,6 +61,10 @@ enum class StepKind : uint8_t {
   kDecodeAdd,   // dst += decoded src
 };
 std::string_view Name(StepKind kind);
+inline bool IsRecv(StepKind kind) {
+  return kind == StepKind::kRecv || kind == StepKind::kRecvReduce;
+}
+inline bool IsMessage(StepKind kind) { return kind == StepKind::kSend || IsRecv(kind); }
 
 // Unused regions have count 0. `message` is unique among the messages from one rank to another in
 // this schedule. A send or receive of no shards is a bare header: it says that this rank has
@@ -74,6 +78,11 @@ struct Step {
   uint32_t deps_begin = 0,
            deps_count = 0;  // into Schedule::deps: steps that must be complete before this one
 };
+
+// The shards of the message a step sends or receives.
+inline const Region& MessageRegion(const Step& step) {
+  return step.kind == StepKind::kSend ? step.src : step.dst;
+}
 
 struct Schedule {
   Collective collective = Collective::kAllReduce;

@@ -4,18 +4,10 @@
 #include <cassert>
 #include <utility>
 
+#include "base/workspace.h"
+
 namespace gradwire {
 namespace {
-
-constexpr int64_t kScratchAlign = 64;
-
-int64_t ScratchSlot(int64_t bytes) {
-  return (bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
-}
-
-bool IsMessage(StepKind kind) {
-  return kind == StepKind::kSend || kind == StepKind::kRecv || kind == StepKind::kRecvReduce;
-}
 
 // One send or receive; `slot` is where something to be added later goes.
 Status IssueMessage(const Step& step, SliceWork* work, Bytes slot, StreamTransport* transport) {
@@ -33,7 +25,7 @@ Status IssueMessage(const Step& step, SliceWork* work, Bytes slot, StreamTranspo
 }
 
 int64_t MessageBytes(const Step& step, const SliceWork& work) {
-  return work.MessageBytes(step.kind == StepKind::kSend ? step.src : step.dst);
+  return work.MessageBytes(MessageRegion(step));
 }
 
 }  // namespace
@@ -55,7 +47,7 @@ int64_t StreamScratchBytes(const StreamPlan& plan, const SliceWork& work) {
     int64_t bytes = 0;
     for (int32_t i : round.messages) {
       const Step& step = plan.schedule->steps[i];
-      if (step.kind == StepKind::kRecvReduce) bytes += ScratchSlot(work.MessageBytes(step.dst));
+      if (step.kind == StepKind::kRecvReduce) bytes += AlignUp(work.MessageBytes(step.dst));
     }
     most = std::max(most, bytes);
   }
@@ -88,7 +80,7 @@ Status StreamRun::IssueMessages(const StreamPlan::Round& round, StreamTransport*
     Bytes slot;
     if (step.kind == StepKind::kRecvReduce) {
       slot = scratch_.Sub(used, bytes);
-      used += ScratchSlot(bytes);
+      used += AlignUp(bytes);
     }
     first_error = IssueMessage(step, work_, slot, transport);
     if (!first_error.ok()) break;
@@ -106,7 +98,7 @@ void StreamRun::AddReceived(const StreamPlan::Round& round) {
     if (step.kind != StepKind::kRecvReduce) continue;
     const int64_t bytes = work_->MessageBytes(step.dst);
     if (bytes > 0) work_->Combine(step, /*offset=*/0, scratch_.Sub(used, bytes));
-    used += ScratchSlot(bytes);
+    used += AlignUp(bytes);
   }
 }
 

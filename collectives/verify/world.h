@@ -13,15 +13,6 @@
 
 namespace gradwire {
 
-inline bool IsRecv(StepKind kind) {
-  return kind == StepKind::kRecv || kind == StepKind::kRecvReduce;
-}
-inline bool IsMessage(StepKind kind) { return kind == StepKind::kSend || IsRecv(kind); }
-// The shards of the message a step sends or receives.
-inline const Region& MessageRegion(const Step& step) {
-  return step.kind == StepKind::kSend ? step.src : step.dst;
-}
-
 // "rank 2 step 5 (recv from 1, message 0)"
 std::string DescribeStep(const Schedule& schedule, int32_t step);
 
