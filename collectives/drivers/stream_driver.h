@@ -5,6 +5,8 @@
 // with all its messages, then the additions of what was received (a stream cannot add while it
 // receives). Invariant I3 of schedules makes that right.
 //
+// So far only tests run it, over messages: it waits for the transport over NCCL.
+//
 // Transports of this kind need one order of calls on all ranks. Several runs may be under way, one
 // per slice: IssueRounds has the order.
 #ifndef GRADWIRE_COLLECTIVES_DRIVERS_STREAM_DRIVER_H_

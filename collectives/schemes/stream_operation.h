@@ -1,4 +1,5 @@
-// StreamOperation: the slices of one operation on a stream.
+// StreamOperation: the slices of one operation on a stream. So far only tests run it, as the stream
+// driver.
 #ifndef GRADWIRE_COLLECTIVES_SCHEMES_STREAM_OPERATION_H_
 #define GRADWIRE_COLLECTIVES_SCHEMES_STREAM_OPERATION_H_
 
