@@ -1,6 +1,7 @@
 #include "collectives/schemes/raw/raw_slice.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "base/numeric.h"
@@ -54,6 +55,7 @@ void RawSlice::LayOutScratch() {
       scratch_offset_[b].push_back(bytes);
       bytes += ShardBytes(logical);
     }
+    scratch_offset_[b].push_back(bytes);
   }
   if (bytes > 0) memory_ = scratch_.EnsureBytes(bytes);
 }
@@ -109,12 +111,18 @@ Bytes RawSlice::Memory(const Region& region) {
   return {CallerMemory(buffer.role, buffer.shard_ids[region.first]), bytes};
 }
 
+// The shards of a region lie in a row, and those of the caller's arrays are neighbours in them. So
+// borders tell the size: drivers ask several times a fragment.
 int64_t RawSlice::MessageBytes(const Region& region) const {
-  int64_t bytes = 0;
-  for (int32_t i = 0; i < region.count; ++i) {
-    bytes += ShardBytes(schedule_->schedule.buffers[region.buffer].shard_ids[region.first + i]);
+  if (region.count == 0) return 0;
+  const BufferDecl& buffer = schedule_->schedule.buffers[region.buffer];
+  if (buffer.role == BufferRole::kScratch) {
+    const std::vector<int64_t>& offsets = scratch_offset_[region.buffer];
+    return offsets[region.first + region.count] - offsets[region.first];
   }
-  return bytes;
+  const int32_t first = buffer.shard_ids[region.first];
+  assert(buffer.shard_ids[region.first + region.count - 1] == first + region.count - 1);
+  return (partition_.begin[first + region.count] - partition_.begin[first]) * SizeOf(op_.dtype);
 }
 
 void RawSlice::Combine(const Step& step, int64_t offset, ConstBytes fragment) {

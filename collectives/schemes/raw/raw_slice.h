@@ -59,7 +59,8 @@ class RawSlice final : public SliceOp {
   const int64_t first_, elems_;
   const PreparedSchedule* const schedule_;
   Partition partition_;
-  std::vector<std::vector<int64_t>> scratch_offset_;  // per buffer and shard; empty unless scratch
+  std::vector<std::vector<int64_t>>
+      scratch_offset_;  // per buffer: borders of shards; empty unless scratch
   AlignedBuffer scratch_;
   Status memory_;  // whether it was to be had
   State state_ = State::kStart;

@@ -137,6 +137,32 @@ TEST(RawSlice, EveryCollectiveInEveryLayout) {
   }
 }
 
+// A region is as long as the shards in it, one by one.
+TEST(RawSlice, RegionsAreTheSumsOfTheirShards) {
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.encoded) continue;
+    for (int n = 1; n <= 9; ++n) {
+      const auto schedules = PrepareAll(row, n, /*root=*/0);
+      for (int rank = 0; rank < n; ++rank) {
+        const RawOp op = {.collective = row.collective,
+                          .count = 1000,
+                          .dtype = DType::kFloat16,
+                          .rank = rank,
+                          .world_size = n};
+        const RawSlice slice(op, 0, op.count, schedules[rank].get());
+        for (const Step& step : schedules[rank]->schedule.steps) {
+          for (const Region& region : {step.src, step.arg, step.dst}) {
+            int64_t sum = 0;
+            for (int32_t i = 0; i < region.count; ++i)
+              sum += slice.MessageBytes({region.buffer, region.first + i, 1});
+            ASSERT_EQ(slice.MessageBytes(region), sum) << row.name << ", rank " << rank;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(RawSlice, SlicesStayWithinTheBound) {
   constexpr int64_t kSliceElems = 4096;
   for (const AlgorithmRow& row : Algorithms()) {
