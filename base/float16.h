@@ -2,13 +2,11 @@
 //
 // This is the specification: SIMD and CUDA conversions must give these bits. It depends on no
 // rounding mode and on no flush-to-zero flag.
-//   widening   exact; subnormals are kept. A signalling NaN of fp16 becomes quiet (as F16C does),
-//   one
-//              of bf16 keeps its bits (widening bf16 is a shift).
-//   narrowing  to nearest, ties to even; too large becomes infinity; too small becomes a subnormal
-//   or
-//              a zero of the same sign; NaN stays NaN, is made quiet, and keeps its sign and the
-//              upper bits of its payload.
+//   widening   exact; subnormals are kept. A signalling NaN of fp16 becomes quiet (as F16C
+//              does), one of bf16 keeps its bits (widening bf16 is a shift).
+//   narrowing  to nearest, ties to even; too large becomes infinity; too small becomes a
+//              subnormal or a zero of the same sign; NaN stays NaN, is made quiet, and keeps its
+//              sign and the upper bits of its payload.
 // A 16-bit float travels as uint16_t: its bits in host byte order.
 #ifndef GRADWIRE_BASE_FLOAT16_H_
 #define GRADWIRE_BASE_FLOAT16_H_

@@ -8,8 +8,7 @@
 //                   payload), so a op b and b op a have the same bits. avg is sum here, see
 //                   ScaleAvg.
 //   max, min        exact. NaN wins over every number and leaves as the canonical NaN; +0 is
-//   greater
-//                   than -0. So the result does not depend on the order of the operands.
+//                   greater than -0. So the result does not depend on the order of the operands.
 #ifndef GRADWIRE_COLLECTIVES_REDUCE_REDUCE_H_
 #define GRADWIRE_COLLECTIVES_REDUCE_REDUCE_H_
 

@@ -17,11 +17,10 @@ Status VerifyAll(const AlgorithmRow& row, int world_size, int root = 0);
 // The same for given schedules, in rank order.
 //   I1  steps that touch a shard, one of them writing, are ordered by deps, in place too
 //   I2  messages have two ends, a number of their own, the same shards
-//   I3  ends have the same round; deps never point to a later round; messages between two ranks in
-//   a
-//       round are listed in one order at both ends; and, so that a stream can run a round as local
-//       steps, then one group of messages: inside a round nothing but the addition of what was
-//       received depends on a message
+//   I3  ends have the same round; deps never point to a later round; messages between two ranks
+//       in a round are listed in one order at both ends; and, so that a stream can run a round as
+//       local steps, then one group of messages: inside a round nothing but the addition of what
+//       was received depends on a message
 //   I4  no circle, even where a send only completes when its receive has started
 //   I5  the outputs hold what the collective promises, each rank's contribution once, each payload
 //       decoded, in place or not; nobody leaves a barrier before everybody has come

@@ -2,9 +2,9 @@
 // (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
 // 2009).
 //
-//   reduce-scatter  n - 1 rounds; in round s rank r sends shard r - 1 - s and adds what it receives
-//   to
-//                   shard r - 2 - s, so shard r is complete at rank r; n - 1 shards sent
+//   reduce-scatter  n - 1 rounds; in round s rank r sends shard r - 1 - s and adds what it
+//                   receives to shard r - 2 - s, so shard r is complete at rank r; n - 1 shards
+//                   sent
 //   all-gather      n - 1 rounds; in round s rank r sends shard r - s, receives r - 1 - s
 //   all-reduce      both, 2 (n - 1) rounds and shards
 //

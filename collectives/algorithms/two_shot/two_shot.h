@@ -10,8 +10,9 @@
 //   payload_in       copy i from rank i, all of the own shard; the own copy is never used
 //   payload_final    n results (all-reduce only)
 // Steps of one kind that mean two things:
-//   kEncode          from the input: a worker's, takes the residual along; from scratch: the
-//   owner's kCopy, kReduce   own contribution into the sum, raw: gradient times scale plus residual
+//   kEncode          from the input: a worker's, takes the residual along;
+//                    from scratch: the owner's
+//   kCopy, kReduce   own contribution into the sum, raw: gradient times scale plus residual
 //   kDecode          into scratch: first contribution; into the output: a result
 // World size 1 copies the input to the output; no codec runs.
 //
