@@ -4,6 +4,25 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <thread>
+#include <utility>
+
+namespace {
+// The next allocation of this thread fails.
+thread_local bool no_memory = false;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  void* const memory = std::exchange(no_memory, false) ? nullptr : std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
 namespace gradwire {
 namespace {
 
@@ -31,6 +50,18 @@ TEST(ServiceThread, TellsThatThereAreNoMoreThreads) {
   ASSERT_EQ(pthread_setattr_default_np(&before), 0);
   ASSERT_FALSE(thread.ok());
   EXPECT_EQ(thread.status().code(), gwSystemError) << thread.status().ToString();
+}
+
+TEST(ServiceThread, TellsThatThereIsNoMemoryForOne) {
+  std::function<void()> body = [] {};
+  no_memory = true;
+  const StatusOr<std::thread> thread = StartServiceThread("gw-test", std::move(body));
+  ASSERT_FALSE(std::exchange(no_memory, false)) << "nothing was allocated";
+  ASSERT_FALSE(thread.ok());
+  EXPECT_EQ(thread.status().code(), gwSystemError) << thread.status().ToString();
+  sigset_t after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  EXPECT_EQ(sigismember(&after, SIGINT), 0) << "signals stay blocked";
 }
 
 }  // namespace
