@@ -14,6 +14,7 @@
 
 #include "base/nearest_name.h"
 
+#include "base/ascii.h"
 namespace gradwire {
 namespace {
 
@@ -28,9 +29,7 @@ thread_local int thread_rank = kNoRank;
 
 std::string Upper(std::string_view text) {
   std::string upper(text);
-  for (char& c : upper) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
+  for (char& c : upper) c = UpperAscii(c);
   return upper;
 }
 

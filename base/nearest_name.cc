@@ -4,14 +4,14 @@
 #include <array>
 #include <cstddef>
 
+#include "base/ascii.h"
+
 namespace gradwire {
 namespace {
 
 constexpr size_t kMaxLetters = 64;
 
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool Same(char a, char b) { return Lower(a) == Lower(b); }
+bool Same(char a, char b) { return LowerAscii(a) == LowerAscii(b); }
 
 // Optimal string alignment distance, three rows of the table at a time.
 int EditDistance(std::string_view a, std::string_view b) {

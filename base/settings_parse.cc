@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include "base/ascii.h"
 
 #include "base/clock.h"
 
@@ -33,11 +34,9 @@ constexpr Suffix kTimeSuffixes[] = {{"us", kNsPerUs},
                                     {"m", 60 * kNsPerSecond},
                                     {"h", 3600 * kNsPerSecond}};
 
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 bool SameText(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return Lower(x) == Lower(y); });
+                    [](char x, char y) { return LowerAscii(x) == LowerAscii(y); });
 }
 
 std::string_view Trim(std::string_view text) {
@@ -191,7 +190,7 @@ std::vector<std::string_view> SettingChoices(const SettingRow& row,
 
 std::string EnvironmentName(const SettingRow& row) {
   std::string name(kSettingPrefix);
-  for (const char c : row.name) name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  for (const char c : row.name) name += UpperAscii(c);
   return name;
 }
 
