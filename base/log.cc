@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/nearest_name.h"
 
-#include "base/ascii.h"
 namespace gradwire {
 namespace {
 
@@ -52,11 +54,14 @@ std::string MachineName() {
 }
 
 // Where lines go. Immutable once it is current, and never freed: a thread may be using it without a
-// lock, also in a child after fork.
+// lock, also in a child after fork. What the last write left behind is a hint: of several threads
+// at once each sees some of it.
 struct Sink {
   LogConfig config;
   std::string host;
   int fd = STDERR_FILENO;
+  mutable std::atomic<bool> stuck = false;     // the last line found no room: do not wait again
+  mutable std::atomic<bool> mid_line = false;  // what was written last does not end a line
 };
 
 const Sink& FirstSink() {
@@ -120,14 +125,38 @@ StatusOr<const Sink*> FindOrMakeSink(const LogConfig& config, Sinks* sinks) {
   return sinks->back().get();
 }
 
-// One write per line, so that lines of several threads and processes do not mix.
-void WriteAll(int fd, std::string_view line) {
+// Whoever logs waits at most so long for a reader, as often as that makes room: it may be the
+// engine.
+constexpr int kMostWaitMs = 200;
+
+bool WaitForRoom(const Sink& sink) {
+  pollfd room = {.fd = sink.fd, .events = POLLOUT, .revents = 0};
+  return poll(&room, 1, sink.stuck.load() ? 0 : kMostWaitMs) > 0;
+}
+
+// What could not be written.
+std::string_view WriteAll(const Sink& sink, std::string_view line) {
   while (!line.empty()) {
-    const ssize_t written = write(fd, line.data(), line.size());
+    const ssize_t written = write(sink.fd, line.data(), line.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // no place left to complain to
+    // A pipe that does not block: its reader is slow, or stopped.
+    if (written < 0 && errno == EAGAIN && WaitForRoom(sink)) continue;
+    if (written <= 0) return line;  // no place left to complain to
     line.remove_prefix(static_cast<size_t>(written));
   }
+  return {};
+}
+
+// One write per line, so that lines of several threads and processes do not mix.
+void WriteLine(const Sink& sink, std::string line) {
+  line += '\n';
+  const bool after_a_part = sink.mid_line.exchange(false);
+  if (after_a_part) line.insert(0, 1, '\n');
+  const std::string_view rest = WriteAll(sink, line);
+  sink.stuck.store(!rest.empty());
+  const bool nothing_written = rest.size() == line.size();
+  if (rest.empty() || (nothing_written && !after_a_part)) return;
+  sink.mid_line.store(true);
 }
 
 std::string MakeLine(const Sink& sink, LogLevel level, fmt::string_view format,
@@ -214,8 +243,7 @@ void Write(LogLevel level, LogSubsys subsys, fmt::string_view format,
     if (sink.config.callback != nullptr) {
       sink.config.callback(sink.config.user, level, subsys, line.c_str());
     } else {
-      line += '\n';
-      WriteAll(sink.fd, line);
+      WriteLine(sink, std::move(line));
     }
   } catch (...) {
     // No memory for the text, or a callback that throws: the line is lost, the caller goes on.

@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gradwire {
@@ -183,6 +185,70 @@ TEST_F(LogTest, LinesOfManyThreadsDoNotMix) {
 }
 
 // No line is lost or doubled, whichever configuration it meets.
+// Standard error as a pipe that does not block and has room for a page.
+class PipedError : public LogTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(ConfigureLog({.file = {}, .host = "h"}).ok());
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    read_end_ = ends[0];
+    ASSERT_EQ(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    room_ = fcntl(ends[1], F_SETPIPE_SZ, 1);
+    ASSERT_GT(room_, 0);
+    error_ = dup(STDERR_FILENO);
+    ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    close(ends[1]);
+  }
+  void TearDown() override {
+    Restore();
+    close(read_end_);
+    LogTest::TearDown();
+  }
+  void Restore() {
+    if (error_ < 0) return;
+    dup2(error_, STDERR_FILENO);
+    close(std::exchange(error_, -1));
+  }
+  // What the pipe holds, at least a byte.
+  std::string ReadSome() const {
+    std::string text(room_, ' ');
+    text.resize(std::max<ssize_t>(read(read_end_, text.data(), text.size()), 0));
+    return text;
+  }
+  std::string ReadToTheEnd() const {
+    std::string text;
+    for (std::string more = ReadSome(); !more.empty(); more = ReadSome()) text += more;
+    return text;
+  }
+
+  int read_end_ = -1, error_ = -1, room_ = 0;
+};
+
+TEST_F(PipedError, WaitsForASlowReader) {
+  const std::string text(5 * room_, 'x');
+  std::string seen;
+  std::thread reader([&] { seen = ReadToTheEnd(); });
+  GW_LOG(kWarn, kNet, "{}", text);
+  Restore();  // closes the pipe
+  reader.join();
+  EXPECT_TRUE(seen.ends_with("WARN " + text + "\n")) << seen.size();
+}
+
+TEST_F(PipedError, BeginsALineAfterOneThatWasCutOff) {
+  GW_LOG(kWarn, kNet, "{}", std::string(5 * room_, 'x'));
+  const std::string cut = ReadSome();
+  EXPECT_EQ(cut.size(), static_cast<size_t>(room_));
+  EXPECT_TRUE(cut.ends_with("xx"));
+  GW_LOG(kWarn, kNet, "next");
+  GW_LOG(kWarn, kNet, "and next");
+  Restore();
+  const std::string rest = ReadToTheEnd();
+  EXPECT_TRUE(rest.starts_with("\nh:")) << rest;
+  EXPECT_NE(rest.find("WARN next\nh:"), rest.npos) << rest;
+  EXPECT_TRUE(rest.ends_with("WARN and next\n")) << rest;
+}
+
 TEST_F(LogTest, MayBeReconfiguredWhileOthersLog) {
   constexpr size_t kLines = 5000;
   Configure(LogLevel::kWarn);
