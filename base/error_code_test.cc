@@ -3,15 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 
 namespace gradwire {
 namespace {
 
 TEST(IsErrorCode, TakesThoseThatHaveAText) {
-  for (const gwResult_t code : {gwSystemError, gwInvalidArgument, gwTimeout, gwDataCorrupt})
-    EXPECT_TRUE(IsErrorCode(code)) << ResultText(code);
-  for (const int32_t code : {int32_t{gwSuccess}, -1, 126, 127, 128, INT32_MAX, INT32_MIN})
-    EXPECT_FALSE(IsErrorCode(code)) << code;
+  const std::set<int32_t> codes = {gwUnhandledCudaError, gwSystemError,  gwInternalError,
+                                   gwInvalidArgument,    gwInvalidUsage, gwRemoteError,
+                                   gwInProgress,         gwTimeout,      gwAborted,
+                                   gwMismatch,           gwDataCorrupt,  gwNonFinite,
+                                   gwPeerLost,           gwRevoked,      gwTransportUnavailable,
+                                   gwUnauthenticated};
+  ASSERT_EQ(codes.size(), 16u);
+  for (int32_t code = -300; code <= 300; ++code)
+    EXPECT_EQ(IsErrorCode(code), codes.contains(code)) << code;
+  for (const int32_t code : {INT32_MAX, INT32_MIN}) EXPECT_FALSE(IsErrorCode(code)) << code;
 }
 
 }  // namespace

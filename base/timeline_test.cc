@@ -24,10 +24,38 @@ TEST(ScopedSpan, LastsAsLongAsItsScope) {
   EXPECT_EQ(timeline.spans()[0].end_ns, begin_ns + 5);
 }
 
-TEST(ScopedSpan, NeedsNoTimeline) {
-  ManualClock clock;
-  const ScopedSpan span(nullptr, &clock, SpanKind::kBlocked);
-  EXPECT_EQ(clock.NowNs(), clock.NowNs());
+// Counts who asks.
+class CountingClock final : public Clock {
+ public:
+  int64_t NowNs() const override { return ++calls_; }
+  int calls() const { return calls_; }
+
+ private:
+  mutable int calls_ = 0;
+};
+
+TEST(ScopedSpan, WithoutATimelineAsksNoClock) {
+  CountingClock clock;
+  Timeline timeline;
+  { const ScopedSpan span(nullptr, &clock, SpanKind::kBlocked); }
+  EXPECT_EQ(clock.calls(), 0);
+  { const ScopedSpan span(&timeline, &clock, SpanKind::kBlocked); }
+  EXPECT_EQ(clock.calls(), 2);
+}
+
+TEST(Timeline, KeepsTheFirstSpans) {
+  Timeline timeline;
+  for (uint64_t i = 0; i < Timeline::kMaxSpans + 2; ++i) timeline.Add({.number = i});
+  ASSERT_EQ(timeline.spans().size(), Timeline::kMaxSpans);
+  EXPECT_EQ(timeline.spans().back().number, Timeline::kMaxSpans - 1);
+}
+
+TEST(NameOf, EveryKindOfSpan) {
+  EXPECT_EQ(NameOf(SpanKind::kStep), "step");
+  EXPECT_EQ(NameOf(SpanKind::kBlocked), "blocked");
+  EXPECT_EQ(NameOf(SpanKind::kEncode), "encode");
+  EXPECT_EQ(NameOf(SpanKind::kDecode), "decode");
+  EXPECT_EQ(NameOf(SpanKind::kWire), "wire");
 }
 
 TEST(Timeline, IsWrittenAsLines) {
