@@ -95,7 +95,6 @@ class Settings {
   static StatusOr<Settings> Load(const SettingsInput& in);
 
   int64_t Int(SettingKey<SettingType::kInt> key) const { return Parsed(key).integer; }
-  double Double(SettingKey<SettingType::kDouble> key) const { return Parsed(key).real; }
   bool Bool(SettingKey<SettingType::kBool> key) const { return Parsed(key).integer != 0; }
   int64_t Bytes(SettingKey<SettingType::kBytes> key) const { return Parsed(key).integer; }
   int64_t DurationNs(SettingKey<SettingType::kDuration> key) const { return Parsed(key).integer; }

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include "base/ascii.h"
 
+#include "base/ascii.h"
 #include "base/clock.h"
 
 namespace gradwire {
@@ -98,13 +97,6 @@ std::optional<int64_t> ParseBool(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<double> ParseDouble(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // `integer`, if there is one, from `min` to `max` times `unit`.
 std::optional<ParsedSetting> Within(const SettingRow& row, std::optional<int64_t> integer,
                                     int64_t unit, std::string_view text) {
@@ -138,13 +130,6 @@ std::optional<ParsedSetting> ParseSetting(const SettingRow& row, std::string_vie
       const std::string_view unit = UnitOf(row);
       return Within(row, ParseDuration(text, unit), NsOf(unit), text);
     }
-    case SettingType::kDouble: {
-      const std::optional<double> real = ParseDouble(text);
-      const bool within = real && *real >= static_cast<double>(row.min) &&
-                          *real <= static_cast<double>(row.max);  // false for NaN
-      if (!within) return std::nullopt;
-      return ParsedSetting{.text = std::string(text), .real = *real};
-    }
     case SettingType::kBool: {
       const std::optional<int64_t> on = ParseBool(text);
       if (!on) return std::nullopt;
@@ -160,7 +145,6 @@ std::optional<ParsedSetting> ParseSetting(const SettingRow& row, std::string_vie
 std::string DescribeAccepted(const SettingRow& row, std::span<const std::string> names) {
   switch (row.type) {
     case SettingType::kInt: return fmt::format("a whole number from {} to {}", row.min, row.max);
-    case SettingType::kDouble: return fmt::format("a number from {} to {}", row.min, row.max);
     case SettingType::kBool: return "on or off";
     case SettingType::kEnum: return fmt::format("{}", fmt::join(SettingChoices(row, names), ", "));
     case SettingType::kName:

@@ -16,7 +16,6 @@ namespace gradwire {
 struct ParsedSetting {
   std::string text;  // as it is shown: trimmed, kEnum and kName as the table spells them, on or off
   int64_t integer = 0;  // kInt; kBool 0, 1; kEnum position in choices; kBytes bytes; kDuration ns
-  double real = 0;      // kDouble
 };
 
 // The meaning of `text`, or nothing if `row` does not accept it. `names` are what a registry adds

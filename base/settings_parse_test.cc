@@ -41,17 +41,6 @@ TEST(ParseSetting, Int) {
   }
 }
 
-TEST(ParseSetting, Double) {
-  const SettingRow row = Row(SettingType::kDouble);
-  EXPECT_EQ(ParseSetting(row, "0.25", {})->real, 0.25);
-  EXPECT_EQ(ParseSetting(row, "1e2", {})->real, 100.0);
-  EXPECT_EQ(ParseSetting(row, "-5", {})->real, -5.0);
-  for (const std::string_view bad :
-       {"", "nan", "inf", "-5.001", "1000.5", "1,5", "1.5x", "1e999"}) {
-    EXPECT_FALSE(ParseSetting(row, bad, {}).has_value()) << bad;
-  }
-}
-
 TEST(ParseSetting, Bool) {
   const SettingRow row = Row(SettingType::kBool);
   for (const std::string_view on : {"on", "ON", "true", "Yes", "1"}) {

@@ -11,7 +11,6 @@ namespace gradwire {
 
 enum class SettingType : uint8_t {
   kInt,       // whole number
-  kDouble,    // number
   kBool,      // on, off; also true, false, yes, no, 1, 0
   kEnum,      // one of `choices`, any case
   kName,      // one of `choices` or a name from a registry, see SettingsInput::names
