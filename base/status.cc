@@ -89,27 +89,4 @@ const char* ResultText(gwResult_t code) {
   return "unknown result code";
 }
 
-Blast BlastOf(gwResult_t code) {
-  switch (code) {
-    case gwSuccess:
-    case gwInProgress:
-    case gwTimeout: return Blast::kNothing;
-    case gwInvalidArgument:
-    case gwInvalidUsage: return Blast::kUsage;
-    case gwAborted:
-    case gwMismatch:
-    case gwDataCorrupt:
-    case gwNonFinite: return Blast::kOperation;
-    case gwPeerLost: return Blast::kPeer;
-    case gwUnhandledCudaError:
-    case gwSystemError:
-    case gwRemoteError:
-    case gwRevoked:
-    case gwTransportUnavailable:
-    case gwUnauthenticated: return Blast::kCommunicator;
-    case gwInternalError: return Blast::kInternal;
-  }
-  return Blast::kInternal;
-}
-
 }  // namespace gradwire

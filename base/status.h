@@ -13,9 +13,6 @@
 
 namespace gradwire {
 
-// What an error breaks; decided by its code alone.
-enum class Blast { kNothing, kUsage, kOperation, kPeer, kCommunicator, kInternal };
-
 // Where an error happened and what to do about it. Empty strings and -1 mean "does not apply".
 struct ErrorDetail {
   std::string message;  // what is wrong, one sentence without a full stop
@@ -83,7 +80,6 @@ class [[nodiscard]] StatusOr {
 
 // Text of a code ("invalid argument", ...); never null, also for unknown numbers.
 const char* ResultText(gwResult_t code);
-Blast BlastOf(gwResult_t code);
 
 #define GW_RETURN_IF_ERROR(expr)                                                     \
   do {                                                                               \

@@ -44,21 +44,6 @@ TEST(ResultCodes, EachHasATextOfItsOwn) {
   EXPECT_EQ(texts.count("unknown result code"), 0u);
 }
 
-TEST(ResultCodes, NumberTellsWhatIsBroken) {
-  for (const gwResult_t code : kCodes) {
-    if (code < 100) continue;
-    const Blast want = code < 110   ? Blast::kOperation
-                       : code < 120 ? Blast::kPeer
-                                    : Blast::kCommunicator;
-    EXPECT_EQ(BlastOf(code), want) << ResultText(code);
-  }
-  EXPECT_EQ(BlastOf(gwSuccess), Blast::kNothing);
-  EXPECT_EQ(BlastOf(gwTimeout), Blast::kNothing);
-  EXPECT_EQ(BlastOf(gwInvalidArgument), Blast::kUsage);
-  EXPECT_EQ(BlastOf(gwInternalError), Blast::kInternal);
-  EXPECT_EQ(BlastOf(static_cast<gwResult_t>(77)), Blast::kInternal);
-}
-
 TEST(Status, SuccessHasNoDetail) {
   const Status ok;
   EXPECT_TRUE(ok.ok());
