@@ -20,7 +20,8 @@ int CudaDriverVersion();
 int CudaDeviceCount();
 
 // Sums 0 .. count-1 on the current device and says whether the result is right: false where there
-// is no usable device, too. count is in elements, 0 to 65,536, so that the sum fits an int.
+// is no usable device, too. count is in elements, 0 to 65,536, so that the sum fits an int. So far
+// only tests ask: whether kernels of this build run here.
 bool CudaSumsRight(int count);
 
 }  // namespace gradwire
