@@ -55,9 +55,9 @@ TEST(MessagesToJsonTest, PayloadsHaveTheirOwnSize) {
   const std::vector<Schedule> schedules = MakeAll(row, 2);
   const ShardBytes bytes =
       ShardBytesOf(EvenPartition(8, 2), 4, [](int64_t elems) { return 100 + elems; });
-  for (const Json& message : Parsed(MessagesToJson(schedules, 0, bytes))) {
-    EXPECT_EQ(message["bytes"], 104);
-  }
+  const Json json = Parsed(MessagesToJson(schedules, 0, bytes));
+  ASSERT_EQ(json.size(), 4u);
+  for (const Json& message : json) EXPECT_EQ(message["bytes"], 104);
 }
 
 TEST(MessagesToJsonTest, BareHeadersHaveNoBytes) {

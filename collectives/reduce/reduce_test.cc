@@ -256,6 +256,7 @@ TEST_P(EveryTarget, InPlaceAndUnaligned) {
       const Array expected = Reduced(dtype, op, a, b);
       Array over_a = a, over_b = b;
       ReduceInto(dtype, op, {a.data(), bytes}, {b.data(), bytes}, {over_b.data(), bytes});
+      EXPECT_EQ(over_b, expected) << Name(dtype) << " " << Name(op);
       over_b = b;
       ReduceInto(dtype, op, {over_a.data(), bytes}, {b.data(), bytes}, {over_a.data(), bytes});
       ReduceInto(dtype, op, {a.data(), bytes}, {over_b.data(), bytes}, {over_b.data(), bytes});
