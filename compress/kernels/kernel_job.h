@@ -23,6 +23,11 @@ inline constexpr uint32_t kNanBits = 0x7FC00000u;
 inline constexpr uint32_t kInfBits = 0x7F800000u;
 inline constexpr uint32_t kMinNormalBits = 0x00800000u;
 
+// Blocks whose largest magnitude lies in [2^-80, 2^80) need no care for overflow and underflow. The
+// SIMD kernels of scaled codecs treat only these and leave the others to the reference.
+inline constexpr uint32_t kPlainBegin = (127u - 80u) << 23;
+inline constexpr uint32_t kPlainEnd = (127u + 80u) << 23;
+
 struct EncodeJob {
   const std::byte* grad;  // elems of dtype
   DType dtype;            // float32, float16 or bfloat16

@@ -18,11 +18,6 @@ inline int64_t EfsignBytes(int64_t elems) {
   return elems / kRunElems * kEfsignBlockBytes + (rest == 0 ? 0 : 4 + (rest + 31) / 32 * 4);
 }
 
-// Blocks whose largest magnitude lies in [2^-80, 2^80) need no care for overflow and underflow. The
-// SIMD kernels treat only these and leave the others to the reference.
-inline constexpr uint32_t kEfsignPlainBegin = (127u - 80u) << 23;
-inline constexpr uint32_t kEfsignPlainEnd = (127u + 80u) << 23;
-
 // Zero, or a normal finite float.
 inline bool IsEfsignScale(uint32_t bits) {
   return bits == 0 || (bits >= kMinNormalBits && bits < kInfBits);

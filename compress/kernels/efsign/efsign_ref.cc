@@ -12,7 +12,7 @@ namespace {
 
 // The l1 mean. Large blocks are summed 2^-16 times smaller, so that 256 magnitudes cannot overflow.
 float MeanMagnitude(const float* p, int64_t elems, uint32_t absmax_bits) {
-  const bool large = absmax_bits >= kEfsignPlainEnd;
+  const bool large = absmax_bits >= kPlainEnd;
   float lanes[16] = {};
   for (int64_t i = 0; i < elems; ++i) {
     const float magnitude = std::fabs(p[i]);

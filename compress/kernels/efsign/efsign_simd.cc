@@ -69,7 +69,7 @@ void EfsignEncode(const EncodeJob& job) {
   for (int64_t first = 0; first < whole; first += kRunElems) {
     const EncodeJob block = job.Sub(first, kRunElems, first / kRunElems * kEfsignBlockBytes);
     const uint32_t absmax_bits = LoadRun(block, 0, p);
-    if (absmax_bits >= kEfsignPlainBegin && absmax_bits < kEfsignPlainEnd) {
+    if (absmax_bits >= kPlainBegin && absmax_bits < kPlainEnd) {
       EncodePlain(block, absmax_bits, p);
     } else if (absmax_bits == 0) {
       EncodeZero(block, p);

@@ -19,7 +19,7 @@ namespace gradwire {
 namespace HWY_NAMESPACE {
 namespace {
 
-bool IsPlain(uint32_t bits) { return bits >= kQsgdPlainBegin && bits < kQsgdPlainEnd; }
+bool IsPlain(uint32_t bits) { return bits >= kPlainBegin && bits < kPlainEnd; }
 // Of a block that has no levels.
 bool IsZero(uint32_t bits) { return bits < kMinNormalBits; }
 
@@ -133,7 +133,7 @@ void LevelEncode(const LevelLanes& shape, const EncodeJob& job, const uint32_t* 
     const uint32_t own_bits = LoadInput<Prefetch::kAhead>(block, 0, block.elems, p);
     if (own_bits == 0 && agreed[b] < kInfBits) {
       EncodeZero(shape, block, p);
-    } else if (!IsPlain(agreed[b]) || own_bits >= kQsgdPlainEnd) {
+    } else if (!IsPlain(agreed[b]) || own_bits >= kPlainEnd) {
       LevelEncodeRef(shape, block, agreed + b);
     } else if (shape.levels.rounding == Rounding::kStochastic) {
       EncodePlain<Rounding::kStochastic>(shape, block, agreed[b], own_bits, p);

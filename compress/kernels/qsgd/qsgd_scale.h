@@ -14,11 +14,6 @@ namespace gradwire {
 // below it.
 inline constexpr uint32_t kQsgdMaxScaleBits = 0x7F7FFFFEu;  // (2 - 2^-22) * 2^127
 
-// Blocks whose largest magnitude lies in [2^-80, 2^80) need no pre-scaling. The SIMD kernels treat
-// only these and leave the others to the reference.
-inline constexpr uint32_t kQsgdPlainBegin = (127u - 80u) << 23;
-inline constexpr uint32_t kQsgdPlainEnd = (127u + 80u) << 23;
-
 struct QsgdScale {
   float scale;  // on the wire
   float unit;   // of a level: fl(scale / levels)
@@ -40,10 +35,10 @@ inline QsgdScale MakeQsgdScale(const QsgdShape& shape, uint32_t absmax_bits) {
       static_cast<float>(shape.levels()) * (shape.rounding == Rounding::kNearest ? 1.0f : 65536.0f);
   QsgdScale s{.scale = std::bit_cast<float>(absmax_bits), .unit = 0, .pre = 1.0f, .inverse = 0};
   float scaled = s.scale;  // fl(scale * pre), in the range where top / scaled is an ordinary float
-  if (absmax_bits < kQsgdPlainBegin) {
+  if (absmax_bits < kPlainBegin) {
     s.pre = 0x1p64f;
     scaled = s.scale * 0x1p64f;
-  } else if (absmax_bits >= kQsgdPlainEnd) {
+  } else if (absmax_bits >= kPlainEnd) {
     s.pre = 0x1p-64f;
     if (absmax_bits > kQsgdMaxScaleBits) {
       // Shrinks p by 2^-22 so that it fits under the largest scale.

@@ -200,7 +200,7 @@ void QsgdEncode(const QsgdShape& shape, const EncodeJob& job) {
       const uint32_t bits = LoadRun(block, i, p + i);
       absmax_bits = bits > absmax_bits ? bits : absmax_bits;
     }
-    if (absmax_bits >= kQsgdPlainBegin && absmax_bits < kQsgdPlainEnd) {
+    if (absmax_bits >= kPlainBegin && absmax_bits < kPlainEnd) {
       EncodePlain(shape, block, absmax_bits, p);
     } else if (absmax_bits == 0) {
       EncodeZero(shape, block, p);
