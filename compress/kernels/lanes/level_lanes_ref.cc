@@ -6,6 +6,7 @@
 #include "compress/kernels/lanes/lane_ref.h"
 #include "compress/kernels/lanes/level_lanes.h"
 #include "compress/kernels/qsgd/qsgd_scale.h"
+#include "compress/kernels/qsgd/qsgd_level_ref.h"
 #include "compress/kernels/sum_lanes.h"
 
 namespace gradwire {
@@ -31,13 +32,6 @@ uint32_t MagnitudeOf(const LevelLanes& shape, const EncodeJob& job) {
   return std::min(absmax_bits, std::bit_cast<uint32_t>(bound));
 }
 
-int32_t LevelOf(const QsgdShape& shape, const QsgdScale& s, float p, uint16_t dither) {
-  const float x = p * s.pre * s.inverse;
-  const auto rounded = static_cast<int32_t>(std::nearbyint(x));
-  if (shape.rounding == Rounding::kNearest) return rounded;
-  return (rounded + dither) >> 16;
-}
-
 // A block that carries no levels: every field is the bias.
 void EncodeEmpty(const LevelLanes& shape, const EncodeJob& job, const float* p, bool finite) {
   for (int64_t i = 0; i < job.elems; ++i) {
@@ -61,7 +55,7 @@ void EncodeBlock(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed)
   if (shape.levels.rounding == Rounding::kStochastic) ref::FillDither(job, 0, job.elems, dither);
   for (int64_t i = 0; i < job.elems; ++i) {
     const float clipped = std::min(std::max(p[i], -bound), bound);
-    const int32_t level = LevelOf(shape.levels, s, clipped, dither[i]);
+    const int32_t level = ref::LevelOf(shape.levels, s, clipped, dither[i]);
     ref::Finish(job, i, p[i], static_cast<float>(level) * s.unit);
     ref::StoreField(shape.lanes, static_cast<uint32_t>(level + shape.bias()), i, job.out);
   }

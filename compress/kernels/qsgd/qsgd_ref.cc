@@ -1,10 +1,10 @@
 // The specification of codec `qsgd`: plain loops, element by element.
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "compress/kernels/qsgd/qsgd_kernels.h"
 #include "compress/kernels/qsgd/qsgd_scale.h"
+#include "compress/kernels/qsgd/qsgd_level_ref.h"
 #include "compress/kernels/scalar_ref.h"
 
 namespace gradwire {
@@ -70,13 +70,6 @@ bool UnpackRun(const QsgdShape& shape, const std::byte* in, int64_t elems, int32
   return std::memcmp(again, in, QsgdRunBytes(shape.bits, elems)) == 0;
 }
 
-int32_t LevelOf(const QsgdShape& shape, const QsgdScale& s, float p, uint16_t dither) {
-  const float x = p * s.pre * s.inverse;
-  const auto rounded = static_cast<int32_t>(std::nearbyint(x));
-  if (shape.rounding == Rounding::kNearest) return rounded;
-  return (rounded + dither) >> 16;
-}
-
 // One block of ordinary values; p holds its inputs.
 void EncodeLevels(const QsgdShape& shape, const EncodeJob& job, uint32_t absmax_bits,
                   const float* p) {
@@ -89,7 +82,7 @@ void EncodeLevels(const QsgdShape& shape, const EncodeJob& job, uint32_t absmax_
     if (shape.rounding == Rounding::kStochastic) ref::FillDither(job, first, elems, dither);
     int32_t levels[kRunElems];
     for (int64_t k = 0; k < elems; ++k) {
-      levels[k] = LevelOf(shape, s, p[first + k], dither[k]);
+      levels[k] = ref::LevelOf(shape, s, p[first + k], dither[k]);
       ref::Finish(job, first + k, p[first + k], static_cast<float>(levels[k]) * s.unit);
     }
     PackRun(shape.bits, levels, elems, out);
