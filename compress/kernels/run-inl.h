@@ -399,6 +399,14 @@ HWY_INLINE auto MaskOfBits(uint32_t word, int64_t shift) {
   return hn::TestBit(hn::Set(du, word >> shift), bit);
 }
 
+// --- what a block without levels or signs has ---------------------------------------------------
+
+inline bool AllZero(const std::byte* bytes, int64_t count) {
+  uint8_t seen = 0;
+  for (int64_t i = 0; i < count; ++i) seen |= static_cast<uint8_t>(bytes[i]);
+  return seen == 0;
+}
+
 // --- output -------------------------------------------------------------------------------------
 
 HWY_INLINE VF CanonicalNan(VF v) {

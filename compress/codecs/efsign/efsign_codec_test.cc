@@ -4,9 +4,11 @@
 
 #include <cfloat>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "base/view.h"
+#include "compress/kernels/dispatch.h"
 #include "compress/registry.h"
 
 namespace gradwire {
@@ -105,6 +107,25 @@ TEST_F(EfsignCodecTest, RefusesWhatNoEncoderWrites) {
   infinite[2] = 0x80;
   infinite[3] = 0x7F;
   EXPECT_EQ(Decode(infinite, &out).code(), gwDataCorrupt);
+}
+
+// Blocks that are zero or not finite have no bits behind the scale; whole and short ones.
+TEST_F(EfsignCodecTest, RefusesSignsWithoutAScale) {
+  for (const SimdTarget target : SupportedTargets()) {
+    ASSERT_TRUE(ForceTargetForTest(Name(target)));
+    for (size_t elems : {5u, 256u, 300u, 512u}) {
+      for (float value : {0.0f, NAN, INFINITY}) {
+        SCOPED_TRACE(std::string(Name(target)) + " " + std::to_string(elems));
+        std::vector<float> p(elems, 0.0f), out(elems);
+        p.back() = value;
+        Payload payload = Encode(p);
+        EXPECT_TRUE(Decode(payload, &out).ok()) << value;
+        payload[payload.size() - 4] |= 1;
+        EXPECT_EQ(Decode(payload, &out).code(), gwDataCorrupt) << value;
+      }
+    }
+  }
+  ForceTargetForTest({});
 }
 
 }  // namespace

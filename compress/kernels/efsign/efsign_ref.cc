@@ -64,16 +64,14 @@ bool DecodeBlock(const DecodeJob& job) {
   const auto scale_bits = ref::LoadAs<uint32_t>(job.payload);
   const bool nan = scale_bits == kNanBits;
   if (!nan && !IsEfsignScale(scale_bits)) return false;
+  const bool has_signs = !nan && scale_bits != 0;
   const auto scale = std::bit_cast<float>(scale_bits);
   const int64_t bits = (EfsignBytes(job.elems) - 4) * 8;
   for (int64_t i = 0; i < bits; ++i) {
     const auto word = ref::LoadAs<uint32_t>(job.payload + 4 + i / 32 * 4);
     const bool negative = ((word >> (i % 32)) & 1u) != 0;
-    if (i >= job.elems) {
-      if (negative) return false;
-    } else {
-      ref::Emit(job, i, negative ? -scale : scale);
-    }
+    if (negative && (i >= job.elems || !has_signs)) return false;
+    if (i < job.elems) ref::Emit(job, i, negative ? -scale : scale);
   }
   return true;
 }

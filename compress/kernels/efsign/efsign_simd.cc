@@ -91,6 +91,7 @@ bool DecodeBlocks(const DecodeJob& job) {
   for (int64_t first = 0; first < whole; first += kRunElems, in += kEfsignBlockBytes) {
     uint32_t scale_bits;
     hwy::CopyBytes<4>(in, &scale_bits);
+    if (scale_bits == 0 && !AllZero(in, kEfsignBlockBytes)) return false;
     if (!IsEfsignScale(scale_bits)) {
       if (!EfsignDecodeRef(job.Sub(first, kRunElems, in - job.payload))) return false;
       continue;

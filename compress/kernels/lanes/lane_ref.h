@@ -45,6 +45,20 @@ inline uint32_t LoadField(const LaneShape& shape, const std::byte* words, int64_
   return LoadAs<uint32_t>(words + 4 * at.word) >> at.shift & shape.mask();
 }
 
+// Whether bits are set that belong to no field of the `elems` elements of a block.
+inline bool HasStrayBits(const LaneShape& shape, const std::byte* words, int64_t elems) {
+  uint32_t of_fields[kMaxLaneBlock] = {};
+  for (int64_t k = 0; k < elems; ++k) {
+    const LanePlace at = PlaceOf(shape, k);
+    of_fields[at.word] |= shape.mask() << at.shift;
+  }
+  const int64_t count = shape.words(elems) - shape.blocks(elems) * shape.head_words;
+  for (int64_t w = 0; w < count; ++w) {
+    if ((LoadAs<uint32_t>(words + 4 * w) & ~of_fields[w]) != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace gradwire::ref
 
 #endif  // GRADWIRE_COMPRESS_KERNELS_LANES_LANE_REF_H_

@@ -23,6 +23,11 @@ struct LaneShape {
 
   int64_t group_elems() const { return kGroupWords * per_word; }
   uint32_t mask() const { return ~uint32_t{0} >> (32 - width); }
+  // Of a word whose fields all belong to elements, the bits that no field has.
+  uint32_t stray_bits() const {
+    const int used = width * per_word;
+    return used == 32 ? 0 : ~uint32_t{0} << used;
+  }
   int64_t blocks(int64_t elems) const { return (elems + block - 1) / block; }
   int64_t head_bytes() const { return 4 * head_words; }
   // A last group that is not whole has a word for each of its first 16 elements.

@@ -33,16 +33,19 @@ HWY_INLINE void PackBlock(const LaneShape& lanes, const FieldOf& field_of, std::
   }
 }
 
-// The inverse: hands them to take(fields, i). Returns whether none is larger than `largest`.
+// The inverse: hands them to take(fields, i). Returns whether none is larger than `largest`, and no
+// bit is set beside them.
 template <class Take>
 HWY_INLINE bool UnpackBlock(const LaneShape& lanes, const std::byte* in, int32_t largest,
                             const Take& take) {
   const DI di;
   const VU mask = hn::Set(DU(), lanes.mask());
   VI seen = hn::Zero(di);
+  VU any = hn::Zero(DU());
   for (int64_t group = 0; group < lanes.block; group += lanes.group_elems()) {
     for (int64_t lane = 0; lane < kGroupWords; lane += kLanes) {
       const VU words = LoadWords(in + 4 * lane);
+      any = hn::Or(any, words);
       for (int j = 0; j < lanes.per_word; ++j) {
         const VU field = hn::And(hn::ShiftRightSame(words, lanes.width * j), mask);
         const VI number = hn::BitCast(di, field);
@@ -52,7 +55,9 @@ HWY_INLINE bool UnpackBlock(const LaneShape& lanes, const std::byte* in, int32_t
     }
     in += 4 * kGroupWords;
   }
-  return hn::AllFalse(di, hn::Gt(seen, hn::Set(di, largest)));
+  const VU stray = hn::And(any, hn::Set(DU(), lanes.stray_bits()));
+  return hn::AllFalse(di, hn::Gt(seen, hn::Set(di, largest))) &&
+         hn::AllTrue(DU(), hn::Eq(stray, hn::Zero(DU())));
 }
 
 }  // namespace HWY_NAMESPACE

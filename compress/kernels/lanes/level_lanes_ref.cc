@@ -63,6 +63,7 @@ void EncodeBlock(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed)
 
 bool DecodeBlock(const LevelLanes& shape, const DecodeJob& job, uint32_t agreed) {
   const bool nan = agreed >= kInfBits;
+  if (ref::HasStrayBits(shape.lanes, job.payload, job.elems)) return false;
   const bool zero = agreed < kMinNormalBits;
   const float unit = nan || zero ? 0.0f : MakeQsgdScale(shape.levels, agreed).unit;
   const int32_t bias = shape.world_size * shape.bias();

@@ -36,6 +36,7 @@ bool DecodeBlock(const SignLanes& shape, const DecodeJob& job) {
   if (nonfinite_ranks > static_cast<uint32_t>(shape.world_size)) return false;
   const std::byte* fields = job.payload + shape.lanes.head_bytes();
   for (int64_t i = 0; i < job.elems; ++i) {
+  if (ref::HasStrayBits(shape.lanes, fields, job.elems)) return false;
     const auto sum = static_cast<int32_t>(ref::LoadField(shape.lanes, fields, i));
     if (sum > shape.largest_sum()) return false;
     const int majority = SignOf(sum - shape.world_size);

@@ -1,10 +1,11 @@
 // The specification of codec `qsgd`: plain loops, element by element.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "compress/kernels/qsgd/qsgd_kernels.h"
-#include "compress/kernels/qsgd/qsgd_scale.h"
 #include "compress/kernels/qsgd/qsgd_level_ref.h"
+#include "compress/kernels/qsgd/qsgd_scale.h"
 #include "compress/kernels/scalar_ref.h"
 
 namespace gradwire {
@@ -118,12 +119,15 @@ bool DecodeBlock(const QsgdShape& shape, const DecodeJob& job) {
   const auto scale_bits = ref::LoadAs<uint32_t>(job.payload);
   const bool nan = scale_bits == kNanBits;
   if (!nan && !IsQsgdScale(scale_bits)) return false;
+  const bool has_levels = !nan && scale_bits != 0;
   const float unit = QsgdUnit(shape, std::bit_cast<float>(nan ? 0u : scale_bits));
   const std::byte* in = job.payload + 4;
   for (int64_t first = 0; first < job.elems; first += kRunElems) {
     const int64_t elems = std::min(kRunElems, job.elems - first);
     int32_t levels[kRunElems];
     if (!UnpackRun(shape, in, elems, levels)) return false;
+    if (!has_levels && std::any_of(levels, levels + elems, [](int32_t l) { return l != 0; }))
+      return false;
     for (int64_t k = 0; k < elems; ++k) {
       const float v = nan ? std::bit_cast<float>(kNanBits) : static_cast<float>(levels[k]) * unit;
       ref::Emit(job, first + k, v);

@@ -241,6 +241,7 @@ bool DecodeBlocks(const QsgdShape& shape, const DecodeJob& job) {
   for (int64_t first = 0; first < whole; first += shape.block, in += block_bytes) {
     uint32_t scale_bits;
     hwy::CopyBytes<4>(in, &scale_bits);
+    if (scale_bits == 0 && !AllZero(in, block_bytes)) return false;
     if (!IsQsgdScale(scale_bits)) {
       if (!QsgdDecodeRef(shape, job.Sub(first, shape.block, in - job.payload))) return false;
       continue;
