@@ -21,8 +21,8 @@ struct IntsgdKernels {
   // job.out: elems integers. q = p / unit, clipped to `most`, one of the two integers beside it;
   // e_out = p - q * unit. Runs that are not finite become zeros and leave their residuals.
   void (*encode)(const IntsgdShape&, const EncodeJob&);
-  // job.payload: the sums of all ranks' integers. False: one of them is larger than the ranks can
-  // make it; the output is then undefined.
+  // job.payload: the sums of all ranks' integers; job.to: kStore. False: one of them is larger than
+  // the ranks can make it; the output is then undefined.
   bool (*decode)(const IntsgdShape&, const DecodeJob&);
 };
 

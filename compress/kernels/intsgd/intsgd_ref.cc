@@ -1,6 +1,7 @@
 // The specification of integers under one scale: plain loops, element by element.
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cmath>
 
 #include "compress/kernels/intsgd/intsgd_kernels.h"
@@ -55,6 +56,7 @@ void IntsgdEncodeRef(const IntsgdShape& shape, const EncodeJob& job) {
 }
 
 bool IntsgdDecodeRef(const IntsgdShape& shape, const DecodeJob& job) {
+  assert(job.to == DecodeTo::kStore);
   for (int64_t i = 0; i < job.elems; ++i) {
     const int32_t sum = shape.type == DType::kInt8 ? ref::LoadAs<int8_t>(job.payload + i)
                                                    : ref::LoadAs<int32_t>(job.payload + 4 * i);

@@ -1,5 +1,7 @@
 // SIMD kernels of integers under one scale; intsgd_ref.cc says what they compute, byte for byte.
 // Runs that are not finite and the tail go to the reference.
+#include <cassert>
+
 #include "compress/kernels/dispatch.h"
 #include "compress/kernels/intsgd/intsgd_kernels.h"
 
@@ -113,6 +115,7 @@ bool DecodeAs(const IntsgdShape& shape, const DecodeJob& job) {
 }
 
 bool Decode(const IntsgdShape& shape, const DecodeJob& job) {
+  assert(job.to == DecodeTo::kStore);
   return shape.type == DType::kInt8 ? DecodeAs<DType::kInt8>(shape, job)
                                     : DecodeAs<DType::kInt32>(shape, job);
 }

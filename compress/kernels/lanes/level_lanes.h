@@ -52,8 +52,8 @@ struct LevelLaneKernels {
   // job.out: 4 * lanes.words(elems) bytes. `agreed`: the largest magnitude of each block over all
   // ranks; what is beyond it is clipped.
   void (*encode)(const LevelLanes&, const EncodeJob&, const uint32_t* agreed);
-  // job.payload: the sum of all ranks' words. False: no such sum exists; the output is then
-  // undefined.
+  // job.payload: the sum of all ranks' words; job.to: kStore. False: a field is larger than the
+  // ranks can make it, or a bit is set that belongs to none; the output is then undefined.
   bool (*decode)(const LevelLanes&, const DecodeJob&, const uint32_t* agreed);
 };
 

@@ -1,12 +1,13 @@
 // The specification of levels in packed lanes: plain loops, element by element.
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
 #include "compress/kernels/lanes/lane_ref.h"
 #include "compress/kernels/lanes/level_lanes.h"
-#include "compress/kernels/qsgd/qsgd_scale.h"
 #include "compress/kernels/qsgd/qsgd_level_ref.h"
+#include "compress/kernels/qsgd/qsgd_scale.h"
 #include "compress/kernels/sum_lanes.h"
 
 namespace gradwire {
@@ -62,8 +63,8 @@ void EncodeBlock(const LevelLanes& shape, const EncodeJob& job, uint32_t agreed)
 }
 
 bool DecodeBlock(const LevelLanes& shape, const DecodeJob& job, uint32_t agreed) {
-  const bool nan = agreed >= kInfBits;
   if (ref::HasStrayBits(shape.lanes, job.payload, job.elems)) return false;
+  const bool nan = agreed >= kInfBits;
   const bool zero = agreed < kMinNormalBits;
   const float unit = nan || zero ? 0.0f : MakeQsgdScale(shape.levels, agreed).unit;
   const int32_t bias = shape.world_size * shape.bias();
@@ -92,6 +93,7 @@ void LevelEncodeRef(const LevelLanes& shape, const EncodeJob& job, const uint32_
 }
 
 bool LevelDecodeRef(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {
+  assert(job.to == DecodeTo::kStore);
   for (int64_t b = 0; b < shape.lanes.blocks(job.elems); ++b) {
     if (!DecodeBlock(shape, BlockOf(shape.lanes, job, b), agreed[b])) return false;
   }

@@ -1,5 +1,6 @@
 // SIMD kernels of levels in packed lanes; level_lanes_ref.cc says what they compute, byte for byte.
 // Rare blocks (non-finite, extreme magnitudes) and the tail go to the reference.
+#include <cassert>
 #include <cstring>
 
 #include "compress/kernels/dispatch.h"
@@ -180,6 +181,7 @@ bool DecodeBlocks(const LevelLanes& shape, const DecodeJob& job, const uint32_t*
 }
 
 bool LevelDecode(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed) {
+  assert(job.to == DecodeTo::kStore);
   return StoreAs(job.dtype,
                  [&]<typename Emit>() { return DecodeBlocks<Emit>(shape, job, agreed); });
 }

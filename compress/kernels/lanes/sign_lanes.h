@@ -29,8 +29,9 @@ struct SignLaneKernels {
   // job.out: 4 * lanes.words(elems) bytes. The error of the statistics is that of the vote as a
   // value.
   void (*encode)(const SignLanes&, const EncodeJob&);
-  // job.payload: the sum of all ranks' words. Decodes to the majority, -1, 0 (a tie) or 1, times
-  // world_size. False: no such sum exists; the output is then undefined.
+  // job.payload: the sum of all ranks' words; job.to: kStore. Decodes to the majority, -1, 0 (a
+  // tie) or 1, times world_size. False: a head or a field is larger than the ranks can make it, or
+  // a bit is set that belongs to none; the output is then undefined.
   bool (*decode)(const SignLanes&, const DecodeJob&);
 };
 

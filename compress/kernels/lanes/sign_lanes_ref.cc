@@ -1,5 +1,6 @@
 // The specification of votes in packed lanes: plain loops, element by element.
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 #include "compress/kernels/lanes/lane_ref.h"
@@ -35,8 +36,8 @@ bool DecodeBlock(const SignLanes& shape, const DecodeJob& job) {
   const auto nonfinite_ranks = ref::LoadAs<uint32_t>(job.payload);
   if (nonfinite_ranks > static_cast<uint32_t>(shape.world_size)) return false;
   const std::byte* fields = job.payload + shape.lanes.head_bytes();
-  for (int64_t i = 0; i < job.elems; ++i) {
   if (ref::HasStrayBits(shape.lanes, fields, job.elems)) return false;
+  for (int64_t i = 0; i < job.elems; ++i) {
     const auto sum = static_cast<int32_t>(ref::LoadField(shape.lanes, fields, i));
     if (sum > shape.largest_sum()) return false;
     const int majority = SignOf(sum - shape.world_size);
@@ -56,6 +57,7 @@ void SignEncodeRef(const SignLanes& shape, const EncodeJob& job) {
 }
 
 bool SignDecodeRef(const SignLanes& shape, const DecodeJob& job) {
+  assert(job.to == DecodeTo::kStore);
   for (int64_t b = 0; b < shape.lanes.blocks(job.elems); ++b) {
     if (!DecodeBlock(shape, BlockOf(shape.lanes, job, b))) return false;
   }

@@ -1,6 +1,7 @@
 // SIMD kernels of votes in packed lanes; sign_lanes_ref.cc says what they compute, byte for byte.
 // Blocks that are not finite and the tail go to the reference.
 #include <algorithm>
+#include <cassert>
 
 #include "compress/kernels/dispatch.h"
 #include "compress/kernels/lanes/sign_lanes.h"
@@ -106,6 +107,7 @@ bool DecodeBlocks(const SignLanes& shape, const DecodeJob& job) {
 }
 
 bool SignDecode(const SignLanes& shape, const DecodeJob& job) {
+  assert(job.to == DecodeTo::kStore);
   return StoreAs(job.dtype, [&]<typename Emit>() { return DecodeBlocks<Emit>(shape, job); });
 }
 
