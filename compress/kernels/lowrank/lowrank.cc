@@ -26,6 +26,9 @@ float* Columns(Bytes workspace) { return reinterpret_cast<float*>(workspace.data
 // them; rows, of which at least a block of the kernels is taken, may be longer.
 constexpr int64_t kCachedElems = int64_t{1} << 14;
 
+// Elements of a factor that stay in first-level cache while they go to their columns.
+constexpr int64_t kSplitElems = int64_t{1} << 11;
+
 // A whole number of blocks.
 int64_t CachedRows(int64_t cols) {
   return std::max<int64_t>(kCachedElems / cols / kBlockRows, 1) * kBlockRows;
@@ -63,11 +66,16 @@ void ReadAndMultiplyByP(LowRankJob rows, float* columns) {
 
 void SplitColumns(const float* factor, int64_t rows, int rank, float* columns) {
   const int64_t padded = PaddedColumn(rows);
-  for (int c = 0; c < rank; ++c) {
-    float* column = columns + c * padded;
-    for (int64_t row = 0; row < rows; ++row) column[row] = factor[row * rank + c];
-    std::fill(column + rows, column + padded, 0.0f);
+  const int64_t most = std::max<int64_t>(kSplitElems / rank, 1);
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t end = std::min(first + most, rows);
+    for (int c = 0; c < rank; ++c) {
+      float* column = columns + c * padded;
+      for (int64_t row = first; row < end; ++row) column[row] = factor[row * rank + c];
+    }
   }
+  for (int c = 0; c < rank; ++c)
+    std::fill(columns + c * padded + rows, columns + (c + 1) * padded, 0.0f);
 }
 
 void JoinColumns(const float* columns, int64_t rows, int rank, float* factor) {

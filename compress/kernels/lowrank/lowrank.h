@@ -47,7 +47,7 @@ struct LowRankOutput {
   float scale = 1.0f;
 };
 
-// At most 4 * rank bytes for each row or column, whichever are more.
+// 4 * rank bytes for each row or column, whichever are more, rounded up to 64 of them.
 int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank);
 
 // What one pass over M makes: a factor, and what it learns by the way.
