@@ -286,9 +286,8 @@ class TopkCarrier final : public CarrierMethod {
     if (StagesInput(view)) {
       TakeStaged(UnionOf(view), view.e_out.as<float>(), values);
     } else {
-      EncodeStats counted;  // in round 0
       EncodeJob job = EncodeJobOf(view, carrier);
-      job.stats = &counted;
+      job.stats = nullptr;  // counted in round 0
       SplitInput(job, UnionOf(view), 1, values);
     }
     const double energy = EnergyIn(view, SelectionOf(view));
