@@ -24,6 +24,9 @@ std::string FormatReal(double value);
 // "known: a, b, c", with 'did you mean "b"?' in front; the hint of every error about a name.
 std::string NameHint(std::string_view name, std::span<const std::string_view> known);
 
+// Of a spec: a moving average over more steps than that is not one any more.
+inline constexpr double kMaxMomentum = 0.9999;
+
 struct IntRange {
   int64_t min = 0;
   int64_t max = 0;

@@ -13,9 +13,6 @@
 namespace gradwire {
 namespace {
 
-// A moving average over more steps than that is not one any more.
-constexpr double kMaxMomentum = 0.9999;
-
 class SignsgdCarrier final : public CarrierMethod {
  public:
   // 0: each step's gradient votes by itself, and nothing is kept.

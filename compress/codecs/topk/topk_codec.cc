@@ -318,7 +318,7 @@ TopkGatherOptions ReadGatherOptions(double density, const std::string& agreement
     }
     return options;
   }
-  options.momentum = static_cast<float>(args->Real("momentum", 0, 0, kMaxTopkMomentum));
+  options.momentum = static_cast<float>(args->Real("momentum", 0, 0, kMaxMomentum));
   options.warmup_steps = args->Int("warmup", 0, {.min = 0, .max = kMaxWarmupSteps});
   return options;
 }

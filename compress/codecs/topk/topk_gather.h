@@ -10,8 +10,6 @@
 
 namespace gradwire {
 
-// A moving average over more steps than that is not one any more.
-inline constexpr double kMaxTopkMomentum = 0.9999;
 inline constexpr int64_t kMaxWarmupSteps = 1'000'000'000;
 
 struct TopkGatherOptions {
