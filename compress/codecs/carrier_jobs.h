@@ -4,7 +4,10 @@
 
 #include <bit>
 #include <cstring>
+#include <string>
+#include <utility>
 
+#include "base/status.h"
 #include "compress/carrier_method.h"
 #include "compress/kernels/kernel_job.h"
 #include "compress/kernels/scalar_ref.h"
@@ -41,6 +44,12 @@ inline bool StagesInput(const StepView& view) {
 // Likewise, whether it may leave the next local state in local_out.
 inline bool StagesLocal(const StepView& view) {
   return !view.local_out.empty() && view.local_out.data != view.local_in.data;
+}
+
+// What a carrier that no ranks of this job can have summed up is: `what`, and what to look at.
+inline Status CorruptCarrier(std::string what) {
+  return Status(gwDataCorrupt, std::move(what),
+                "check that all ranks run the same version and the same spec");
 }
 
 // e_out = e_in, or zeros where there is none: the gradient is not folded in.

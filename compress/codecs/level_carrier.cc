@@ -68,8 +68,7 @@ Status LevelCarrier::Absorb(int round, ConstView reduced, const StepView& view,
                                       AgreedOf(view))) {
     return Status();
   }
-  return Status(gwDataCorrupt, "a sum of levels is larger than all ranks together can make it",
-                "check that all ranks run the same version and the same spec");
+  return CorruptCarrier("a sum of levels is no such sum as all ranks together can make");
 }
 
 }  // namespace gradwire

@@ -189,8 +189,7 @@ class IntsgdCarrier final : public CarrierMethod {
     return type_ == DType::kInt8 ? reduced.as<int8_t>()[last] : reduced.as<int32_t>()[last];
   }
   static Status ImpossibleSum() {
-    return Status(gwDataCorrupt, "a sum of integers is larger than all ranks together can make it",
-                  "check that all ranks run the same version and the same spec");
+    return CorruptCarrier("a sum of integers is larger than all ranks together can make it");
   }
 
   // e_out by the integers of Fill, which are a function of what it was given.

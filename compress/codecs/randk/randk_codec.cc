@@ -63,8 +63,7 @@ class RandkCarrier final : public CarrierMethod {
       return Status();
     }
     if (flag != 0) {
-      return Status(gwDataCorrupt, "a flag is not what ranks of randk send",
-                    "check that all ranks run the same version and the same spec");
+      return CorruptCarrier("a flag is not what ranks of randk send");
     }
     // First: the output may lie over the gradient.
     if (!StagesInput(view)) KeepUnsent(view, indices);

@@ -53,8 +53,7 @@ class SignsgdCarrier final : public CarrierMethod {
     // First: the output may lie over the gradient.
     if (momentum_ > 0) SettleAverage(shape.lanes, reduced, view);
     if (!ActiveSignLaneKernels().decode(shape, DecodeJobOf(view, reduced))) {
-      return Status(gwDataCorrupt, "a sum of votes is larger than all ranks together can make it",
-                    "check that all ranks run the same version and the same spec");
+      return CorruptCarrier("a sum of votes is no such sum as all ranks together can make");
     }
     if (!view.e_out.empty()) SettleResidual(shape.lanes, reduced, view);
     return Status();

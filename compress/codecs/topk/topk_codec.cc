@@ -124,10 +124,6 @@ int64_t SlotOf(const StepView& view, const Selection& selection) {
   return (int64_t{view.dither.rank} - selection.first_speaker + view.world_size) % view.world_size;
 }
 
-Status Corrupt(const char* what) {
-  return Status(gwDataCorrupt, what, "check that all ranks run the same version and the same spec");
-}
-
 // The indices in all slots.
 Status JoinLists(ConstView slots, const Selection& selection, std::span<uint32_t> list,
                  IndexUnion* all) {
@@ -266,7 +262,7 @@ class TopkCarrier final : public CarrierMethod {
     std::memcpy(view.agreed.data, &agreed, sizeof(agreed));  // nothing, after an error
     const uint32_t nonfinite_ranks = reduced.as<uint32_t>()[0];
     if (nonfinite_ranks > static_cast<uint32_t>(view.world_size)) {
-      return Corrupt("more ranks are said not to be finite than there are");
+      return CorruptCarrier("more ranks are said not to be finite than there are");
     }
     IndexUnion all(view.workspace, selection.elems);
     GW_RETURN_IF_ERROR(JoinLists(reduced.Sub(1, reduced.elems - 1), selection,

@@ -102,10 +102,6 @@ struct Scratch {
   }
 };
 
-Status Corrupt(const char* what) {
-  return Status(gwDataCorrupt, what, "check that all ranks run the same version and the same spec");
-}
-
 bool AreFinite(const float* values, int64_t count) {
   return std::all_of(values, values + count, [](float v) { return std::isfinite(v); });
 }
@@ -179,10 +175,10 @@ class TopkGather final : public CarrierMethod {
     bool finite = true;
     for (int rank = 0; rank < view.world_size; ++rank) {
       const Payload payload = PayloadOf(gathered, selection, rank);
-      if (payload.nonfinite > 1) return Corrupt("a flag is neither 0 nor 1");
+      if (payload.nonfinite > 1) return CorruptCarrier("a flag is neither 0 nor 1");
       GW_RETURN_IF_ERROR(DecodeIndexList(payload.list, selection.elems, scratch.list));
       if (payload.nonfinite == 0 && !AreFinite(payload.values, selection.k)) {
-        return Corrupt("a rank that is said to be finite sent a value that is not");
+        return CorruptCarrier("a rank that is said to be finite sent a value that is not");
       }
       all.Add(scratch.list);
       finite &= payload.nonfinite == 0;
