@@ -23,7 +23,6 @@ struct CodecTraits {
   // (randk, topk of speakers, powersgd, acp) it holds on the average over draws or turns.
   bool contractive = false;
   bool estimates_sum = true;  // the aggregate estimates the sum (majority vote does not)
-  bool fixed_size = true;     // MaxBytes is the size
   bool lossless = false;
   bool stochastic = false;    // rounding takes its random bits from the dither
   int64_t quantum_elems = 1;  // shard borders are multiples of this (but for the end of the tensor)
@@ -66,8 +65,8 @@ class PayloadCodec {
   virtual ~PayloadCodec() = default;
   virtual const CodecTraits& traits() const = 0;
 
-  // Closed form. Encode succeeds whenever `out` has this size; exact when fixed_size. Then the
-  // payload of a run is also the payloads of its parts in a row, wherever it is cut at a quantum.
+  // Closed form, and the size of every payload. Encode succeeds whenever `out` has it. The payload
+  // of a run is also the payloads of its parts in a row, wherever it is cut at a quantum.
   virtual int64_t MaxBytes(int64_t elems) const = 0;
   virtual int64_t WorkspaceBytes(int64_t elems) const = 0;
 

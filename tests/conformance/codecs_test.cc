@@ -173,7 +173,6 @@ TEST_P(CodecsTest, MultipliesByTheScalesOnce) {
 
 // Executors encode and decode quantum by quantum: the bytes must not depend on where they cut.
 TEST_P(CodecsTest, PayloadsOfAdjacentRunsConcatenate) {
-  if (!traits().fixed_size) return;
   const int64_t cut = 2 * ((300 + quantum()) / quantum()) * quantum();
   const int64_t elems = cut + 333;
   const EncodeCase whole =
