@@ -180,13 +180,16 @@ TEST_P(SignsgdOnTarget, RefusesMoreThanTheRanksCanSend) {
         .absorbed.code();
   };
   const uint32_t all_for = 06'666'666'666, too_many = 06'666'676'666;
+  const uint32_t tail_for = 0666;  // elements 0, 16 and 32 of 40
   for (size_t block : {size_t{0}, size_t{kBlockWords}}) {
     EXPECT_EQ(with(block, kRanks), gwSuccess) << "none of the ranks is finite";
     EXPECT_EQ(with(block, kRanks + 1), gwDataCorrupt);
     EXPECT_EQ(with(block, ~uint32_t{0}), gwDataCorrupt);
-    EXPECT_EQ(with(block + 1, all_for), gwSuccess);
+    EXPECT_EQ(with(block + 1, tail_for), gwSuccess);
     EXPECT_EQ(with(block + 1, 07), gwDataCorrupt);
   }
+  EXPECT_EQ(with(1, all_for), gwSuccess);
+  EXPECT_EQ(with(1 + kBlockWords, all_for), gwDataCorrupt) << "fields of no element";
   EXPECT_EQ(with(5, too_many), gwDataCorrupt);
 }
 
