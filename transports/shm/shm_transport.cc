@@ -137,7 +137,7 @@ class ShmTransport final : public Transport {
   // Whether the next fragment has a slot. If not, the receiver will ring once it has.
   SendOutcome CheckRoom(int peer) {
     Peer& to = peers_[peer];
-    if (Gone(peer)) return SendOutcome::kLost;
+    if (to.lost || Gone(peer)) return SendOutcome::kLost;
     std::atomic<uint32_t>& waits = to.inbox.queue(rank_).sender_waits;
     if (!HasRoom(to)) {
       waits.store(1);

@@ -153,6 +153,8 @@ TEST(ShmTransportTest, DamagedMemoryIsNotReadBeyondItsEnd) {
   EXPECT_TRUE(sink.messages.empty());
   EXPECT_EQ(sink.lost, std::vector<int>{0});
   EXPECT_THAT(sink.why, HasSubstr("damaged"));
+  EXPECT_EQ(pair.ends[1]->TrySend(0, {}, {}, 1), SendOutcome::kLost);
+  EXPECT_FALSE(pair.ends[1]->Reserve(0, 64).has_value());
 }
 
 TEST(ShmTransportTest, RefusesWhatItCannotShare) {
