@@ -13,7 +13,6 @@
 namespace gradwire {
 namespace {
 
-constexpr size_t kMaxQueuedBytes = 4 << 20;
 constexpr int kReadBytes = 64 * 1024;
 // Per Poll and link, so that one peer that talks without end does not starve the others.
 constexpr int kReadsPerPoll = 16;
@@ -85,6 +84,12 @@ Status TcpLinks::Watch(Link* link, int operation) {
 void TcpLinks::Flush(Link* link) {
   // A failed write needs no report of its own: reading from the same socket fails as well.
   (void)WriteSome(link->star.fd.get(), &link->out, &link->out_offset);
+  // What is sent must not pile up in front of what a slow peer leaves. Half: each byte is moved
+  // once.
+  if (link->out_offset > link->out.size() / 2) {
+    link->out.erase(0, link->out_offset);
+    link->out_offset = 0;
+  }
   const bool wanted = !link->out.empty();
   if (wanted == link->writable_wanted) return;
   link->writable_wanted = wanted;
@@ -102,6 +107,12 @@ void TcpLinks::Send(int peer, const std::string& wire) {
   sent_bytes_ += static_cast<int64_t>(wire.size());
   link->out += wire;
   Flush(link);
+}
+
+int64_t TcpLinks::held_bytes() const {
+  size_t bytes = 0;
+  for (const Link& link : links_) bytes += link.out.size();
+  return static_cast<int64_t>(bytes);
 }
 
 void TcpLinks::Fence(int peer) {

@@ -26,10 +26,12 @@ struct StarLink {
 // during a Wait, which then goes on with what changed).
 class TcpLinks : public ControlLinks {
  public:
+  static constexpr size_t kMaxQueuedBytes = 4 << 20;
+
   static StatusOr<std::unique_ptr<TcpLinks>> Create(std::vector<StarLink> links);
   ~TcpLinks() override { CloseAll(); }
 
-  // A peer that lets more than 4 MiB pile up is reported as lost.
+  // A peer that lets more than kMaxQueuedBytes pile up is reported as lost.
   void Send(int peer, const std::string& wire) override;
   void Poll(LinkSink* sink) override;
   void Fence(int peer) override;
@@ -39,6 +41,8 @@ class TcpLinks : public ControlLinks {
 
   // Of all messages sent so far.
   int64_t sent_bytes() const { return sent_bytes_; }
+  // Kept in memory for all peers; at most twice what they have not taken.
+  int64_t held_bytes() const;
 
   // Until Poll may have work or Wake: true; or the time has passed. -1: no bound.
   bool Wait(int timeout_ms);
