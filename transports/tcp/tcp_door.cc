@@ -39,13 +39,13 @@ Status TcpDoor::Open(const SocketAddress& address) {
   address_ = *bound;
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return ErrnoStatus("epoll_create1", errno);
-  return Watch(listener_.get());
+  const int error = Watch(listener_.get());
+  return error == 0 ? Status::Ok() : ErrnoStatus("epoll_ctl", error);
 }
 
-Status TcpDoor::Watch(int fd) {
+int TcpDoor::Watch(int fd) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return Status::Ok();
-  return ErrnoStatus("epoll_ctl", errno);
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
 }
 
 bool TcpDoor::Outstayed() const {
@@ -70,7 +70,7 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
   if (Outstayed()) TurnAway(&strangers_.front());
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.fd.valid(); });
   if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_)
-    listen_again_ns_ = Watch(listener_.get()).ok() ? 0 : clock_.NowNs() + kPauseNs;
+    listen_again_ns_ = Watch(listener_.get()) == 0 ? 0 : clock_.NowNs() + kPauseNs;
   if (somebody_knocks) AcceptAll(guests);
 }
 
@@ -78,7 +78,7 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
   for (int i = 0; i < kAcceptsPerVisit; ++i) {
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) return Refused(errno);
-    if (!Watch(fd.get()).ok()) continue;
+    if (const int error = Watch(fd.get()); error != 0) return Refused(error);
     Stranger stranger{.fd = std::move(fd), .since_ns = clock_.NowNs()};
     // Often a member's hello is there already.
     Hear(&stranger, guests);
@@ -92,7 +92,9 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
 
 void TcpDoor::Refused(int error) {
   int64_t left_out = 0;
-  const bool runs_short = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  // ENOSPC: of epoll, whose watches a user may use up.
+  const bool runs_short =
+      error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
   if (!runs_short) return;
   // Who knocks stays in the backlog, and would end every wait at once.
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);

@@ -58,8 +58,9 @@ class TcpDoor {
   void Hear(Stranger* stranger, std::vector<TcpGuest>* guests);
   void TurnAway(Stranger* stranger);
   void AcceptAll(std::vector<TcpGuest>* guests);
+  // One more connection could not be accepted or watched: errno.
   void Refused(int error);
-  Status Watch(int fd);
+  int Watch(int fd);       // errno; 0: it went well
   bool Outstayed() const;  // the oldest stranger
 
   const Clock& clock_;
