@@ -155,7 +155,6 @@ class SimJob {
 
  private:
   const ManualClock& clock() const { return network_->clock(); }
-  std::unique_ptr<Transport> MakeTransport(int rank);
   // When the first busy rank is free, INT64_MAX: none is busy.
   int64_t FreeNs() const;
   void PassTime(int64_t next_ns);

@@ -19,8 +19,8 @@ struct LoopbackShape {
   int32_t slots = 8;                   // queued per ordered pair of ranks before kFull; at least 1
 };
 
-// What the ends of one communicator share. Memory: world_size^2 * slots * fragment_bytes, taken
-// pair by pair at the first send. Any thread. gwInvalidArgument: a number is out of range.
+// What the ends of one communicator share. Memory: world_size^2 * slots * fragment_bytes, each
+// end's part taken when it connects. Any thread. gwInvalidArgument: a number is out of range.
 StatusOr<std::shared_ptr<LoopbackHub>> MakeLoopbackHub(const LoopbackShape& shape);
 
 // The end of `rank`, once per rank; it keeps the hub alive. A rank whose end is destroyed is lost

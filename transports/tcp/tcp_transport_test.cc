@@ -241,7 +241,6 @@ TEST(TcpTransportTest, RankThatNeverSpokeIsLostToWhomWritesToIt) {
   EXPECT_EQ(ends[0]->Progress(&heard), 0);
 }
 
-// A wall lets connections through in one direction only.
 // Another program of the process may have used up what it may open.
 TEST(TcpTransportTest, WithoutADescriptorItIsNotThePeerThatFails) {
   Ends ends = Connected(2);
@@ -258,6 +257,7 @@ TEST(TcpTransportTest, WithoutADescriptorItIsNotThePeerThatFails) {
   EXPECT_NE(sink.why.find("Too many open files"), sink.why.npos) << sink.why;
 }
 
+// A wall lets connections through in one direction only.
 TEST(TcpTransportTest, PeerThatCannotBeReachedIsToldAndHeardToItsEnd) {
   auto end = MakeEnd(1);
   auto listener = Listen(*InterfaceAddress("lo", 0));

@@ -65,7 +65,6 @@ struct UcxSlot {
   bool in_use = false;   // between Take and Release
   bool reported = true;  // its token was, or it has none
   SendToken token = 0;
-  uint32_t op_seq = 0;
   UcxPeer* peer = nullptr;
 
   size_t frame_bytes() const { return head.size + payload_bytes; }
