@@ -30,7 +30,7 @@ CallGroup& ThreadGroup::Of(gwComm_t comm) {
 gwResult_t ThreadGroup::Note(gwComm_t comm, gwResult_t result) {
   if (result == gwSuccess || !open() || result_ != gwSuccess) return result;
   result_ = result;
-  error_ = gwGetLastError(comm);
+  error_ = LastError(comm);
   return result;
 }
 

@@ -99,8 +99,8 @@ GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm)) {
   // Copies: the next error would change what the caller still reads. One of each kind, for callers
   // that print both at once.
   thread_local std::string of_comm, of_thread;
-  if (HandleFor(comm) == nullptr) return (of_thread = ThreadError()).c_str();
-  return (of_comm = comm->comm->last_error()).c_str();
+  std::string& copy = HandleFor(comm) == nullptr ? of_thread : of_comm;
+  return (copy = LastError(comm)).c_str();
 }
 
 GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id)) {

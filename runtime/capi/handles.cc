@@ -11,6 +11,10 @@ std::string& ThreadError() {
   return text;
 }
 
+std::string LastError(gwComm_t comm) {
+  return HandleFor(comm) == nullptr ? ThreadError() : comm->comm->last_error();
+}
+
 gwResult_t Report(gwComm_t comm, Status status, const char* caller) {
   if (status.ok()) return gwSuccess;
   // Functions are defined as pgw*, see GW_DEFINE, and called as gw*.

@@ -40,6 +40,8 @@ namespace gradwire {
 
 // Text of the calling thread's last error where there is no communicator.
 std::string& ThreadError();
+// What gwGetLastError gives, without touching the copy that the thread's caller may still read.
+std::string LastError(gwComm_t comm);
 
 // Keeps the text and returns the code. `comm` may be null. An error that names no operation of the
 // engine's names `caller`, the public function: helpers of several pass on theirs.

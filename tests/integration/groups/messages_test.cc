@@ -308,6 +308,20 @@ TEST(MessageErrors, AWrongArgumentWithinAGroup) {
   });
 }
 
+TEST(MessageErrors, ATextStaysUntilTheNextIsAskedFor) {
+  RunRanks(1, "", [](int, gwComm_t comm) {
+    int32_t value = 0;
+    EXPECT_EQ(gwSend(&value, 1, gwInt32, 5, comm, nullptr), gwInvalidArgument);
+    const char* const text = gwGetLastError(comm);
+    const std::string before = text;
+    ASSERT_EQ(gwGroupStart(), gwSuccess);
+    EXPECT_EQ(gwSend(&value, 1, gwInt32, 6, comm, nullptr), gwInvalidArgument);
+    EXPECT_EQ(gwGroupEnd(), gwInvalidArgument);
+    EXPECT_EQ(text, before);
+    EXPECT_NE(std::string(gwGetLastError(nullptr)).find("peer 6"), std::string::npos);
+  });
+}
+
 TEST(MessageErrors, ACommunicatorWithCallsInAGroupStays) {
   RunRanks(2, "", [](int rank, gwComm_t comm) {
     int32_t sum = 1;
