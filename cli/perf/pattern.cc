@@ -48,39 +48,25 @@ double RoundedTo(DType dtype, double value) {
   return ReadElement(view, 0);
 }
 
-// The largest n for which all integers up to n are exact in the type.
+// The largest n for which all integers up to n are exact in the type, and in double.
 int64_t LargestExactInteger(DType dtype) {
   switch (dtype) {
-    case DType::kInt8: return 127;
-    case DType::kUint8: return 255;
-    case DType::kBfloat16: return 256;
-    case DType::kFloat16: return 2048;
-    case DType::kInt32:
-    case DType::kUint32:
+    case DType::kInt8: return INT8_MAX;
+    case DType::kUint8: return UINT8_MAX;
+    case DType::kBfloat16: return 1 << 8;
+    case DType::kFloat16: return 1 << 11;
+    case DType::kFloat32: return 1 << 24;
+    case DType::kInt32: return INT32_MAX;
+    case DType::kUint32: return UINT32_MAX;
     case DType::kInt64:
     case DType::kUint64:
-    case DType::kFloat32:
-    case DType::kFloat64: return 1 << 20;
+    case DType::kFloat64: return int64_t{1} << 53;
   }
   return 0;
 }
 
-// Rank-dependent, and 0 when added over all ranks.
-int Balanced(int rank, int ranks) {
-  if (ranks % 2 == 1 && rank == ranks - 1) return 0;
-  return rank % 2 == 0 ? 1 : -1;
-}
-
-double ExactValue(int64_t most, ReduceOp op, int64_t i, int rank, int ranks) {
-  switch (op) {
-    case ReduceOp::kSum: return static_cast<double>((i * 7 + rank * 13) % (most + 1));
-    case ReduceOp::kProd: return (i + rank) % ranks == 0 ? 2 : 1;
-    case ReduceOp::kMax:
-    case ReduceOp::kMin: return static_cast<double>((i * 7 + rank * 13) % 101);
-    case ReduceOp::kAvg:
-      return most < 2 ? 1 : static_cast<double>(1 + i * 7 % (most - 1) + Balanced(rank, ranks));
-  }
-  return 0;
+bool IsSigned(DType dtype) {
+  return dtype != DType::kUint8 && dtype != DType::kUint32 && dtype != DType::kUint64;
 }
 
 // A well mixed number for each (rank, i); SplitMix64's finaliser.
@@ -89,6 +75,61 @@ uint64_t Mixed(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
+}
+
+// From 0 to `most`, another one for each (rank, i).
+int64_t Drawn(int64_t most, int64_t i, int rank) {
+  const uint64_t key = static_cast<uint64_t>(rank) << 32 | static_cast<uint64_t>(i);
+  return static_cast<int64_t>(Mixed(key) % (static_cast<uint64_t>(most) + 1));
+}
+
+// The same for all ranks.
+constexpr int kAllRanks = 1 << 20;
+
+// Where the type is too small for all ranks only some hold anything, others at each element.
+int64_t SumValue(int64_t most, int64_t i, int rank, int ranks) {
+  constexpr int64_t kLeastRange = 7;
+  const int64_t may_hold = std::min<int64_t>(ranks, most / kLeastRange);
+  const int64_t stride = (ranks + may_hold - 1) / may_hold;
+  const int64_t hold = (ranks + stride - 1) / stride;
+  return (i + rank) % stride == 0 ? Drawn(most / hold, i, rank) : 0;
+}
+
+// Two ranks hold a factor, others at each element.
+int64_t ProductValue(int64_t i, int rank, int ranks) {
+  constexpr int64_t kLargestFactor = 11;  // the square fits all types
+  const int64_t one = Drawn(ranks - 1, i, kAllRanks);
+  const int64_t two = ranks < 2 ? one : (one + 1 + Drawn(ranks - 2, i, kAllRanks + 1)) % ranks;
+  return rank == one || rank == two ? 1 + Drawn(kLargestFactor - 1, i, rank) : 1;
+}
+
+// One rank alone holds the largest, another one at each element.
+int64_t MaxValue(int64_t most, int64_t i, int rank, int ranks) {
+  const int64_t largest = 1 + Drawn(most - 1, i, kAllRanks);
+  return rank == Drawn(ranks - 1, i, kAllRanks + 1) ? largest : Drawn(largest - 1, i, rank);
+}
+
+// Rank-dependent, and 0 when added over all ranks.
+int Balanced(int rank, int ranks) {
+  if (ranks % 2 == 1 && rank == ranks - 1) return 0;
+  return rank % 2 == 0 ? 1 : -1;
+}
+
+// The average is a whole number. In a type that cannot hold the number of ranks only 0 is one.
+int64_t AverageValue(int64_t most, int64_t i, int rank, int ranks) {
+  const int64_t average = Drawn(most / ranks, i, kAllRanks);
+  return average == 0 ? 0 : average + Balanced(rank, ranks);
+}
+
+int64_t ExactValue(int64_t most, ReduceOp op, int64_t i, int rank, int ranks) {
+  switch (op) {
+    case ReduceOp::kSum: return SumValue(most, i, rank, ranks);
+    case ReduceOp::kProd: return ProductValue(i, rank, ranks);
+    case ReduceOp::kMax: return MaxValue(most, i, rank, ranks);
+    case ReduceOp::kMin: return most - MaxValue(most, i, rank, ranks);
+    case ReduceOp::kAvg: return AverageValue(most, i, rank, ranks);
+  }
+  return 0;
 }
 
 // In (0, 1].
@@ -113,10 +154,21 @@ double ReadElement(ConstView view, int64_t i) {
 }
 
 Pattern ExactPattern(DType dtype, ReduceOp op, int rank, int ranks) {
-  const int64_t most = LargestExactInteger(dtype) / ranks;
+  // No sum of more than 20 bits: the products with an average's float factor stay close to it.
+  const int64_t most = std::min(LargestExactInteger(dtype), int64_t{1} << 20);
   Pattern pattern;
   for (int64_t i = 0; i < kExactPeriod; ++i) {
-    pattern.tile.push_back(ExactValue(most, op, i, rank, ranks));
+    pattern.tile.push_back(static_cast<double>(ExactValue(most, op, i, rank, ranks)));
+  }
+  return pattern;
+}
+
+Pattern MovedPattern(DType dtype, int rank) {
+  const int64_t most = LargestExactInteger(dtype);
+  Pattern pattern;
+  for (int64_t i = 0; i < kExactPeriod; ++i) {
+    const int64_t value = IsSigned(dtype) ? Drawn(2 * most, i, rank) - most : Drawn(most, i, rank);
+    pattern.tile.push_back(static_cast<double>(value));
   }
   return pattern;
 }

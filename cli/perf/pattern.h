@@ -24,6 +24,9 @@ struct Pattern {
 // Small integers of rank `rank`, such that any order of adding (or multiplying, ...) those of all
 // ranks is exact in `dtype`.
 Pattern ExactPattern(DType dtype, ReduceOp op, int rank, int ranks);
+// Integers of rank `rank` from all that the type (and a double) holds exactly: for what is moved
+// and not reduced.
+Pattern MovedPattern(DType dtype, int rank);
 // Normally distributed, mean 0 and variance 1, rounded to `dtype`, a floating-point type.
 Pattern NormalPattern(DType dtype, int rank);
 

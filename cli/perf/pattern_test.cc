@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 namespace gradwire {
 namespace {
@@ -14,20 +16,107 @@ std::vector<Pattern> ExactOfAllRanks(DType dtype, ReduceOp op, int ranks) {
   return patterns;
 }
 
-// What the type itself gives, one addition after the other: must be the exact result.
-TEST(ExactPattern, ReductionsAreExactInEveryTypeAndOrder) {
+double InType(DType dtype, double value) {
+  std::byte bytes[8];
+  const View view = {bytes, 1, dtype};
+  FillWith({{value}}, 0, view);
+  return ReadElement(view, 0);
+}
+
+double Combined(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg: return a + b;
+    case ReduceOp::kProd: return a * b;
+    case ReduceOp::kMax: return std::max(a, b);
+    case ReduceOp::kMin: return std::min(a, b);
+  }
+  return 0;
+}
+
+// Element i of what the type itself gives, one rank after the other in the order given.
+double Folded(DType dtype, ReduceOp op, std::span<const Pattern> in_order, int64_t i) {
+  double value = in_order[0].at(i);
+  for (const Pattern& next : in_order.subspan(1))
+    value = InType(dtype, Combined(op, value, next.at(i)));
+  return op == ReduceOp::kAvg ? value / static_cast<double>(in_order.size()) : value;
+}
+
+int64_t CountInexact(DType dtype, ReduceOp op, const Pattern& reduced,
+                     std::span<const Pattern> in_order) {
+  int64_t inexact = 0;
+  for (int64_t i = 0; i < std::ssize(reduced.tile); ++i) {
+    const double value = Folded(dtype, op, in_order, i);
+    inexact += value != reduced.at(i) || InType(dtype, value) != value ? 1 : 0;
+  }
+  return inexact;
+}
+
+// Elements that tell a result from the same one that many elements away.
+int64_t CountShifted(const Pattern& pattern, int64_t by, DType dtype) {
+  std::vector<std::byte> bytes(pattern.tile.size() * 8);
+  const View view = {bytes.data(), std::ssize(pattern.tile), dtype};
+  FillWith(pattern, by, view);
+  return CountDifferent(pattern, 0, view, 0);
+}
+
+// Large worlds in small types only: the others have room for many more.
+template <class Check>
+void ForAllCases(const Check& check) {
   for (int t = 0; t < kDTypes; ++t) {
     const auto dtype = static_cast<DType>(t);
     for (int o = 0; o < kReduceOps; ++o) {
-      const auto op = static_cast<ReduceOp>(o);
-      for (const int ranks : {1, 2, 3, 4, 7, 16}) {
-        const Pattern reduced = Reduced(ExactOfAllRanks(dtype, op, ranks), op);
-        std::vector<std::byte> bytes(reduced.tile.size() * 8);
-        const View view = {bytes.data(), static_cast<int64_t>(reduced.tile.size()), dtype};
-        FillWith(reduced, 0, view);
-        EXPECT_EQ(CountDifferent(reduced, 0, view, 0), 0) << Name(dtype) << Name(op) << ranks;
+      for (const int ranks : {1, 2, 3, 4, 7, 16, 128, 200}) {
+        if (ranks < 100 || SizeOf(dtype) <= 2) check(dtype, static_cast<ReduceOp>(o), ranks);
       }
     }
+  }
+}
+
+TEST(ExactPattern, ReductionsAreExactInEveryTypeAndOrder) {
+  ForAllCases([](DType dtype, ReduceOp op, int ranks) {
+    std::vector<Pattern> patterns = ExactOfAllRanks(dtype, op, ranks);
+    const Pattern reduced = Reduced(patterns, op);
+    EXPECT_EQ(CountInexact(dtype, op, reduced, patterns), 0) << Name(dtype) << Name(op) << ranks;
+    std::reverse(patterns.begin(), patterns.end());
+    EXPECT_EQ(CountInexact(dtype, op, reduced, patterns), 0) << Name(dtype) << Name(op) << ranks;
+  });
+}
+
+TEST(ExactPattern, MisplacedResultIsSeenInEveryTypeAndOperation) {
+  ForAllCases([](DType dtype, ReduceOp op, int ranks) {
+    // 0 is the only whole average that these can hold.
+    if (op == ReduceOp::kAvg && dtype == DType::kInt8 && ranks > 127) return;
+    const Pattern reduced = Reduced(ExactOfAllRanks(dtype, op, ranks), op);
+    for (const int64_t by : {1, 8, 64, 1000}) {
+      EXPECT_GT(CountShifted(reduced, by, dtype), std::ssize(reduced.tile) / 3)
+          << Name(dtype) << Name(op) << ranks << " by " << by;
+    }
+  });
+}
+
+TEST(ExactPattern, EveryRankCounts) {
+  ForAllCases([](DType dtype, ReduceOp op, int ranks) {
+    // Ranks come in pairs in an average.
+    if (op == ReduceOp::kAvg || ranks < 4) return;
+    std::vector<Pattern> patterns = ExactOfAllRanks(dtype, op, ranks);
+    const Pattern reduced = Reduced(patterns, op);
+    for (const int left_out : {0, ranks / 2, ranks - 1}) {
+      std::vector<Pattern> others = patterns;
+      others.erase(others.begin() + left_out);
+      EXPECT_NE(Reduced(others, op).tile, reduced.tile) << Name(dtype) << Name(op) << left_out;
+    }
+  });
+}
+
+TEST(MovedPattern, MisplacedPieceIsSeenInEveryType) {
+  for (int t = 0; t < kDTypes; ++t) {
+    const auto dtype = static_cast<DType>(t);
+    const Pattern pattern = MovedPattern(dtype, 150);
+    EXPECT_EQ(CountShifted(pattern, 0, dtype), 0) << Name(dtype);
+    for (const int64_t by : {1, 8, 64, 1000})
+      EXPECT_GT(CountShifted(pattern, by, dtype), 1000) << Name(dtype) << " by " << by;
+    EXPECT_NE(MovedPattern(dtype, 151).tile, pattern.tile) << Name(dtype);
   }
 }
 

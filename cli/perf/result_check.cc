@@ -8,7 +8,8 @@ namespace gradwire {
 namespace {
 
 Pattern PatternOf(const PerfCase& c, int rank, int ranks) {
-  return ExactPattern(c.dtype, Reduces(c.collective) ? c.op : ReduceOp::kSum, rank, ranks);
+  if (!Reduces(c.collective)) return MovedPattern(c.dtype, rank);
+  return ExactPattern(c.dtype, c.op, rank, ranks);
 }
 
 Pattern ReducedPattern(const PerfCase& c, int ranks) {
@@ -17,10 +18,9 @@ Pattern ReducedPattern(const PerfCase& c, int ranks) {
   return Reduced(by_rank, c.op);
 }
 
-// An average is a product with float(1 / ranks), which may be off in the last bit.
+// An average of numbers is a product with float(1 / ranks), which may be off in the last bit.
 double Tolerance(const PerfCase& c) {
   if (!Reduces(c.collective) || c.op != ReduceOp::kAvg) return 0;
-  if (!IsFloat(c.dtype)) return 1;
   return c.dtype == DType::kFloat32 || c.dtype == DType::kFloat64 ? 0.25 : 0;
 }
 
