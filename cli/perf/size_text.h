@@ -20,7 +20,8 @@ struct SizeRange {
   double factor = 2;
 };
 
-// At least one size; ascending, each once. gwInvalidArgument: max < min, factor <= 1.
+// At least one size; ascending, each once. gwInvalidArgument: max < min, factor <= 1 or
+// infinite, more than 10,000 sizes.
 StatusOr<std::vector<int64_t>> ListSizes(const SizeRange& range);
 
 }  // namespace gradwire

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
+
 namespace gradwire {
 namespace {
 
@@ -34,6 +37,21 @@ TEST(ListSizes, AlwaysEnds) {
   EXPECT_EQ(*ListSizes({.min_bytes = 0, .max_bytes = 4}), from_zero);
   EXPECT_FALSE(ListSizes({.min_bytes = 8, .max_bytes = 4}).ok());
   EXPECT_FALSE(ListSizes({.min_bytes = 8, .max_bytes = 16, .factor = 1}).ok());
+}
+
+TEST(ListSizes, HugeFactorsEndAtTheFirstSize) {
+  const std::vector<int64_t> one = {8};
+  EXPECT_EQ(*ListSizes({.min_bytes = 8, .max_bytes = 1 << 20, .factor = 1e300}), one);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(ListSizes({.min_bytes = 8, .max_bytes = 16, .factor = kInfinity}).ok());
+  EXPECT_FALSE(ListSizes({.min_bytes = 8, .max_bytes = 16, .factor = -kInfinity}).ok());
+}
+
+TEST(ListSizes, MoreThanAnyRunTakesAreRefusedNotCut) {
+  EXPECT_EQ(ListSizes({.min_bytes = 1, .max_bytes = 10'000, .step_bytes = 1})->size(), 10'000u);
+  const auto more = ListSizes({.min_bytes = 1, .max_bytes = 10'001, .step_bytes = 1});
+  EXPECT_EQ(more.status().code(), gwInvalidArgument);
+  EXPECT_NE(more.status().ToString().find("10000 sizes"), std::string::npos);
 }
 
 }  // namespace
