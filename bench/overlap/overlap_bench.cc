@@ -57,7 +57,7 @@ class OverlapBench {
 
   void Run() {
     const double alone_s = Alone();
-    compute_ = Seconds(alone_s / options_.tensors);
+    compute_ = std::chrono::duration_cast<Clock::duration>(Seconds(alone_s / options_.tensors));
     std::vector<double> asap, at_end;
     for (int i = 0; i < options_.steps; ++i) {
       asap.push_back(Step(/*asap=*/true));
@@ -96,7 +96,7 @@ class OverlapBench {
     const auto begin = Clock::now();
     Check(gwStepBegin(comm_, step_++));
     for (size_t i = 0; i < tensors_.size(); ++i) {
-      Compute();
+      ComputeUntil(begin + (i + 1) * compute_);
       if (asap) Submit(i);
     }
     for (size_t i = 0; !asap && i < tensors_.size(); ++i) Submit(i);
@@ -110,8 +110,9 @@ class OverlapBench {
     return Seconds(Clock::now() - begin).count();
   }
 
-  void Compute() const {
-    if (compute_ > Seconds(0)) std::this_thread::sleep_for(compute_);
+  // Absolute: what one wait is late does not add to the next.
+  void ComputeUntil(Clock::time_point end) const {
+    if (compute_ > Clock::duration(0)) std::this_thread::sleep_until(end);
   }
 
   void Submit(size_t i) {
@@ -125,7 +126,7 @@ class OverlapBench {
   gwComm_t comm_ = nullptr;
   int rank_ = 0;
   uint64_t step_ = 0;
-  Seconds compute_{0};
+  Clock::duration compute_{0};  // of each tensor
   std::vector<std::vector<float>> gradients_;
   std::vector<gwTensor_t> tensors_;
   std::vector<gwRequest_t> requests_;
