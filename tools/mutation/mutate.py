@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Breaks chosen lines one at a time and expects the tests to notice each.
 
-Works in copies of the committed tree, each with a Bazel output base of its own. Every mutation of mutations.json names a file, a text
-that occurs in it exactly once, what to put in its place, and the tests that must fail; some name the kind of their line. First the tests must
-pass as they are.
+Works in copies of the files that git tracks, as they lie in the working tree, each with a Bazel output base of its own. Every mutation of
+mutations.json names a file, a text that occurs in it exactly once, what to put in its place, and the tests of which each must fail; some name
+the kind of their line. First the tests must pass as they are.
 """
 
 import argparse
@@ -50,6 +50,16 @@ def drawn(mutations, count, seed):
     return chosen + draw.sample(others, min(count - len(chosen), len(others)))
 
 
+def unmoved(tests, events):
+    """Those of the tests that have not failed, by the lines of Bazel's build events."""
+    failed = set()
+    for line in events:
+        event = json.loads(line)
+        if event.get("testSummary", {}).get("overallStatus") in ("FAILED", "TIMEOUT"):
+            failed.add(event["id"]["testSummary"]["label"].lstrip("@"))  # newer Bazels write "@//" or "@@//"
+    return [test for test in tests if test not in failed]
+
+
 class Workplace:
     """A copy of the tree in which one line at a time is broken, and a Bazel server for it."""
 
@@ -78,10 +88,15 @@ class Workplace:
         path = self._tree / mutation["file"]
         original = path.read_text()
         path.write_text(original.replace(mutation["find"], mutation["replace"]))
-        result = self._run_tests(mutation["tests"], f"--test_timeout={self._timeout}", STOP_AT_FIRST)
+        events = self._tree.with_name("events.json")
+        result = self._run_tests(mutation["tests"], f"--test_timeout={self._timeout}", STOP_AT_FIRST,
+                                 f"--build_event_json_file={events}")
         path.write_text(original)
-        verdict = {TESTS_FAILED: "noticed", 0: "SURVIVED"}.get(result.returncode, "DID NOT BUILD")
+        blind = unmoved(mutation["tests"], events.read_text().splitlines() if events.exists() else [])
+        verdict = "DID NOT BUILD" if result.returncode not in (0, TESTS_FAILED) else "SURVIVED" if blind else "noticed"
         report = f"{verdict:13} {mutation['name']} ({time.monotonic() - begin:.0f} s)\n"
+        if verdict == "SURVIVED":
+            report += f"              {', '.join(blind)}\n"
         if result.returncode == BUILD_FAILED:
             report += result.stdout[-3000:]
         print(report, end="", flush=True)
@@ -121,13 +136,15 @@ def survivors(chosen, workplaces):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="run the mutation of this name alone")
+    parser.add_argument("--only", metavar="NAME", help="run the mutation of this name alone")
     parser.add_argument("--sample", type=int, metavar="N", help="run N mutations, drawn anew for every commit, with one of each kind")
     parser.add_argument("--check", action="store_true", help="only see whether all lines are where they are said to be")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one test (default: 300, as of the unchanged run)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N",
                         help="mutations at a time (default 2: each compiles one file, links and waits)")
     args = parser.parse_args()
+    if args.only is not None and args.sample is not None:
+        parser.error("--only and --sample exclude each other")
     mutations = load(pathlib.Path(__file__).with_name("mutations.json"))
     problems = list(misplaced(ROOT, mutations))
     for problem in problems:

@@ -41,6 +41,15 @@ class MutateTest(unittest.TestCase):
             with self.assertRaisesRegex(SystemExit, "of each of these kinds"):
                 _load(bad)
 
+    def test_every_test_named_must_fail(self):
+        def summary(label, status):
+            return json.dumps({"id": {"testSummary": {"label": label}}, "testSummary": {"overallStatus": status}})
+
+        events = [json.dumps({"id": {"started": {}}, "started": {}}), summary("//a:failed", "FAILED"), summary("@@//a:late", "TIMEOUT"),
+                  summary("//a:passed", "PASSED")]
+        self.assertEqual(mutate.unmoved(["//a:failed", "//a:late"], events), [])
+        self.assertEqual(mutate.unmoved(["//a:passed", "//a:failed", "//a:never_ran"], events), ["//a:passed", "//a:never_ran"])
+
 
 if __name__ == "__main__":
     unittest_main.main()
