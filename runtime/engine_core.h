@@ -208,6 +208,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   std::vector<bool> left_;              // ranks that said BYE
   Status fatal_;
   bool fatal_told_ = false;
+  int64_t check_messages_ns_ = 0;
   int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
   bool moved_ = false;
   bool has_progress_ = false;             // that the control plane does not know yet

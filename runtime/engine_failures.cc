@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kVerdictNs = 300'000'000;
 // A rank that left properly can have nothing more under way after this.
 constexpr int64_t kLeftNs = kNsPerSecond;
+// Two lanes of each rank are looked at for messages that stand still: not at every poll.
+constexpr int64_t kCheckMessagesNs = kNsPerMs;
 // Rank 0 serves the others no longer than this after its BYE.
 constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
 // How much of abort_timeout_ms, and how long at most, the transport may take to let go of memory
@@ -210,6 +212,9 @@ void EngineCore::CheckTimeouts() {
 // Calls that nobody will meet end; the rest of the communicator has no part in them.
 void EngineCore::CheckMessages() {
   if (messages_.idle()) return;
+  const int64_t now_ns = clock_->NowNs();
+  if (now_ns < check_messages_ns_) return;
+  check_messages_ns_ = now_ns + kCheckMessagesNs;
   messages_.CheckTimes();
   for (int peer = 0; peer < options_.world_size; ++peer) {
     if (!left_[peer] || messages_.StillNs(peer) <= kLeftNs) continue;
