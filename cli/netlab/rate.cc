@@ -50,9 +50,11 @@ StatusOr<int64_t> ParseRate(std::string_view text) {
 
 Shaping ShapingFor(int64_t rate_bits_per_s) {
   const int64_t bytes_per_s = rate_bits_per_s / 8;
+  const int64_t burst_bytes = std::max<int64_t>(bytes_per_s / 500, kLeastBurstBytes);
+  const int64_t limit_bytes = std::clamp<int64_t>(bytes_per_s / 20, 512 << 10, 32 << 20);
   return {.rate_bits_per_s = rate_bits_per_s,
-          .burst_bytes = std::max<int64_t>(bytes_per_s / 500, kLeastBurstBytes),
-          .limit_bytes = std::clamp<int64_t>(bytes_per_s / 20, 512 << 10, 32 << 20)};
+          .burst_bytes = burst_bytes,
+          .limit_bytes = std::max(limit_bytes, 2 * burst_bytes)};
 }
 
 }  // namespace gradwire

@@ -21,8 +21,8 @@ struct Shaping {
 };
 
 // Burst: 2 ms of the rate, at least one full frame with what `tc` loses to rounding, or none would
-// pass (larger segments are cut by the shaper itself). Limit: 50 ms of the rate, 512 KiB to 32 MiB:
-// several senders that meet at one receiver fill it.
+// pass (larger segments are cut by the shaper itself). Limit: 50 ms of the rate, 512 KiB to 32 MiB,
+// or two bursts where that is more: several senders that meet at one receiver fill it.
 Shaping ShapingFor(int64_t rate_bits_per_s);
 
 }  // namespace gradwire
