@@ -93,7 +93,7 @@ std::optional<double> PingPongUs(const Clock& clock) {
 }
 
 std::string MachineStateText(std::optional<double> us) {
-  if (!us) return "one core only";
+  if (!us) return "not measured";
   return fmt::format("{:.2f} us ({})", *us, *us < kSlowUs ? "fast" : "slow");
 }
 

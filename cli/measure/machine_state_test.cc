@@ -15,7 +15,7 @@ TEST(PingPong, IsATimeOfNanosecondsToMicroseconds) {
 TEST(MachineStateText, NamesTheState) {
   EXPECT_EQ(MachineStateText(0.114), "0.11 us (fast)");
   EXPECT_EQ(MachineStateText(0.55), "0.55 us (slow)");
-  EXPECT_EQ(MachineStateText(std::nullopt), "one core only");
+  EXPECT_EQ(MachineStateText(std::nullopt), "not measured");
 }
 
 }  // namespace
