@@ -20,6 +20,16 @@ std::string_view Name(Collective collective) {
   return "unknown collective";
 }
 
+bool Reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
+bool GivesToAll(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
+         collective == Collective::kAllToAll;
+}
+
 std::string_view Name(BufferRole role) {
   switch (role) {
     case BufferRole::kInput: return "input";

@@ -26,6 +26,10 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectives = 7;
 std::string_view Name(Collective collective);
+// Whether it adds, or whatever the operation is.
+bool Reduces(Collective collective);
+// Whether each rank has something for each: one of its arrays is counted in ranks.
+bool GivesToAll(Collective collective);
 
 // kInput and kOutput are the caller's arrays and may be the same memory (in place): a shard of the
 // input and a shard of the output with the same logical number are then the same bytes, and

@@ -1,18 +1,6 @@
 #include "cli/perf/perf_case.h"
 
 namespace gradwire {
-namespace {
-
-bool GivesToAll(Collective c) {
-  return c == Collective::kAllGather || c == Collective::kReduceScatter ||
-         c == Collective::kAllToAll;
-}
-
-}  // namespace
-
-bool Reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
-}
 
 bool HasRoot(Collective c) { return c == Collective::kReduce || c == Collective::kBroadcast; }
 

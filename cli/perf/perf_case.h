@@ -24,8 +24,7 @@ struct PerfCase {
   bool exact() const { return spec == "none"; }
 };
 
-// Whether the collective adds, and whether it has a root.
-bool Reduces(Collective collective);
+// Whether the collective has a root.
 bool HasRoot(Collective collective);
 // All-to-all and barrier have no in-place form.
 bool HasInPlace(Collective collective);

@@ -25,11 +25,6 @@ struct PlainCall {
   gwStream_t stream;
 };
 
-bool GivesAll(Collective c) {
-  return c == Collective::kAllGather || c == Collective::kReduceScatter ||
-         c == Collective::kAllToAll;
-}
-
 // In place means exactly NCCL's in-place; any other overlap would be read after it was written.
 Status CheckOverlap(const PlainCall& call, int64_t bytes, int rank, int world_size) {
   if (call.collective == Collective::kReduceScatter)
@@ -75,7 +70,7 @@ StatusOr<RawOp> Check(const PlainCall& call, const Communicator& comm) {
                   fmt::format("root {} is not in [0, {})", call.root, comm.world_size()));
   }
   GW_RETURN_IF_ERROR(
-      CheckCount(call.count, *dtype, GivesAll(call.collective) ? comm.world_size() : 1));
+      CheckCount(call.count, *dtype, GivesToAll(call.collective) ? comm.world_size() : 1));
   GW_RETURN_IF_ERROR(CheckStream(call.stream));
   GW_RETURN_IF_ERROR(CheckBuffers(call, *dtype, comm.rank(), comm.world_size()));
   return RawOp{.collective = call.collective,

@@ -30,11 +30,6 @@ struct Case {
   }
 };
 
-bool GivesToAll(Collective c) {
-  return c == Collective::kAllGather || c == Collective::kReduceScatter ||
-         c == Collective::kAllToAll;
-}
-
 Partition PartitionOf(const Case& c, int32_t shards) {
   // World size 1 has one shard in any case.
   return EvenPartition(GivesToAll(c.row->collective) ? c.elems * c.n : c.elems, shards);

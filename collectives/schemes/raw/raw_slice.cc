@@ -13,15 +13,6 @@ namespace {
 // Shard borders on cache lines, so that fragments and vectors are aligned alike.
 constexpr int64_t kShardAlign = 64;
 
-bool GivesToAll(Collective c) {
-  return c == Collective::kAllGather || c == Collective::kReduceScatter ||
-         c == Collective::kAllToAll;
-}
-
-bool Reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
-}
-
 }  // namespace
 
 int64_t RawSliceElems(const RawOp& op, int64_t slice_elems) {
