@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/hex_text.h"
 
 namespace gradwire {
 namespace {
@@ -42,23 +42,6 @@ bool AllOffer(std::span<const OpText> offers, const std::string& kind) {
 bool AnyLacks(std::span<const OpText> offers, const std::string& kind) {
   return std::any_of(offers.begin(), offers.end(),
                      [&](const OpText& offer) { return Find(offer, kMissing, kind).has_value(); });
-}
-
-std::string Hex(const std::string& bytes) {
-  std::string out;
-  for (unsigned char c : bytes) out += fmt::format("{:02x}", c);
-  return out;
-}
-
-StatusOr<std::string> FromHex(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i + 1 < text.size(); i += 2) {
-    const std::string digits = text.substr(i, 2);
-    char* end = nullptr;
-    out += static_cast<char>(std::strtol(digits.c_str(), &end, 16));
-    if (*end != '\0') return Status(gwDataCorrupt, "a rank's address is not hexadecimal");
-  }
-  return out;
 }
 
 // The first rank that lacks an end, and why; empty: none does.
@@ -155,7 +138,7 @@ OpText TransportOffer::Text() const {
   OpText text;
   for (const End& end : ends_) {
     if (end.transport) {
-      text.emplace_back(kAddress, end.kind + "|" + Hex(end.transport->address()));
+      text.emplace_back(kAddress, end.kind + "|" + ToHex(end.transport->address()));
     } else {
       text.emplace_back(kMissing, end.kind + "|" + OneLine(end.error.ToString()));
       if (!end.installed) text.emplace_back(kNotInstalled, end.kind + "|");
@@ -173,8 +156,8 @@ StatusOr<std::unique_ptr<Transport>> TransportOffer::Take(const std::string& cho
   }
   std::vector<std::string> addresses;
   for (const OpText& offer : offers) {
-    StatusOr<std::string> address = FromHex(Find(offer, kAddress, chosen).value_or(""));
-    if (!address.ok()) return address.status();
+    std::optional<std::string> address = FromHex(Find(offer, kAddress, chosen).value_or(""));
+    if (!address) return Status(gwDataCorrupt, "a rank's address is not hexadecimal");
     addresses.push_back(std::move(*address));
   }
   std::unique_ptr<Transport> transport = std::move(end->transport);

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan_log.h"
+#include "runtime/hex_text.h"
 
 namespace gradwire {
 namespace {
@@ -67,18 +67,10 @@ DecideInput ReadInput(const Json& json, const JobFacts& job) {
   return input;
 }
 
-// Digits of pairs.
-std::string FromHex(const std::string& digits) {
-  if (digits.size() % 2 != 0) throw std::out_of_range("half a byte");
-  std::string bytes;
-  for (size_t at = 0; at < digits.size(); at += 2) {
-    uint8_t byte = 0;
-    const char* const end = digits.data() + at + 2;
-    if (std::from_chars(digits.data() + at, end, byte, 16).ptr != end)
-      throw std::out_of_range("no hexadecimal number");
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
+std::string BytesOf(const std::string& digits) {
+  std::optional<std::string> bytes = FromHex(digits);
+  if (!bytes) throw std::out_of_range("no hexadecimal number");
+  return std::move(*bytes);
 }
 
 class Replayer {
@@ -121,7 +113,7 @@ class Replayer {
       return Status();
     }
     if (replay_.jobs.empty()) return Bad("an input before any job");
-    if (json.contains("knowledge")) return TakeKnowledge(FromHex(json.at("knowledge")));
+    if (json.contains("knowledge")) return TakeKnowledge(BytesOf(json.at("knowledge")));
     const DecideInput input = ReadInput(json.at("input"), replay_.jobs.back());
     step_ = input.step.step;
     pending_ = Decide(replay_.jobs.back(), input, &memory_);
