@@ -13,8 +13,6 @@
 namespace gradwire {
 namespace {
 
-constexpr double kMaxSeconds = 365.0 * 24 * 3600;
-
 void AppendOptions(const CLI::App& app, std::vector<std::string>* names) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names->push_back("--" + name);

@@ -17,13 +17,16 @@ class Option;
 
 namespace gradwire {
 
+// The longest time on a command line, a year: its nanoseconds fit their type.
+inline constexpr double kMaxSeconds = 365.0 * 24 * 3600;
+
 // What else is to be said of an option. Valid as long as its CommandLine.
 class Argument {
  public:
   Argument& Required();
   Argument& InRange(int64_t least, int64_t most);
   Argument& NotNegative();
-  // From 0 to a year, so that the nanoseconds fit their type.
+  // From 0 to kMaxSeconds.
   Argument& Seconds();
   Argument& OneOf(const std::vector<std::string>& texts);
   Argument& ExistingFile();

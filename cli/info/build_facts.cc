@@ -6,11 +6,6 @@
 
 namespace gradwire {
 
-std::string VersionText(int version_code) {
-  return fmt::format("{}.{}.{}", version_code / 10000, version_code / 100 % 100,
-                     version_code % 100);
-}
-
 std::string CudaVersionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }

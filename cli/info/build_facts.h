@@ -9,9 +9,6 @@
 
 namespace gradwire {
 
-// "0.1.0" of a version code as in GW_VERSION_CODE.
-std::string VersionText(int version_code);
-
 // "13.0" of a CUDA version, 1000 * major + 10 * minor.
 std::string CudaVersionText(int version);
 

@@ -14,6 +14,7 @@
 #include "collectives/schedule.h"
 #include "compress/registry.h"
 #include "runtime/comm_start.h"
+#include "transports/bootstrap/rendezvous.h"
 
 namespace gradwire {
 namespace {

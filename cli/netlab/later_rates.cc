@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "cli/arguments.h"
 #include "cli/netlab/rate.h"
 
 namespace gradwire {
 namespace {
-
-constexpr double kMaxSeconds = 365.0 * 24 * 3600;
 
 StatusOr<LaterRate> ParseLaterRate(const std::string& text) {
   const size_t equals = text.find('=');

@@ -119,7 +119,7 @@ StatusOr<std::vector<int64_t>> ParseSizes(const Texts& texts) {
 }
 
 // The canonical spec, if it can be measured on this.
-StatusOr<std::string> CheckSpec(const std::string& text, const PerfCase& c) {
+StatusOr<std::string> MeasurableSpec(const std::string& text, const PerfCase& c) {
   const StatusOr<Codec> codec = MakeCodec(text);
   if (!codec.ok()) return codec.status();
   if (codec->spec == "none") return codec->spec;
@@ -150,7 +150,7 @@ Status MakeCases(const Texts& texts, PerfOptions* options) {
     for (const DType dtype : *types) {
       for (const ReduceOp op : *ops) {
         PerfCase c = {.collective = *collective, .dtype = dtype, .op = op, .root = texts.root};
-        StatusOr<std::string> canonical = CheckSpec(spec, c);
+        StatusOr<std::string> canonical = MeasurableSpec(spec, c);
         if (!canonical.ok()) return canonical.status();
         c.spec = *canonical;
         for (const int64_t bytes : *sizes) {

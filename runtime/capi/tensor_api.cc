@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/capi/argument_check.h"
 #include "runtime/capi/handles.h"
 #include "runtime/capi/memory_check.h"
 
@@ -58,10 +59,7 @@ Status CheckGroupHandles(const GroupCall& call, const gwRequest_t* request) {
 }
 
 Status CheckOpAndStream(gwRedOp_t op, gwStream_t stream) {
-  if (stream != nullptr) {
-    return Status(gwInvalidArgument, "this build takes host buffers only",
-                  "Pass NULL as the stream");
-  }
+  GW_RETURN_IF_ERROR(CheckStream(stream));
   if (op != gwSum && op != gwAvg) {
     return Status(gwInvalidArgument, "registered tensors are summed or averaged",
                   "Use gwSum or gwAvg");

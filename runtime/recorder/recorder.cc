@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/crc.h"
+#include "transports/control/socket.h"
 
 namespace gradwire {
 namespace {
@@ -21,20 +22,6 @@ Status SystemError(const std::string& what, int error) {
   return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)),
                 "Choose another folder with GRADWIRE_RECORDER_DIR");
 }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // A new file of its own, readable by the user only. Never follows a link that someone laid there.
 int CreateFile(const std::string& path) {
@@ -55,7 +42,7 @@ StatusOr<std::byte*> MapFile(int64_t bytes, const std::string& dir, const std::s
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
     return SystemError("cannot make the folder " + dir, errno);
   }
-  const FileDescriptor file(CreateFile(path));
+  const UniqueFd file(CreateFile(path));
   if (file.get() < 0) return SystemError("cannot make the recorder file " + path, errno);
   if (const int error = posix_fallocate(file.get(), 0, bytes); error != 0) {
     unlink(path.c_str());

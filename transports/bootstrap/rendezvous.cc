@@ -5,11 +5,13 @@
 #include <utility>
 
 namespace gradwire {
-namespace {
 
-std::string VersionText(uint32_t code) {
-  return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+std::string VersionText(uint32_t version_code) {
+  return fmt::format("{}.{}.{}", version_code / 10000, version_code / 100 % 100,
+                     version_code % 100);
 }
+
+namespace {
 
 Status Mismatch(const ControlMessage& mine, const ControlMessage& theirs, ErrorDetail detail) {
   detail.op = "start";

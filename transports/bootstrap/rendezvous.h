@@ -27,6 +27,9 @@
 
 namespace gradwire {
 
+// "0.1.0" of a version code as in GW_VERSION_CODE.
+std::string VersionText(uint32_t version_code);
+
 struct RendezvousIdentity {
   int rank = 0;
   int world_size = 1;
