@@ -39,20 +39,11 @@ bool TakesScatter(const TensorState& tensor) {
 
 namespace {
 
-std::vector<RoundSpec> RoundsOf(const TensorState& tensor, int world_size) {
-  const CarrierMethod& method = *tensor.codec.carrier;
-  std::vector<RoundSpec> rounds;
-  for (int round = 0; round < method.rounds(); ++round) {
-    rounds.push_back(method.Round(round, MetaOf(tensor), world_size, {}, {}));
-  }
-  return rounds;
-}
-
-bool ShareCollectives(const TensorState& a, const TensorState& b, int world_size) {
+bool ShareCollectives(TensorState& a, TensorState& b, int world_size) {
   if (SchemeOf(a) != SchemeOf(b) || a.dtype != b.dtype) return false;
   if (SchemeOf(a) == Scheme::kTwoShot) return true;
   if (IsLossless(a) != IsLossless(b)) return false;
-  const std::vector<RoundSpec> first = RoundsOf(a, world_size), second = RoundsOf(b, world_size);
+  const std::vector<RoundSpec>&first = a.Rounds(world_size), &second = b.Rounds(world_size);
   return std::equal(
       first.begin(), first.end(), second.begin(), second.end(),
       [](const RoundSpec& x, const RoundSpec& y) { return x.dtype == y.dtype && x.op == y.op; });
@@ -74,16 +65,15 @@ bool MayRide(std::span<const SubmittedTensor> tensors, DType dtype) {
 }
 
 // The tensors that can take exact ones along, the first of each type.
-std::vector<const TensorState*> FindHosts(std::span<const SubmittedTensor> tensors,
-                                          int world_size) {
-  std::vector<const TensorState*> hosts;
+std::vector<TensorState*> FindHosts(std::span<const SubmittedTensor> tensors, int world_size) {
+  std::vector<TensorState*> hosts;
   for (const SubmittedTensor& submitted : tensors) {
-    const TensorState& tensor = *submitted.tensor;
+    TensorState& tensor = *submitted.tensor;
     const bool has_one = std::any_of(hosts.begin(), hosts.end(), [&](const TensorState* host) {
       return host->dtype == tensor.dtype;
     });
     if (!has_one && SchemeOf(tensor) == Scheme::kLinear && !IsLossless(tensor) &&
-        TakesRiders(RoundsOf(tensor, world_size))) {
+        TakesRiders(tensor.Rounds(world_size))) {
       hosts.push_back(&tensor);
     }
   }
@@ -91,8 +81,7 @@ std::vector<const TensorState*> FindHosts(std::span<const SubmittedTensor> tenso
 }
 
 // Whose collectives carry the tensor: its host's, or its own.
-const TensorState& CarriedWith(const TensorState& tensor,
-                               std::span<const TensorState* const> hosts) {
+TensorState& CarriedWith(TensorState& tensor, std::span<TensorState* const> hosts) {
   if (!IsLossless(tensor)) return tensor;
   const auto host = std::find_if(hosts.begin(), hosts.end(),
                                  [&](const TensorState* h) { return h->dtype == tensor.dtype; });
@@ -103,11 +92,11 @@ const TensorState& CarriedWith(const TensorState& tensor,
 
 std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTensor> tensors,
                                                      int world_size) {
-  std::vector<const TensorState*> hosts = FindHosts(tensors, world_size);
+  std::vector<TensorState*> hosts = FindHosts(tensors, world_size);
   std::erase_if(hosts, [&](const TensorState* host) { return !MayRide(tensors, host->dtype); });
   std::vector<std::vector<SubmittedTensor>> groups;
   for (const SubmittedTensor& submitted : tensors) {
-    const TensorState& carried = CarriedWith(*submitted.tensor, hosts);
+    TensorState& carried = CarriedWith(*submitted.tensor, hosts);
     auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
       return ShareCollectives(CarriedWith(*group[0].tensor, hosts), carried, world_size);
     });
@@ -125,10 +114,10 @@ bool AreLossless(std::span<const SubmittedTensor> group) {
 
 std::shared_ptr<const CarrierMethod> RiderFor(std::span<const SubmittedTensor> group,
                                               int world_size) {
-  const std::vector<const TensorState*> hosts = FindHosts(group, world_size);
+  const std::vector<TensorState*> hosts = FindHosts(group, world_size);
   const bool rides = std::any_of(group.begin(), group.end(),
                                  [](const SubmittedTensor& s) { return IsLossless(*s.tensor); });
-  return hosts.empty() || !rides ? nullptr : MakeExactRider(RoundsOf(*hosts[0], world_size));
+  return hosts.empty() || !rides ? nullptr : MakeExactRider(hosts[0]->Rounds(world_size));
 }
 
 }  // namespace gradwire

@@ -103,6 +103,14 @@ const std::shared_ptr<const TensorLabel>& TensorState::Label() {
   return label_;
 }
 
+const std::vector<RoundSpec>& TensorState::Rounds(int world_size) {
+  if (known_.spec == codec.spec && known_.world_size == world_size) return known_.rounds;
+  known_ = {.spec = codec.spec, .world_size = world_size};
+  for (int round = 0; round < codec.carrier->rounds(); ++round)
+    known_.rounds.push_back(codec.carrier->Round(round, MetaOf(*this), world_size, {}, {}));
+  return known_.rounds;
+}
+
 TensorMeta MetaOf(const TensorState& tensor) {
   return {.shape = tensor.shape, .elems = tensor.elems, .dtype = tensor.dtype};
 }

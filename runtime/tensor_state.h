@@ -130,6 +130,8 @@ struct TensorState {
   void TakeRung(const Codec& now, int world_size);
   // With the codec in effect. The thread that submits.
   const std::shared_ptr<const TensorLabel>& Label();
+  // Of its carrier method before there is a step, for this many ranks. The thread that submits.
+  const std::vector<RoundSpec>& Rounds(int world_size);
   // The open step leaves no trace, but for what was written in place.
   void ForgetStaged() { staged = replicated_staged = travelled = false; }
   bool feedback() const { return codec.feedback == Feedback::kOn; }
@@ -138,6 +140,12 @@ struct TensorState {
  private:
   std::shared_ptr<const TensorLabel> label_;  // as asked for last; may be null
   std::vector<bool> usable_;                  // the rungs of `automatic`
+  // As asked for last.
+  struct KnownRounds {
+    std::string spec;
+    int world_size = 0;
+    std::vector<RoundSpec> rounds;
+  } known_;
 };
 
 TensorMeta MetaOf(const TensorState& tensor);
