@@ -162,24 +162,26 @@ bool MatchesAny(const std::string& globs, const std::string& name) {
 
 StatusOr<TensorState*> TensorTable::Add(std::unique_ptr<TensorState> tensor) {
   tensor->id = HashString(tensor->name);
-  for (const auto& [name, other] : tensors_) {
-    if (name == tensor->name) {
-      return Status(gwInvalidArgument,
-                    fmt::format("a tensor named '{}' is registered already", name),
-                    "Give each tensor a name of its own, or deregister the old one first");
-    }
-    if (other->id == tensor->id) {
-      return Status(gwInvalidArgument,
-                    fmt::format("the names '{}' and '{}' have the same hash", name, tensor->name),
-                    "Rename one of them");
-    }
+  if (tensors_.contains(tensor->name)) {
+    return Status(gwInvalidArgument,
+                  fmt::format("a tensor named '{}' is registered already", tensor->name),
+                  "Give each tensor a name of its own, or deregister the old one first");
   }
   TensorState* added = tensor.get();
+  if (const auto [other, is_new] = by_id_.emplace(added->id, added); !is_new) {
+    return Status(
+        gwInvalidArgument,
+        fmt::format("the names '{}' and '{}' have the same hash", other->second->name, added->name),
+        "Rename one of them");
+  }
   tensors_.emplace(added->name, std::move(tensor));
   return added;
 }
 
-void TensorTable::Remove(TensorState* tensor) { tensors_.erase(std::string(tensor->name)); }
+void TensorTable::Remove(TensorState* tensor) {
+  by_id_.erase(tensor->id);
+  tensors_.erase(std::string(tensor->name));
+}
 
 uint64_t TensorTable::Digest() const {
   Hasher hasher;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/dtype.h"
@@ -195,6 +196,7 @@ class TensorTable {
 
  private:
   std::map<std::string, std::unique_ptr<TensorState>> tensors_;
+  std::unordered_map<uint64_t, const TensorState*> by_id_;  // all of them
 };
 
 }  // namespace gradwire
