@@ -18,6 +18,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "collectives/schedule.h"
+#include "runtime/agreed_text.h"
 #include "runtime/controller/auto_spec.h"
 #include "runtime/file_claim.h"
 #include "runtime/operation.h"
@@ -91,25 +92,6 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
-std::string MillisecondsText(int64_t ns) {
-  return fmt::format("{:g}", static_cast<double>(ns) / kNsPerMs);
-}
-
-// What all ranks must have set alike.
-OpText AgreedText(const Settings& settings) {
-  return {{"compress", settings.Text("compress")},
-          {"transport", settings.Text("transport")},
-          {"algorithm", settings.Text("algorithm")},
-          {"nonfinite", settings.Text("nonfinite")},
-          {"transaction", settings.Bool("transaction") ? "on" : "off"},
-          {"seed", std::to_string(settings.Int("seed"))},
-          {"slice_elems", std::to_string(settings.Int("slice_elems"))},
-          {"window", std::to_string(settings.Int("window"))},
-          // Each rank is judged by the others' bound.
-          {"heartbeat_ms", MillisecondsText(settings.DurationNs("heartbeat_ms"))},
-          {"heartbeat_timeout_ms", MillisecondsText(settings.DurationNs("heartbeat_timeout_ms"))}};
-}
-
 // Names one communicator among all there ever are. What launchers tell is the same for all those of
 // a job, and of the next one.
 StatusOr<uint64_t> DrawJob() {
@@ -144,26 +126,6 @@ StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const 
   if (!job.ok()) return job.status();
   chosen.emplace_back("job", std::to_string(*job));
   return EncodeOpText(chosen);
-}
-
-AgreedSettings ParseAgreed(const OpText& text) {
-  const std::string& policy = FindInOpText(text, "nonfinite");
-  const int64_t slice_elems = std::stoll(FindInOpText(text, "slice_elems"));
-  const bool one_host = FindInOpText(text, "one_host") == "1";
-  return {
-      .one_host = one_host,
-      .slice = slice_elems == 0
-                   ? DefaultSliceSize(one_host)
-                   : SliceSize{.elems = std::max(slice_elems / kCutElems, int64_t{1}) * kCutElems},
-      .window = std::stoi(FindInOpText(text, "window")),
-      .seed = static_cast<uint32_t>(std::stoull(FindInOpText(text, "seed"))),
-      .spec = FindInOpText(text, "compress"),
-      .algorithm = FindInOpText(text, "algorithm"),
-      .transport = TransportName(FindInOpText(text, "end")),
-      .transaction = FindInOpText(text, "transaction") == "on",
-      .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
-                   : policy == "error" ? NonFinitePolicy::kError
-                                       : NonFinitePolicy::kPropagate};
 }
 
 StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings) {
@@ -253,7 +215,11 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   StatusOr<BootstrapResult> joined = Bootstrap(std::move(bootstrap));
   if (!joined.ok()) return joined.status();
   const OpText chosen = DecodeOpText(joined->roster.settings);
-  const uint64_t job = std::stoull(FindInOpText(chosen, "job"));
+  const StatusOr<uint64_t> drawn = NumberIn(chosen, "job", 0, UINT64_MAX);
+  if (!drawn.ok()) return drawn.status();
+  const uint64_t job = *drawn;
+  const StatusOr<AgreedSettings> settled = ParseAgreed(chosen);
+  if (!settled.ok()) return settled.status();
 
   const auto file = [&](const std::string& name) {
     return name.empty() || !me.is_group ? name : fmt::format("{}-{:016x}", name, job);
@@ -264,7 +230,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   CommParts parts = {.rank = me.rank,
                      .world_size = me.world_size,
                      .job = job,
-                     .agreed = ParseAgreed(chosen),
+                     .agreed = *settled,
                      .idle = ChooseIdle(settings, joined->roster),
                      .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                      .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),

@@ -1,0 +1,76 @@
+#include "runtime/agreed_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "base/clock.h"
+#include "collectives/schemes/part.h"
+#include "collectives/schemes/slice_size.h"
+#include "runtime/transport_choice.h"
+
+namespace gradwire {
+namespace {
+
+std::string MillisecondsText(int64_t ns) {
+  return fmt::format("{:g}", static_cast<double>(ns) / kNsPerMs);
+}
+
+}  // namespace
+
+OpText AgreedText(const Settings& settings) {
+  return {{"compress", settings.Text("compress")},
+          {"transport", settings.Text("transport")},
+          {"algorithm", settings.Text("algorithm")},
+          {"nonfinite", settings.Text("nonfinite")},
+          {"transaction", settings.Bool("transaction") ? "on" : "off"},
+          {"seed", std::to_string(settings.Int("seed"))},
+          {"slice_elems", std::to_string(settings.Int("slice_elems"))},
+          {"window", std::to_string(settings.Int("window"))},
+          // Each rank is judged by the others' bound.
+          {"heartbeat_ms", MillisecondsText(settings.DurationNs("heartbeat_ms"))},
+          {"heartbeat_timeout_ms", MillisecondsText(settings.DurationNs("heartbeat_timeout_ms"))}};
+}
+
+StatusOr<uint64_t> NumberIn(const OpText& text, std::string_view field, uint64_t least,
+                            uint64_t most) {
+  const std::string digits = FindInOpText(text, field);
+  uint64_t number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, number);
+  if (error == std::errc() && rest == end && number >= least && number <= most) return number;
+  return Status(gwMismatch, {.message = fmt::format("rank 0 chose '{}' for {}", digits, field),
+                             .hint = "Install the same version of gradwire everywhere",
+                             .field = std::string(field),
+                             .expected = fmt::format("a number from {} to {}", least, most),
+                             .actual = digits});
+}
+
+StatusOr<AgreedSettings> ParseAgreed(const OpText& text) {
+  const StatusOr<uint64_t> slice_elems = NumberIn(text, "slice_elems", 0, INT64_MAX);
+  if (!slice_elems.ok()) return slice_elems.status();
+  const StatusOr<uint64_t> window = NumberIn(text, "window", 1, INT32_MAX);
+  if (!window.ok()) return window.status();
+  const StatusOr<uint64_t> seed = NumberIn(text, "seed", 0, UINT32_MAX);
+  if (!seed.ok()) return seed.status();
+  const std::string policy = FindInOpText(text, "nonfinite");
+  const bool one_host = FindInOpText(text, "one_host") == "1";
+  const auto cuts = static_cast<int64_t>(*slice_elems / kCutElems);
+  return AgreedSettings{.one_host = one_host,
+                        .slice = *slice_elems == 0
+                                     ? DefaultSliceSize(one_host)
+                                     : SliceSize{.elems = std::max(cuts, int64_t{1}) * kCutElems},
+                        .window = static_cast<int>(*window),
+                        .seed = static_cast<uint32_t>(*seed),
+                        .spec = FindInOpText(text, "compress"),
+                        .algorithm = FindInOpText(text, "algorithm"),
+                        .transport = TransportName(FindInOpText(text, "end")),
+                        .transaction = FindInOpText(text, "transaction") == "on",
+                        .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
+                                     : policy == "error" ? NonFinitePolicy::kError
+                                                         : NonFinitePolicy::kPropagate};
+}
+
+}  // namespace gradwire

@@ -1,0 +1,28 @@
+// What all ranks of a communicator must have set alike: as rank 0 sends it, and read again.
+#ifndef GRADWIRE_RUNTIME_AGREED_TEXT_H_
+#define GRADWIRE_RUNTIME_AGREED_TEXT_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/settings.h"
+#include "base/status.h"
+#include "runtime/communicator.h"
+#include "runtime/operation.h"
+
+namespace gradwire {
+
+OpText AgreedText(const Settings& settings);
+
+// A field that another process wrote. gwMismatch, which names it: it is missing, or no number from
+// `least` to `most`.
+StatusOr<uint64_t> NumberIn(const OpText& text, std::string_view field, uint64_t least,
+                            uint64_t most);
+
+// Of AgreedText, with what rank 0 has added: "one_host" and "end". gwMismatch: a number is missing
+// or out of its range.
+StatusOr<AgreedSettings> ParseAgreed(const OpText& text);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_AGREED_TEXT_H_

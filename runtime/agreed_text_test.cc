@@ -1,0 +1,60 @@
+#include "runtime/agreed_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+OpText Chosen() {
+  const StatusOr<Settings> settings = Settings::Load({.api = {{"window", "7"}, {"seed", "9"}}});
+  EXPECT_TRUE(settings.ok()) << settings.status().ToString();
+  OpText text = AgreedText(*settings);
+  text.emplace_back("one_host", "1");
+  text.emplace_back("end", "tcp");
+  return text;
+}
+
+TEST(ParseAgreed, ReadsWhatRankZeroWrote) {
+  const StatusOr<AgreedSettings> agreed = ParseAgreed(Chosen());
+  ASSERT_TRUE(agreed.ok()) << agreed.status().ToString();
+  EXPECT_TRUE(agreed->one_host);
+  EXPECT_EQ(agreed->window, 7);
+  EXPECT_EQ(agreed->seed, 9u);
+  EXPECT_EQ(agreed->spec, "none");
+  EXPECT_EQ(agreed->transport, "tcp");
+  EXPECT_TRUE(agreed->transaction);
+  EXPECT_GT(agreed->slice.elems, 0);
+}
+
+TEST(ParseAgreed, NamesTheNumberThatIsMissingOrNone) {
+  for (const char* field : {"slice_elems", "window", "seed"}) {
+    OpText without = Chosen();
+    std::erase_if(without, [&](const auto& line) { return line.first == field; });
+    EXPECT_EQ(ParseAgreed(without).status().code(), gwMismatch) << field;
+    EXPECT_EQ(ParseAgreed(without).status().detail().field, field);
+    for (const char* text : {"", "x", "-1", "+1", " 1", "4x", "99999999999999999999"}) {
+      OpText wrong = Chosen();
+      for (auto& [name, value] : wrong) {
+        if (name == field) value = text;
+      }
+      const Status status = ParseAgreed(wrong).status();
+      EXPECT_EQ(status.code(), gwMismatch) << field << " " << text;
+      EXPECT_EQ(status.detail().field, field);
+      EXPECT_NE(status.ToString().find(field), std::string::npos) << status.ToString();
+    }
+  }
+}
+
+TEST(NumberIn, TakesWhatIsInItsRange) {
+  const OpText text = {{"job", "18446744073709551615"}, {"window", "64"}};
+  EXPECT_EQ(*NumberIn(text, "job", 0, UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(*NumberIn(text, "window", 1, 64), 64u);
+  EXPECT_EQ(NumberIn(text, "window", 1, 63).status().detail().field, "window");
+  EXPECT_EQ(NumberIn(text, "window", 65, 99).status().code(), gwMismatch);
+}
+
+}  // namespace
+}  // namespace gradwire
