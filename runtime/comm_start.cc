@@ -23,6 +23,7 @@
 #include "runtime/file_claim.h"
 #include "runtime/operation.h"
 #include "runtime/transport_choice.h"
+#include "runtime/usable_cores.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/handshake.h"
 #include "transports/control/control_plane.h"
@@ -145,12 +146,21 @@ std::vector<OpText> OffersOf(const Roster& roster) {
   return offers;
 }
 
+// Whether there are more ranks on this machine than cores that they may use. A rank that waits
+// occupies one core: its engine's thread rests meanwhile.
+bool IsCrowded(const Roster& roster) {
+  const std::string boot = BootId();
+  std::vector<std::string> cores;
+  for (const OpText& offer : OffersOf(roster)) {
+    if (FindInOpText(offer, "boot") == boot) cores.push_back(FindInOpText(offer, "cores"));
+  }
+  const int usable = CountCores(cores);
+  // 0: the system does not tell.
+  return std::ssize(cores) > (usable > 0 ? usable : std::thread::hardware_concurrency());
+}
+
 IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster) {
-  const int64_t here = std::count_if(
-      roster.blobs.begin(), roster.blobs.end(),
-      [](const std::string& blob) { return FindInOpText(DecodeOpText(blob), "boot") == BootId(); });
-  // A rank that waits occupies one core: its engine's thread rests meanwhile.
-  const bool crowded = here > static_cast<int64_t>(std::thread::hardware_concurrency());
+  const bool crowded = IsCrowded(roster);
   if (crowded && !settings.is_set("spin_us")) {
     return {.spins = kCrowdedSpins, .yields = kCrowdedYields};
   }
@@ -162,6 +172,7 @@ std::string BlobOf(const Settings& settings, const TransportOffer& offer, const 
   OpText blob = agreed;
   blob.emplace_back("host", HostId(settings));
   blob.emplace_back("boot", BootId());
+  blob.emplace_back("cores", EncodeCores(UsableCores()));
   for (auto& line : offer.Text()) blob.push_back(std::move(line));
   return EncodeOpText(blob);
 }

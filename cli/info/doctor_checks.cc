@@ -1,7 +1,6 @@
 #include "cli/info/doctor_checks.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
@@ -12,6 +11,7 @@
 #include "cli/info/build_facts.h"
 #include "cli/netlab/netlab.h"
 #include "runtime/comm_start.h"
+#include "runtime/usable_cores.h"
 
 namespace gradwire {
 namespace {
@@ -29,12 +29,6 @@ int64_t FreeSharedMemory() {
   struct statvfs facts {};
   if (statvfs("/dev/shm", &facts) != 0) return 0;
   return static_cast<int64_t>(facts.f_bavail) * static_cast<int64_t>(facts.f_frsize);
-}
-
-int UsableCores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
 int64_t OpenFileLimit() {
@@ -134,7 +128,7 @@ std::vector<Finding> Examine(int ranks) {
     findings.push_back(JudgeTransport(fact.name, fact.usable, is_chosen));
   }
   findings.push_back(JudgeSharedMemory(FreeSharedMemory(), ranks));
-  findings.push_back(JudgeCores(UsableCores(), ranks));
+  findings.push_back(JudgeCores(std::max(static_cast<int>(UsableCores().size()), 1), ranks));
   findings.push_back(JudgeOpenFiles(OpenFileLimit(), ranks));
   findings.push_back(CheckNetlab());
   findings.push_back(CheckCuda());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/service_thread.h"
+#include "runtime/usable_cores.h"
 
 namespace gradwire {
 namespace {
@@ -18,17 +19,6 @@ namespace {
 constexpr int kBatches = 10;
 constexpr uint32_t kRoundTrips = 1000;
 constexpr double kSlowUs = 0.2;
-
-std::vector<int> UsableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
 
 void PinTo(int core) {
   cpu_set_t set;
