@@ -68,20 +68,37 @@ StatusOr<RecordedRun> ReadRanks(const Json& run, const std::filesystem::path& fo
   return recorded;
 }
 
+// What each rank of a program wrote by itself, from 0 on as far as there are any.
+StatusOr<RecordedRun> ReadTimelines(const std::string& path) {
+  RecordedRun recorded;
+  std::string of_rank;
+  while (std::filesystem::exists(of_rank = fmt::format("{}.{}", path, recorded.ranks.size()))) {
+    StatusOr<std::vector<Span>> spans = ReadSpans(of_rank);
+    if (!spans.ok()) return spans.status();
+    recorded.ranks.push_back(std::move(*spans));
+  }
+  return recorded;
+}
+
+constexpr const char* kValidForm =
+    "Give the file of gradwire train --timeline --json FILE, or that of "
+    "GRADWIRE_RECORD_TIMELINE=FILE, without the rank behind it";
+
 }  // namespace
 
 StatusOr<RecordedRun> ReadRecordedRun(const std::string& path) {
+  if (!std::filesystem::exists(path) && std::filesystem::exists(path + ".0"))
+    return ReadTimelines(path);
   std::ifstream file(path);
   if (!file) return Status(gwSystemError, fmt::format("cannot read '{}'", path));
   try {
     const Json run = Json::parse(file);
     if (!run.is_object() || !run.contains("timeline")) {
-      return Status(gwInvalidArgument, fmt::format("'{}' tells of no timeline", path),
-                    "Make it with gradwire train --timeline --json FILE");
+      return Status(gwInvalidArgument, fmt::format("'{}' tells of no timeline", path), kValidForm);
     }
     return ReadRanks(run, std::filesystem::path(path).parent_path());
   } catch (const std::exception& error) {
-    return Status(gwInvalidArgument, fmt::format("{}: {}", path, error.what()));
+    return Status(gwInvalidArgument, fmt::format("{}: {}", path, error.what()), kValidForm);
   }
 }
 

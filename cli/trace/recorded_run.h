@@ -1,5 +1,5 @@
 // What `gradwire train --timeline` left behind: the JSON of the run, and a file of spans by each
-// rank.
+// rank. Of other programs there are the spans alone.
 #ifndef GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
 #define GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
 
@@ -17,7 +17,8 @@ struct RecordedRun {
   std::vector<PlanChange> plans;
 };
 
-// `path` is that of the run's JSON. gwSystemError: a file cannot be read. gwInvalidArgument: it is
+// `path` is that of the run's JSON, or FILE of record_timeline=FILE, where each rank of any program
+// has left its spans as FILE.RANK. gwSystemError: a file cannot be read. gwInvalidArgument: it is
 // something else, with the line where it is one of spans.
 StatusOr<RecordedRun> ReadRecordedRun(const std::string& path);
 

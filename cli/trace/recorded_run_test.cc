@@ -1,5 +1,6 @@
 #include "cli/trace/recorded_run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -45,12 +46,29 @@ TEST(ReadRecordedRun, SaysWhatIsWrong) {
   EXPECT_EQ(ReadRecordedRun("/nowhere/at/all").status().code(), gwSystemError);
   EXPECT_EQ(ReadFiles("nonsense", "").status().code(), gwInvalidArgument);
   EXPECT_EQ(ReadFiles("[]", "").status().code(), gwInvalidArgument);
-  EXPECT_EQ(ReadFiles(R"({"ranks": 1, "results": []})", "").status().detail().hint,
-            "Make it with gradwire train --timeline --json FILE");
+  EXPECT_THAT(ReadFiles(R"({"ranks": 1, "results": []})", "").status().detail().hint,
+              testing::HasSubstr("gradwire train --timeline --json FILE"));
   EXPECT_EQ(ReadFiles(R"({"ranks": 2, "timeline": "run.json.timeline", "results": []})", "")
                 .status()
                 .code(),
             gwSystemError);
+}
+
+TEST(ReadRecordedRun, ReadsTheTimelinesOfAnyProgram) {
+  const std::string path = testing::TempDir() + "/any";
+  for (const char* rank : {".0", ".1"}) {
+    Timeline timeline;
+    timeline.Add({.kind = SpanKind::kStep, .begin_ns = 0, .end_ns = 9, .number = 5});
+    ASSERT_TRUE(timeline.WriteTo(path + rank).ok());
+  }
+  const StatusOr<RecordedRun> run = ReadRecordedRun(path);
+  ASSERT_TRUE(run.ok()) << run.status().ToString();
+  ASSERT_EQ(run->ranks.size(), 2u);
+  EXPECT_EQ(run->ranks[1].at(0).number, 5u);
+  EXPECT_TRUE(run->plans.empty());
+  // One rank's file is not the run.
+  EXPECT_THAT(ReadRecordedRun(path + ".0").status().detail().hint,
+              testing::HasSubstr("without the rank"));
 }
 
 TEST(ReadRecordedRun, NamesTheLine) {
