@@ -35,7 +35,7 @@ class UsingItTest(unittest.TestCase):
 
     def test_a_program_of_ones_own_is_compiled_and_runs_on_one_machine(self):
         with tempfile.TemporaryDirectory() as folder:
-            compiler = page_line("cc -std=c99").replace("-o hello", f"-o {folder}/hello")
+            compiler = page_line("cc -std=c99").replace("-o build/hello", f"-o {folder}/hello")
             self.ended(shell(compiler))
             text = self.ended(shell(f"cli/gradwire run -n 2 -- {folder}/hello"))
         self.assertRegex(text, r"rank 1 of 2: bf16 +worst error")

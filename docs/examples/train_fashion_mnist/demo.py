@@ -50,10 +50,14 @@ def parse_args(argv):
     parser.add_argument(
         "--seconds", type=float, default=0, help="of training for all settings together, at most"
     )
-    parser.add_argument("--out", default="out", help="folder of demo.json and demo.html")
-    parser.add_argument("--quick", action="store_true", help="a few seconds, three settings")
+    parser.add_argument(
+        "--out", default=None,
+        help="folder of demo.json and demo.html (default: out, with --quick out/quick)",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="half a minute, three settings")
     parser.add_argument("--loopback", action="store_true", help="no test network, also as root")
     args = parser.parse_args(argv)
+    args.out = args.out or ("out/quick" if args.quick else "out")
     args.settings = (args.settings or (_QUICK_SETTINGS if args.quick else _SETTINGS)).split()
     return args
 

@@ -24,10 +24,13 @@ std::string Environment(const char* name) {
 }
 
 void PrintPoint(const EvalPoint& point, int64_t total_steps) {
-  std::printf(
-      "step %lld/%lld, epoch %.2f, loss %.3f, accuracy %.2f %%, %.0f images/s, %.0f s left\n",
-      static_cast<long long>(point.step), static_cast<long long>(total_steps), point.epoch,
-      point.loss, point.accuracy, point.images_per_second, point.seconds_left);
+  std::printf("step %lld/%lld, epoch %.2f, loss %.3f, accuracy %.2f %%",
+              static_cast<long long>(point.step), static_cast<long long>(total_steps), point.epoch,
+              point.loss, point.accuracy);
+  // Before the first step there is no speed.
+  if (point.step > 0)
+    std::printf(", %.0f images/s, %.0f s left", point.images_per_second, point.seconds_left);
+  std::printf("\n");
   std::fflush(stdout);
 }
 
