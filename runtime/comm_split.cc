@@ -51,7 +51,7 @@ StatusOr<std::vector<Word>> Exchange(Communicator& parent, const Status& status,
                                  .recv = reinterpret_cast<std::byte*>(all.data()),
                                  .count = sizeof mine,
                                  .dtype = DType::kUint8},
-                                "split", {patience_ns, "GRADWIRE_INIT_TIMEOUT_MS"}));
+                                "gwCommSplit", {patience_ns, "GRADWIRE_INIT_TIMEOUT_MS"}));
   if (!status.ok()) return status;
   for (int rank = 0; rank < parent.world_size(); ++rank) {
     if (all[rank].code != gwSuccess) return ErrorOf(rank, all[rank]);

@@ -60,8 +60,10 @@ Status NoCommonTransport(std::span<const OpText> offers) {
     return Status(gwTransportUnavailable, "no transport reaches all ranks: " + lack,
                   "Run `gradwire doctor` on that machine");
   }
+  const std::string kind = Split(FindInOpText(offers[0], kAddress)).first;
   return Status(gwTransportUnavailable,
-                "the transport stays within a host, and the ranks are on several",
+                fmt::format("transport {} stays within a host, and the ranks are on several",
+                            TransportName(kind)),
                 "Set transport=auto, or one that reaches other hosts: see `gradwire info`");
 }
 
@@ -88,6 +90,13 @@ void WarnOfPassedOver(std::span<const OpText> offers, const std::string& chosen,
     GW_LOG(kWarn, kInit, "transport=auto takes {} and passes over {}: {}", taken, name, broken);
     told = name;
   }
+}
+
+// What an offer says of an end that could not be made. Its reader knows that there is none.
+std::string ReasonOf(const Status& error) {
+  const ErrorDetail& d = error.detail();
+  if (error.code() != gwTransportUnavailable) return error.ToString();
+  return d.hint.empty() ? d.message : fmt::format("{}. {}", d.message, d.hint);
 }
 
 std::string OneLine(std::string text) {
@@ -140,7 +149,7 @@ OpText TransportOffer::Text() const {
     if (end.transport) {
       text.emplace_back(kAddress, end.kind + "|" + ToHex(end.transport->address()));
     } else {
-      text.emplace_back(kMissing, end.kind + "|" + OneLine(end.error.ToString()));
+      text.emplace_back(kMissing, end.kind + "|" + OneLine(ReasonOf(end.error)));
       if (!end.installed) text.emplace_back(kNotInstalled, end.kind + "|");
     }
   }

@@ -95,7 +95,7 @@ TEST(TransportChoiceTest, RanksOfAHostThatDoNotShareMemoryAreWarnedOnce) {
 
 TEST(TransportChoiceTest, AHostsTransportDoesNotReachOthers) {
   EXPECT_THAT(Chosen({Offer({"shm host"}), Offer({"shm host"})}, false),
-              HasSubstr("stays within a host"));
+              HasSubstr("transport shm stays within a host, and the ranks are on several"));
 }
 
 TEST(TransportChoiceTest, AKindMayHoldAnything) {

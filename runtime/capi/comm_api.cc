@@ -10,6 +10,7 @@
 #include "runtime/capi/handles.h"
 #include "runtime/comm_split.h"
 #include "runtime/comm_start.h"
+#include "transports/bootstrap/launcher.h"
 
 namespace gradwire {
 namespace {
@@ -27,18 +28,21 @@ const char* TextOf(const gwConfig_t* config) {
   return config != nullptr && config->size >= sizeof(gwConfig_t) ? config->settings : nullptr;
 }
 
+// `rank` is this process's where it is known, else -1: there is no communicator to tell it.
 template <typename StartFunction>
-gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, StartFunction start,
+gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, int rank, StartFunction start,
                      const char* caller = __builtin_FUNCTION()) {
-  if (comm == nullptr) return Report(nullptr, Status(gwInvalidArgument, "comm is null"), caller);
-  if (Status s = CheckConfig(config, "GW_CONFIG_INITIALIZER"); !s.ok())
-    return Report(nullptr, std::move(s), caller);
+  const auto report = [rank, caller](Status why) {
+    return Report(nullptr, std::move(why).WithRank(rank), caller);
+  };
+  if (comm == nullptr) return report(Status(gwInvalidArgument, "comm is null"));
+  if (Status s = CheckConfig(config, "GW_CONFIG_INITIALIZER"); !s.ok()) return report(std::move(s));
   const char* const text = TextOf(config);
   const Environment environment = ProcessEnvironment();
   StatusOr<Settings> settings = LoadSettings(text == nullptr ? "" : text, environment);
-  if (!settings.ok()) return Report(nullptr, settings.status(), caller);
+  if (!settings.ok()) return report(settings.status());
   StatusOr<std::unique_ptr<Communicator>> made = start(environment, *settings);
-  if (!made.ok()) return Report(nullptr, made.status(), caller);
+  if (!made.ok()) return report(made.status());
   *comm = MakeHandle(std::move(*made), *settings);
   return gwSuccess;
 }
@@ -60,7 +64,7 @@ gwResult_t StartWithId(gwComm_t* comm, int nranks, const gwUniqueId& id, int ran
   const auto start = [&](const Environment&, const Settings& settings) {
     return StartByUniqueId(FromPublic(id), rank, nranks, settings);
   };
-  return StartComm(comm, config, start, caller);
+  return StartComm(comm, config, rank, start, caller);
 }
 
 // What this rank brings to a split. A wrong argument too: the other ranks are told.
@@ -124,9 +128,10 @@ GW_DEFINE(gwResult_t, gwCommInitRankConfig,
 }
 
 GW_DEFINE(gwResult_t, gwCommInitEnv, (gwComm_t * comm, const gwConfig_t* config)) {
-  return StartComm(comm, config, [](const Environment& environment, const Settings& settings) {
+  const auto start = [](const Environment& environment, const Settings& settings) {
     return StartByEnvironment(environment, settings);
-  });
+  };
+  return StartComm(comm, config, LaunchedRank(ProcessEnvironment()), start);
 }
 
 GW_DEFINE(gwResult_t, gwCommSplit,
@@ -139,7 +144,7 @@ GW_DEFINE(gwResult_t, gwCommSplit,
   mine.refused = CheckUngrouped(comm);
   if (mine.refused.ok()) mine.refused = CheckSplit({color, newcomm, config}, &settings);
   StatusOr<std::unique_ptr<Communicator>> made = Split(*comm->comm, mine);
-  if (!made.ok()) return Report(comm, Status(made.status()).WithOp("split"));
+  if (!made.ok()) return Report(comm, made.status());
   *newcomm = *made == nullptr ? nullptr : MakeHandle(std::move(*made), settings);
   return gwSuccess;
 }

@@ -109,7 +109,7 @@ void ExpectToldOfDeath(int victim, const std::string& failpoint) {
     EXPECT_EQ(report->code, gwPeerLost) << report->text;
     const std::string text = report->text;
     EXPECT_NE(text.find("rank " + std::to_string(victim)), std::string::npos) << text;
-    EXPECT_NE(text.find("split"), std::string::npos) << text;
+    EXPECT_NE(text.find("gwCommSplit"), std::string::npos) << text;
     if (first_ns == 0) first_ns = report->time_ns;
     last_ns = report->time_ns;
   }

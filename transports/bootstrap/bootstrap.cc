@@ -44,7 +44,6 @@ Status CheckSecret(const BootstrapOptions& options, const SocketAddress& root) {
       gwInvalidUsage,
       ErrorDetail{.message = fmt::format("no secret for {}, which other machines can reach",
                                          root.ToString()),
-                  .op = "start",
                   .hint = "set GRADWIRE_SECRET to the same random text on all ranks, or "
                           "GRADWIRE_INSECURE=1 on a network that you trust",
                   .rank = options.rank});
@@ -57,7 +56,6 @@ bool Cancelled(const BootstrapOptions& options) {
 Status CancelledStatus(const BootstrapOptions& options) {
   return Status(gwRevoked,
                 ErrorDetail{.message = fmt::format("rank {} gave up its start", options.rank),
-                            .op = "start",
                             .rank = options.rank});
 }
 

@@ -167,7 +167,7 @@ StatusOr<BootstrapResult> RunHost(BootstrapOptions options) {
     if (!root.ok()) return root.status();
     GW_RETURN_IF_ERROR(CheckSecret(options, *root));
     StatusOr<UniqueFd> listener = Listen(*root);
-    if (!listener.ok()) return Status(listener.status()).WithOp("start").WithRank(0);
+    if (!listener.ok()) return Status(listener.status()).WithRank(0);
     options.listener = std::move(*listener);
   } else {
     const StatusOr<SocketAddress> root = BoundAddress(options.listener.get());

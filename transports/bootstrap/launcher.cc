@@ -50,12 +50,15 @@ const std::vector<Row>& Rows() {
   return rows;
 }
 
+constexpr char kLaunchHint[] =
+    "Start ranks with gradwire run, torchrun, mpirun or srun, or set RANK, WORLD_SIZE, MASTER_ADDR "
+    "and MASTER_PORT all";
 constexpr int kFirstDerivedPort = 20000;  // below the ports that Linux gives to outgoing calls
 constexpr int kDerivedPorts = 10000;
 
 Status Wrong(std::string message, std::string hint = {}) {
   return Status(gwInvalidUsage,
-                ErrorDetail{.message = std::move(message), .op = "start", .hint = std::move(hint)});
+                ErrorDetail{.message = std::move(message), .hint = std::move(hint)});
 }
 
 class Reader {
@@ -158,7 +161,8 @@ StatusOr<const Row*> ChooseRow(const Reader& env) {
   if (env.Has(own.rank) != env.Has(own.size)) {
     const bool rank = env.Has(own.rank);
     return Wrong(fmt::format("{} is set but {} is not", rank ? own.rank : own.size,
-                             rank ? own.size : own.rank));
+                             rank ? own.size : own.rank),
+                 kLaunchHint);
   }
   for (const Row& row : Rows()) {
     if (Speaks(env, row)) return &row;
@@ -167,12 +171,13 @@ StatusOr<const Row*> ChooseRow(const Reader& env) {
     if (!env.Has(row.rank) && !env.Has(row.size)) continue;
     const bool rank = env.Has(row.rank);
     return Wrong(fmt::format("{} is set but {} is not", rank ? row.rank : row.size,
-                             rank ? row.size : row.rank));
+                             rank ? row.size : row.rank),
+                 kLaunchHint);
   }
   return Wrong(
       "no launcher's environment: neither GRADWIRE_RANK nor RANK, OMPI_COMM_WORLD_RANK, "
       "PMI_RANK or SLURM_PROCID is set",
-      "start the program with gradwire run, torchrun, mpirun or srun");
+      kLaunchHint);
 }
 
 uint64_t JobHash(const Reader& env, const Row& row) {
@@ -258,6 +263,16 @@ StatusOr<HostPort> FindRoot(const Reader& env, const Row& row, const LaunchInfo&
 }
 
 }  // namespace
+
+int LaunchedRank(const Environment& environment) {
+  const Reader env(environment);
+  for (const Row& row : Rows()) {
+    if (!env.Has(row.rank)) continue;
+    const StatusOr<int> rank = env.Number(row.rank);
+    return rank.ok() ? *rank : -1;
+  }
+  return -1;
+}
 
 StatusOr<LaunchInfo> DetectLauncher(const Environment& environment) {
   const Reader env(environment);

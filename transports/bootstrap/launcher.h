@@ -42,6 +42,10 @@ struct LaunchInfo {
 // a pair, values that contradict each other or are no numbers, no way to tell where rank 0 is.
 StatusOr<LaunchInfo> DetectLauncher(const Environment& environment);
 
+// Of the first of these launchers that tells one; -1: none does. For errors, which may be about the
+// environment itself.
+int LaunchedRank(const Environment& environment);
+
 // The first host of a Slurm node list: "n[003-005,9]-ib,m1" gives "n003-ib". gwInvalidArgument if
 // it is none.
 StatusOr<std::string> FirstSlurmHost(const std::string& node_list);

@@ -213,7 +213,10 @@ const std::vector<BadCase>& BadCases() {
       {"half of ours",
        {{"GRADWIRE_RANK", "0"}, {"RANK", "0"}, {"WORLD_SIZE", "1"}},
        {"GRADWIRE_RANK is set", "GRADWIRE_WORLD_SIZE is not"}},
-      {"half of theirs", {{"WORLD_SIZE", "2"}}, {"WORLD_SIZE is set but RANK is not"}},
+      {"half of theirs",
+       {{"WORLD_SIZE", "2"}},
+       {"WORLD_SIZE is set but RANK is not", "gradwire run, torchrun, mpirun or srun",
+        "set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT all"}},
       {"rank beyond size",
        {{"RANK", "2"}, {"WORLD_SIZE", "2"}},
        {"RANK=2 contradicts WORLD_SIZE=2"}},
@@ -279,6 +282,14 @@ TEST(Launcher, ErrorsNameTheVariables) {
     EXPECT_EQ(got.status().code(), gwInvalidUsage);
     for (const char* text : c.named) EXPECT_THAT(got.status().ToString(), HasSubstr(text));
   }
+}
+
+TEST(Launcher, ARankIsKnownWhereTheRestIsWrong) {
+  EXPECT_EQ(LaunchedRank({{"RANK", "3"}}), 3);
+  EXPECT_EQ(LaunchedRank({{"GRADWIRE_RANK", "1"}, {"RANK", "3"}}), 1);
+  EXPECT_EQ(LaunchedRank({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), 2);
+  for (const char* none : {"", "one", "-2"}) EXPECT_EQ(LaunchedRank({{"RANK", none}}), -1) << none;
+  EXPECT_EQ(LaunchedRank({{"WORLD_SIZE", "2"}}), -1);
 }
 
 TEST(Launcher, RanksOfAJobAgreeAndJobsDiffer) {

@@ -21,12 +21,17 @@ std::string LoopbackHub::Address(int rank) const {
 }
 
 Status LoopbackHub::Connect(int rank, std::span<const std::string> addresses) {
+  if (addresses.size() != inboxes.size()) {
+    return Status(gwTransportUnavailable, fmt::format("loopback: {} addresses for {} ranks",
+                                                      addresses.size(), shape.world_size));
+  }
   for (int peer = 0; peer < shape.world_size; ++peer) {
-    if (addresses.size() == inboxes.size() && addresses[peer] == Address(peer)) continue;
+    if (addresses[peer] == Address(peer)) continue;
     return Status(gwTransportUnavailable,
-                  fmt::format("loopback: {} addresses for {} ranks, or rank {} is elsewhere",
-                              addresses.size(), shape.world_size, peer),
-                  "ranks of a loopback are threads of one process; name another transport");
+                  fmt::format("loopback serves ranks that are threads of one process, and rank {} "
+                              "is no thread of rank {}'s",
+                              peer, rank),
+                  "Set transport=auto, or shm on one host, or tcp between hosts");
   }
   const int64_t slot_bytes = int64_t{sizeof(LoopbackSlot)} + shape.fragment_bytes;
   for (int peer = 0; peer < shape.world_size; ++peer) {

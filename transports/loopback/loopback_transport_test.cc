@@ -1,6 +1,7 @@
 // What is particular to loopback; what every transport must do is in tests/conformance.
 #include "transports/loopback/loopback_transport.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,6 +10,8 @@
 
 namespace gradwire {
 namespace {
+
+using testing::HasSubstr;
 
 using Ends = std::vector<std::unique_ptr<Transport>>;
 
@@ -105,7 +108,10 @@ TEST(LoopbackTransportTest, EndsMeetByJobAndWorldSize) {
   const std::vector<std::string> good = {(*first)->address(), (*second)->address()};
   const std::vector<std::string> mixed = {(*first)->address(), (*stranger)->address()};
   EXPECT_TRUE((*first)->Connect(good).ok());
-  EXPECT_EQ((*second)->Connect(mixed).code(), gwTransportUnavailable);
+  const Status apart = (*second)->Connect(mixed);
+  EXPECT_EQ(apart.code(), gwTransportUnavailable);
+  EXPECT_THAT(apart.ToString(), HasSubstr("threads of one process, and rank 1 is no thread"));
+  EXPECT_THAT(apart.ToString(), HasSubstr("transport=auto, or shm on one host"));
   EXPECT_EQ((*stranger)->Connect(good).code(), gwTransportUnavailable);
 }
 
