@@ -55,13 +55,11 @@ std::string Status::ToString() const {
   const ErrorDetail& d = detail();
   std::string text = fmt::format("{}: {}", ResultText(code_), d.message);
   if (d.rank >= 0) text += fmt::format("; rank {}", d.rank);
-  if (d.peer >= 0) text += fmt::format("; peer {}", d.peer);
+  if (d.peer >= 0 && d.peer != d.rank) text += fmt::format("; peer {}", d.peer);
   if (!d.op.empty()) text += fmt::format("; operation {}", d.op);
   if (d.op_seq) text += fmt::format(" #{}", *d.op_seq);
   if (!d.tensor.empty()) text += fmt::format("; tensor '{}'", d.tensor);
-  if (!d.field.empty()) {
-    text += fmt::format("; {}: mine {}, theirs {}", d.field, d.expected, d.actual);
-  }
+  if (!d.field.empty()) text += fmt::format("; {}: {}, {}", d.field, d.expected, d.actual);
   if (!d.hint.empty()) text += fmt::format(". {}", d.hint);
   return text;
 }

@@ -65,13 +65,19 @@ TEST(Status, TextHasEveryKnownPart) {
                                    .peer = 0,
                                    .op_seq = 12,
                                    .field = "count",
-                                   .expected = "4",
-                                   .actual = "5"});
+                                   .expected = "4 (rank 0, 2)",
+                                   .actual = "5 (rank 1)"});
   EXPECT_EQ(status.ToString(),
             "ranks disagree: the ranks disagree; rank 2; peer 0; operation all-reduce #12; "
-            "tensor 'w1'; count: mine 4, theirs 5. Check the model");
+            "tensor 'w1'; count: 4 (rank 0, 2), 5 (rank 1). Check the model");
   EXPECT_EQ(Status(gwTimeout, "late").ToString(), "timeout: late");
   EXPECT_EQ(Status(gwTimeout, "late", "Wait").ToString(), "timeout: late. Wait");
+}
+
+// All ranks may read of one culprit, the culprit too.
+TEST(Status, NobodyIsToldToLookAtItself) {
+  const Status status(gwMismatch, ErrorDetail{.message = "m", .rank = 1, .peer = 1});
+  EXPECT_EQ(status.ToString(), "ranks disagree: m; rank 1");
 }
 
 TEST(Status, WithFillsInWhatIsMissing) {

@@ -41,11 +41,12 @@ StatusOr<uint64_t> NumberIn(const OpText& text, std::string_view field, uint64_t
   const char* const end = digits.data() + digits.size();
   const auto [rest, error] = std::from_chars(digits.data(), end, number);
   if (error == std::errc() && rest == end && number >= least && number <= most) return number;
-  return Status(gwMismatch, {.message = fmt::format("rank 0 chose '{}' for {}", digits, field),
-                             .hint = "Install the same version of gradwire everywhere",
-                             .field = std::string(field),
-                             .expected = fmt::format("a number from {} to {}", least, most),
-                             .actual = digits});
+  return Status(gwMismatch,
+                {.message = fmt::format("rank 0 chose '{}' for {}", digits, field),
+                 .hint = "Install the same version of gradwire everywhere",
+                 .field = std::string(field),
+                 .expected = fmt::format("a number from {} to {} (expected)", least, most),
+                 .actual = fmt::format("'{}' (rank 0)", digits)});
 }
 
 StatusOr<AgreedSettings> ParseAgreed(const OpText& text) {

@@ -6,7 +6,6 @@
 #include "base/failpoint.h"
 #include "base/keep_forever.h"
 #include "base/log.h"
-#include "collectives/drivers/submit_mismatch.h"
 #include "runtime/recorder/recorded_text.h"
 
 namespace gradwire {
@@ -316,10 +315,7 @@ void EngineCore::SkipDone() {
 void EngineCore::RefuseLate(Operation* operation) {
   const Status late(gwAborted, "the step was aborted before this operation was submitted",
                     "End the step and run it again");
-  OpText mine = operation->Text();
-  mine.emplace_back(kSubmittedField, std::to_string(++submitted_before_));
-  Refuse(*operation,
-         last_reason_.ok() ? late : FromMyPointOfView(last_reason_, options_.rank, mine));
+  Refuse(*operation, last_reason_.ok() ? late : last_reason_);
 }
 
 // It was never submitted, so the record has nothing of it.

@@ -151,6 +151,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   // Failures: engine_failures.cc.
   const Operation* Find(uint64_t op_seq) const;
   Status Locate(Status status, uint32_t op_seq) const;
+  Status WithMyNames(Status reason) const;
   OpText TextOf(uint64_t op_seq) const;
   bool HandleDriverErrors();
   void RevokeUnlessOk(Status status);
@@ -187,9 +188,8 @@ class EngineCore final : private ControlSink, private TransferListener {
   std::deque<std::shared_ptr<Operation>> done_;  // this turn's last ones, for mismatches
   std::deque<TurnEnd> ends_;
   uint16_t turn_ = 0;
-  uint32_t submitted_;             // in turn_: the number of its next operation
-  uint32_t submitted_later_ = 0;   // in turn_ + 1
-  uint32_t submitted_before_ = 0;  // in turn_ - 1, those that came too late included
+  uint32_t submitted_;            // in turn_: the number of its next operation
+  uint32_t submitted_later_ = 0;  // in turn_ + 1
   uint64_t slices_done_ = 0;
   bool nonfinite_ = false;
   int unfinished_ = 0;              // operations outside steps, begun in this turn and not complete

@@ -57,6 +57,16 @@ Status EngineCore::Locate(Status status, uint32_t op_seq) const {
   return std::move(status).WithOp(operation->name, op_seq).WithTensor(operation->tensor);
 }
 
+// Where ranks disagree in what the operation is, each reads its own name of it.
+Status EngineCore::WithMyNames(Status reason) const {
+  const std::optional<uint64_t> op_seq = reason.detail().op_seq;
+  if (!op_seq || !reason.detail().op.empty()) return reason;
+  if (Find(*op_seq) != nullptr) return Locate(std::move(reason), static_cast<uint32_t>(*op_seq));
+  ErrorDetail detail = reason.detail();
+  detail.op_seq.reset();
+  return Status(reason.code(), std::move(detail));
+}
+
 OpText EngineCore::TextOf(uint64_t op_seq) const {
   const Operation* operation = Find(op_seq);
   return operation == nullptr ? OpText() : operation->Text();

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/failpoint.h"
-#include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {
 
@@ -153,10 +152,8 @@ bool EngineCore::MaybeEndTurn() {
     if (end.no_wait && result.outcome != StepOutcome::kCommit) unwitnessed = end.step;
     ends_.pop_front();
   }
+  result.reason = WithMyNames(std::move(result.reason));
   last_reason_ = result.reason;
-  OpText mine = TextOf(result.reason.detail().op_seq.value_or(kNoOpSeq));
-  mine.emplace_back(kSubmittedField, std::to_string(submitted_));
-  result.reason = FromMyPointOfView(std::move(result.reason), options_.rank, mine);
   while (!queue_.empty() && queue_.front().operation->turn == turn_) {
     const std::shared_ptr<Operation> operation = queue_.front().operation;
     queue_.pop_front();
@@ -180,7 +177,6 @@ bool EngineCore::MaybeEndTurn() {
   replicated_digest_ = 0;
   done_.clear();
   ++turn_;
-  submitted_before_ = submitted_;
   submitted_ = std::exchange(submitted_later_, 0);
   ballot_.BeginTurn();
   HearMine();

@@ -184,11 +184,12 @@ Status CheckOrigin(const Origin& origin, const std::vector<SavedTensor>& all, in
     return !saved.residual.empty() || !saved.local.empty();
   });
   if (!has_own) return Status();
-  return Status(gwMismatch, {.message = "the state was saved by another rank",
-                             .hint = "Load at the rank that saved it, in a job of the same size",
-                             .field = "rank of world size",
-                             .expected = fmt::format("{} of {}", rank, world_size),
-                             .actual = fmt::format("{} of {}", origin.rank, origin.world_size)});
+  return Status(gwMismatch,
+                {.message = "the state was saved by another rank",
+                 .hint = "Load at the rank that saved it, in a job of the same size",
+                 .field = "rank of world size",
+                 .expected = fmt::format("{} of {} (here)", rank, world_size),
+                 .actual = fmt::format("{} of {} (saved)", origin.rank, origin.world_size)});
 }
 
 // No lengths but those that the tensor and its codec ask for.
@@ -215,14 +216,14 @@ Status Check(const SavedTensor& saved, int world_size) {
                                .hint = "Register the same tensors before loading"});
   }
   const TensorState& tensor = *saved.tensor;
-  const std::string mine = ShapeText(tensor.shape, tensor.dtype), theirs = ShapeTextOf(saved);
-  if (mine != theirs) {
+  const std::string here = ShapeText(tensor.shape, tensor.dtype), there = ShapeTextOf(saved);
+  if (here != there) {
     return Status(gwMismatch, {.message = "the saved state is of another tensor",
                                .tensor = saved.name,
                                .hint = "Register the shapes and types that were saved",
                                .field = "shape",
-                               .expected = mine,
-                               .actual = theirs});
+                               .expected = here + " (registered)",
+                               .actual = there + " (saved)"});
   }
   // Another spec may lay out as many bytes in another way.
   if (!saved.spec.empty() && saved.spec != tensor.codec.spec) {
@@ -230,8 +231,8 @@ Status Check(const SavedTensor& saved, int world_size) {
                                .tensor = saved.name,
                                .hint = "Register the tensor with the spec it had when it was saved",
                                .field = "spec",
-                               .expected = tensor.codec.spec,
-                               .actual = saved.spec});
+                               .expected = tensor.codec.spec + " (registered)",
+                               .actual = saved.spec + " (saved)"});
   }
   if (HasRightLengths(saved, world_size)) return Status();
   return Corrupt("an array has another length than its tensor asks for");

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "collectives/drivers/submit_mismatch.h"
@@ -17,25 +14,6 @@ namespace {
 // "1024 (rank 0, 2)"
 std::string ValueWithRanks(const std::string& value, const std::vector<int>& ranks) {
   return fmt::format("{} (rank {})", value, fmt::join(ranks, ", "));
-}
-
-// True if `rank` is among the ranks of a ValueWithRanks.
-bool NamesRank(const std::string& value, int rank) {
-  const size_t begin = value.rfind("(rank ");
-  if (begin == std::string::npos) return false;
-  std::istringstream ranks(value.substr(begin + std::string_view("(rank ").size()));
-  char separator = ',';
-  for (int one = -1; separator == ',' && ranks >> one; ranks >> separator) {
-    if (one == rank) return true;
-  }
-  return false;
-}
-
-// True if a ValueWithRanks holds also of who has `mine`.
-bool HoldsOf(const std::string& value, const std::string& mine) {
-  if (!value.starts_with(kAtLeast)) return value.starts_with(mine + " (rank ");
-  const std::string least = value.substr(std::string_view(kAtLeast).size());
-  return std::strtoull(mine.c_str(), nullptr, 10) >= std::strtoull(least.c_str(), nullptr, 10);
 }
 
 // Values of one field with the ranks that hold each, the value of the lowest rank first.
@@ -80,8 +58,8 @@ Status Difference(Status mismatch, const std::string& field,
   detail.field = field;
   detail.expected = ValueWithRanks(groups[0].first, groups[0].second);
   detail.actual = ValueWithRanks(groups[1].first, groups[1].second);
-  // Better than who was heard first.
-  if (const int odd = OddOneOut(groups); odd >= 0) detail.peer = odd;
+  // Not who was heard first.
+  detail.peer = OddOneOut(groups);
   return Status(mismatch.code(), std::move(detail));
 }
 
@@ -158,18 +136,18 @@ Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts)
   return mismatch;
 }
 
-Status FromMyPointOfView(Status reason, int rank, const OpText& mine) {
-  const ErrorDetail& d = reason.detail();
-  auto it =
-      std::find_if(mine.begin(), mine.end(), [&](const auto& f) { return f.first == d.field; });
-  const bool is_mine = it != mine.end() && HoldsOf(d.actual, it->second);
-  if (d.field.empty() || (!is_mine && !NamesRank(d.actual, rank))) return reason;
-  ErrorDetail swapped = d;
-  std::swap(swapped.expected, swapped.actual);
-  return Status(reason.code(), std::move(swapped));
-}
-
 namespace {
+
+// A mismatch that one rank has found, as it is true on every rank.
+Status Explained(const Status& mismatch, const std::vector<std::string>& op_texts) {
+  ErrorDetail detail = mismatch.detail();
+  detail.rank = detail.peer = -1;
+  detail = WithDifference(Status(mismatch.code(), std::move(detail)), op_texts).detail();
+  if (detail.field.empty()) return mismatch;
+  if (detail.field == "operation") detail.op.clear();
+  if (detail.field == "operation" || detail.field == "tensors") detail.tensor.clear();
+  return Status(mismatch.code(), std::move(detail));
+}
 
 TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
                    NonFinitePolicy policy) {
@@ -181,8 +159,7 @@ TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& 
     for (const Vote& vote : votes) texts.push_back(vote.op_text);
     Status reason = revoked.ok() ? Status(gwAborted, "a rank voted against the step") : revoked;
     result.outcome = StepOutcome::kAbort;
-    result.reason =
-        reason.code() == gwMismatch ? WithDifference(std::move(reason), texts) : std::move(reason);
+    result.reason = reason.code() == gwMismatch ? Explained(reason, texts) : std::move(reason);
     return result;
   }
   if (Status s = FirstDisagreement(votes); !s.ok()) {

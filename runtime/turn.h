@@ -17,12 +17,14 @@ namespace gradwire {
 
 enum class NonFinitePolicy : uint8_t { kPropagate, kSkip, kError };
 
-// How a turn ended, the same on all ranks but for the point of view of `reason`.
+// How a turn ended, the same on all ranks.
 struct TurnResult {
   uint16_t turn = 0;
   uint64_t step = 0;
   StepOutcome outcome = StepOutcome::kCommit;
-  Status reason;      // why it was skipped or aborted
+  // Why it was skipped or aborted. Of a mismatch, values name their ranks and nothing the finder;
+  // `op` is empty where the ranks disagree in it.
+  Status reason;
   std::string order;  // what the result brought besides, opaque here; only of a commit
   // Of an abort: codecs have worked outside steps in this turn, and a rank did not come to the end
   // of it as others may have. No vote takes that back, so what they count and keep alike on all
@@ -45,14 +47,9 @@ TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Statu
                       NonFinitePolicy policy);
 
 // Fills `field`, `expected` and `actual` of a mismatch from the ranks' texts: the first field with
-// two values, each with the ranks that hold it; `peer` where one rank stands against several. Ranks
-// without a text do not count. No effect where all texts agree.
+// two values, each with the ranks that hold it; `peer` is who stands alone against several, or
+// nobody. Ranks without a text do not count. No effect where all texts agree.
 Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts);
-
-// The result's reason as `rank` should read it: what it holds itself comes first. `mine` is its
-// text of the operation in doubt, and the number of its operations as kSubmittedField: where it
-// said nothing, the reason does not name it among the ranks.
-Status FromMyPointOfView(Status reason, int rank, const OpText& mine);
 
 }  // namespace gradwire
 

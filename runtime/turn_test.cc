@@ -70,6 +70,44 @@ TEST(DecideTurn, AMismatchIsExplainedByTheVotes) {
   EXPECT_EQ(d.actual, "500 (rank 1)");
 }
 
+// Rank 2 found it, and what it says is nobody else's: not itself, nor whom it heard first.
+TEST(DecideTurn, AMismatchIsTrueOnEveryRank) {
+  std::vector<Vote> votes = Votes(3);
+  for (Vote& vote : votes) vote.fields.ok = 0, vote.op_text = TextWith("1000");
+  votes[1].op_text = TextWith("500");
+  const ErrorDetail found = {
+      .message = "m", .op = "all-reduce", .tensor = "w", .rank = 2, .peer = 0, .op_seq = 4};
+  const auto decided = [&] { return Decide(votes, Status(gwMismatch, found)).reason.ToString(); };
+  EXPECT_EQ(decided(),
+            "ranks disagree: m; peer 1; operation all-reduce #4; tensor 'w'; "
+            "count: 1000 (rank 0, 2), 500 (rank 1)");
+  votes[2].op_text = TextWith("200");
+  EXPECT_EQ(decided(),
+            "ranks disagree: m; operation all-reduce #4; tensor 'w'; "
+            "count: 1000 (rank 0), 500 (rank 1)")
+      << "nobody stands alone";
+  for (int r = 0; r < 3; ++r) {
+    votes[r].op_text = EncodeOpText({{"operation", r == 1 ? "broadcast" : "all-reduce"}});
+  }
+  EXPECT_EQ(decided(),
+            "ranks disagree: m; peer 1 #4; operation: all-reduce (rank 0, 2), broadcast (rank 1)");
+}
+
+// What its text tells stays, where the votes tell nothing.
+TEST(DecideTurn, AMismatchThatOnlyItsFinderExplainsNamesNoFinder) {
+  std::vector<Vote> votes = Votes(3);
+  votes[2].fields.ok = 0;
+  const Status found(gwMismatch, {.message = "m",
+                                  .rank = 2,
+                                  .peer = 0,
+                                  .field = "n",
+                                  .expected = "1 (rank 2)",
+                                  .actual = "2 (rank 0)"});
+  EXPECT_EQ(Decide(votes, found).reason.ToString(), "ranks disagree: m; n: 1 (rank 2), 2 (rank 0)");
+  const Status unexplained(gwMismatch, ErrorDetail{.message = "m", .rank = 2, .peer = 0});
+  EXPECT_EQ(Decide(votes, unexplained).reason.ToString(), unexplained.ToString());
+}
+
 TEST(DecideTurn, NumbersThatDifferAbort) {
   struct Case {
     const char* field;
@@ -151,30 +189,6 @@ TEST(WithDifference, HasNoEffectWhereNothingDiffers) {
   for (const std::vector<std::string>& texts :
        {std::vector<std::string>{}, {TextWith("1")}, {TextWith("1"), TextWith("1")}, {"", ""}}) {
     EXPECT_TRUE(WithDifference(Status(gwMismatch, "x"), texts).detail().field.empty());
-  }
-}
-
-TEST(FromMyPointOfView, PutsMineFirst) {
-  const Status reason(gwMismatch,
-                      {.field = "count", .expected = "1 (rank 0, 2)", .actual = "2 (rank 1)"});
-  const Status swapped = FromMyPointOfView(reason, 3, {{"count", "2"}});
-  EXPECT_EQ(swapped.detail().expected, "2 (rank 1)");
-  EXPECT_EQ(swapped.detail().actual, "1 (rank 0, 2)");
-  for (const OpText& mine :
-       {OpText{{"count", "1"}}, OpText{{"count", "3"}}, OpText{{"other", "2"}}, OpText{}}) {
-    EXPECT_EQ(FromMyPointOfView(reason, 3, mine).detail().expected, "1 (rank 0, 2)");
-  }
-  EXPECT_TRUE(FromMyPointOfView(Status(), 3, {{"count", "2"}}).ok());
-}
-
-TEST(FromMyPointOfView, KnowsItsRankAmongThoseThatAreNamed) {
-  const Status reason(gwMismatch,
-                      {.field = "step", .expected = "5 (rank 0, 12)", .actual = "6 (rank 1, 23)"});
-  for (int rank : {1, 23}) {
-    EXPECT_EQ(FromMyPointOfView(reason, rank, {}).detail().expected, "6 (rank 1, 23)") << rank;
-  }
-  for (int rank : {0, 12, 2, 3}) {
-    EXPECT_EQ(FromMyPointOfView(reason, rank, {}).detail().expected, "5 (rank 0, 12)") << rank;
   }
 }
 

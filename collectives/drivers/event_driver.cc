@@ -290,7 +290,9 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
   if (header.signature != run.spec.signature) {
     return Fail(peer, run.spec.key,
                 Status(gwMismatch,
-                       fmt::format("rank {} runs another operation as #{}", peer, header.op_seq)));
+                       fmt::format("the ranks submit different operations as #{}", header.op_seq),
+                       "Submit the same operations, with the same arguments, in the same order on "
+                       "all ranks"));
   }
   const int32_t step =
       run.spec.schedule->FindRecv(peer, static_cast<int32_t>(header.message & kMessageMask));

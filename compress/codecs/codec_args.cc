@@ -76,8 +76,8 @@ Status CheckPayload(const PayloadCodec& codec, const ConstBytes& payload, const 
   if (payload.size == codec.MaxBytes(out.elems)) return Status::Ok();
   ErrorDetail detail{.message = "a payload has the wrong size"};
   detail.field = "payload bytes";
-  detail.expected = std::to_string(codec.MaxBytes(out.elems));
-  detail.actual = std::to_string(payload.size);
+  detail.expected = std::to_string(codec.MaxBytes(out.elems)) + " (expected)";
+  detail.actual = std::to_string(payload.size) + " (found)";
   return Status(gwDataCorrupt, std::move(detail));
 }
 

@@ -19,8 +19,8 @@ constexpr int64_t kMaxFileBytes =
 Status Corrupt(const char* field, uint64_t expected, uint64_t actual) {
   return Status(gwDataCorrupt, {.message = "this is no recorder file, or its header is damaged",
                                 .field = field,
-                                .expected = fmt::format("{}", expected),
-                                .actual = fmt::format("{}", actual)});
+                                .expected = fmt::format("{} (expected)", expected),
+                                .actual = fmt::format("{} (in the file)", actual)});
 }
 
 Status CheckHeader(const RecorderHeader& header) {

@@ -132,10 +132,10 @@ void ExpectToldToAll(const Disagreement& d) {
       if (report->kind != ReportKind::kError) continue;
       last_return_ns = std::max(last_return_ns, report->time_ns);
       // A rank that comes to a step when it is aborted already has its operation refused for that,
-      // and reads of the values, which carry the ranks that hold them, in either order.
+      // and reads of the values, which carry the ranks that hold them.
       EXPECT_TRUE(report->code == gwMismatch || report->code == gwAborted) << report->text;
       const std::string text = report->text;
-      const size_t at = text.find("; " + d.field + ": mine ");
+      const size_t at = text.find("; " + d.field + ": ");
       ASSERT_NE(at, std::string::npos) << text;
       EXPECT_NE(text.find(d.common, at), std::string::npos) << text;
       EXPECT_NE(text.find(d.odd, at), std::string::npos) << text;

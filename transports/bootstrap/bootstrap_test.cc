@@ -170,8 +170,9 @@ TEST(Bootstrap, WorldSizesThatDifferAreToldOnBothSidesAtOnce) {
     const ErrorDetail d = job.status(r).detail();
     EXPECT_EQ(job.status(r).code(), gwMismatch) << job.status(r).ToString();
     EXPECT_EQ(d.field, "world size");
-    EXPECT_EQ(d.expected, r == 0 ? "3" : "4");
-    EXPECT_EQ(d.actual, r == 0 ? "4" : "3");
+    EXPECT_EQ(d.expected, "3 (rank 0)");
+    EXPECT_EQ(d.actual, "4 (rank 2)");
+    EXPECT_EQ(d.rank, r);
     EXPECT_EQ(d.peer, 2 - r);
   }
 }
@@ -194,8 +195,14 @@ TEST(Bootstrap, VersionsThatDifferAreToldToAll) {
       const ErrorDetail d = job.status(r).detail();
       EXPECT_EQ(job.status(r).code(), gwMismatch) << job.status(r).ToString();
       EXPECT_EQ(d.field, "library version");
-      EXPECT_EQ(d.expected, r == odd ? "1.23.45" : common) << "rank " << r << ", odd " << odd;
-      EXPECT_EQ(d.actual, r == odd ? common : "1.23.45") << "rank " << r << ", odd " << odd;
+      EXPECT_EQ(d.rank, r);
+      const std::string first = odd == 0 ? "1.23.45" : common;
+      EXPECT_EQ(d.expected, first + " (rank 0)") << "rank " << r << ", odd " << odd;
+      const std::string second = odd == 0 ? common : "1.23.45";
+      EXPECT_THAT(d.actual, HasSubstr(second + " (rank ")) << "rank " << r << ", odd " << odd;
+      if (odd > 0) {
+        EXPECT_EQ(d.actual, fmt::format("1.23.45 (rank {})", odd)) << "rank " << r;
+      }
     }
   }
 }
@@ -249,6 +256,7 @@ TEST(Bootstrap, MissingRanksAreNamedOnAllThatJoined) {
   for (const int r : {0, 2, 3}) {
     EXPECT_EQ(job.status(r).code(), gwTimeout);
     EXPECT_THAT(job.status(r).ToString(), HasSubstr("ranks 1, 4 of 5 did not join within 0.7 s"));
+    EXPECT_EQ(job.status(r).detail().rank, r);
   }
 }
 
@@ -414,6 +422,8 @@ TEST(Bootstrap, ARosterThatOneRankCannotUseFailsAll) {
       EXPECT_EQ(job.status(r).code(), gwTransportUnavailable) << job.status(r).ToString();
       EXPECT_THAT(job.status(r).ToString(),
                   HasSubstr(fmt::format("rank {} is not ready: no way to rank 1", unable)));
+      EXPECT_EQ(job.status(r).detail().rank, r);
+      EXPECT_EQ(job.status(r).detail().peer, unable);
     }
   }
 }

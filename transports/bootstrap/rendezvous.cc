@@ -13,10 +13,14 @@ std::string VersionText(uint32_t version_code) {
 
 namespace {
 
+// `detail` has our value and theirs. The text is the same on both sides: rank 0 is one of them, and
+// comes first.
 Status Mismatch(const ControlMessage& mine, const ControlMessage& theirs, ErrorDetail detail) {
-  detail.op = "start";
   detail.rank = static_cast<int>(mine.get<HelloFields>()->rank);
   detail.peer = static_cast<int>(theirs.get<HelloFields>()->rank);
+  detail.expected += fmt::format(" (rank {})", detail.rank);
+  detail.actual += fmt::format(" (rank {})", detail.peer);
+  if (detail.rank > detail.peer) std::swap(detail.expected, detail.actual);
   return Status(gwMismatch, std::move(detail));
 }
 
@@ -68,7 +72,14 @@ Status JobMismatch(const ControlMessage& mine, const ControlMessage& theirs) {
 Status Unready(const Status& why, int rank) {
   ErrorDetail detail = why.detail();
   detail.message = fmt::format("rank {} is not ready: {}", rank, detail.message);
-  return Status(why.code(), std::move(detail)).WithOp("start").WithRank(rank);
+  return Status(why.code(), std::move(detail)).WithRank(rank).WithPeer(rank);
+}
+
+Status AsTold(const Status& why, int rank) {
+  ErrorDetail detail = why.detail();
+  if (!detail.field.empty() && detail.peer == rank) detail.peer = detail.rank;
+  detail.rank = rank;
+  return Status(why.code(), std::move(detail));
 }
 
 std::string EncodeRefusal(const RendezvousIdentity& me, const Status& why, bool with_body) {

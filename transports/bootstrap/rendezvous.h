@@ -48,6 +48,10 @@ Status JobMismatch(const ControlMessage& mine, const ControlMessage& theirs);
 // The error of a rank that cannot work with the others, as all of them read it.
 Status Unready(const Status& why, int rank);
 
+// `why` as another rank read it, for `rank` to read: whose error it is now. Where those two differ
+// in a field, the peer is the other.
+Status AsTold(const Status& why, int rank);
+
 // A BYE that refuses; without a body where the other side has not been proven yet.
 std::string EncodeRefusal(const RendezvousIdentity& me, const Status& why, bool with_body);
 

@@ -72,7 +72,7 @@ void RendezvousGuest::Tick(int64_t now_ns) {
 
 void RendezvousGuest::Fail(const Status& why) {
   outcome_ = Outcome::kFailed;
-  status_ = Status(why).WithOp("start").WithRank(options_.me.rank).WithPeer(0);
+  status_ = Status(why).WithRank(options_.me.rank).WithPeer(0);
 }
 
 const char* RendezvousGuest::Awaited() const {
@@ -158,7 +158,11 @@ void RendezvousGuest::OnRoster(const ControlMessage& message) {
 }
 
 void RendezvousGuest::OnBye(const ControlMessage& message) {
-  if (phase_ > Phase::kProof) return Fail(DecodeStatus(message.body));
+  if (phase_ > Phase::kProof) {
+    outcome_ = Outcome::kFailed;
+    status_ = AsTold(DecodeStatus(message.body), options_.me.rank);
+    return;
+  }
   // Nobody has proven anything: take the refusal, believe no text.
   Fail(Status(gwUnauthenticated,
               fmt::format("rank 0 at {} does not accept this rank's secret", options_.host),

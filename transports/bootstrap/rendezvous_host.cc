@@ -83,7 +83,7 @@ void RendezvousHost::OnMessage(int conn, const ControlMessage& message, int64_t 
       break;
     case Phase::kJoined:
       if (message.get<ReadyFields>() && All(Phase::kJoined)) return OnReady(conn);
-      if (message.get<ByeFields>()) return Fail(DecodeStatus(message.body));
+      if (message.get<ByeFields>()) return Fail(AsTold(DecodeStatus(message.body), 0));
       break;
     case Phase::kReady: break;
   }
@@ -134,11 +134,10 @@ void RendezvousHost::Admit(int conn, int64_t now_ns) {
     return Fail(Status(
         gwMismatch,
         ErrorDetail{.message = fmt::format("a rank from {} has a number out of range", guest.from),
-                    .op = "start",
                     .rank = 0,
                     .field = "rank",
-                    .expected = fmt::format("1 to {}", options_.me.world_size - 1),
-                    .actual = std::to_string(rank)}));
+                    .expected = fmt::format("1 to {} (expected)", options_.me.world_size - 1),
+                    .actual = fmt::format("{} (of that rank)", rank)}));
   }
   if (conn_of_[rank] >= 0) {
     const std::string& first = guests_.at(conn_of_[rank]).from;
@@ -147,7 +146,6 @@ void RendezvousHost::Admit(int conn, int64_t now_ns) {
                          ErrorDetail{.message = fmt::format("rank {} has joined from {} already; "
                                                             "a second one called from {}",
                                                             rank, first, guest.from),
-                                     .op = "start",
                                      .hint = "give every process a rank of its own",
                                      .rank = static_cast<int>(rank),
                                      .peer = 0}));
@@ -212,7 +210,7 @@ void RendezvousHost::Lost(int conn, const std::string& how) {
   liveness_.Forget(rank);
   ++told_;
   wires_->Close(conn);
-  Fail(Status(gwPeerLost, ErrorDetail{.message = text, .op = "start", .rank = 0, .peer = rank}));
+  Fail(Status(gwPeerLost, ErrorDetail{.message = text, .rank = 0, .peer = rank}));
 }
 
 // The connection is forgotten with it.
@@ -248,7 +246,6 @@ Status RendezvousHost::Late() const {
                              missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
                              options_.me.world_size, joined ? "confirm the roster" : "join",
                              static_cast<double>(options_.timeout_ns) / 1e9),
-      .op = "start",
       .hint = "look at the output of the missing ranks; GRADWIRE_INIT_TIMEOUT_MS sets the bound",
       .rank = 0};
   if (!joined && !no_room_.empty()) {

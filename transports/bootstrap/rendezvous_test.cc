@@ -205,7 +205,7 @@ TEST(Rendezvous, RankOutOfRangeIsEverybodysError) {
   for (const Status& status : {host.core.status(), two.status(), seven.status()}) {
     EXPECT_EQ(status.code(), gwMismatch) << status.ToString();
     EXPECT_EQ(status.detail().field, "rank");
-    EXPECT_EQ(status.detail().actual, "7");
+    EXPECT_EQ(status.detail().actual, "7 (of that rank)");
   }
 }
 

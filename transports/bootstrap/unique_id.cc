@@ -116,8 +116,8 @@ StatusOr<UniqueIdContents> ParseUniqueId(const UniqueId& id) {
     return Status(gwMismatch,
                   ErrorDetail{.message = "the unique id is of another version of gradwire",
                               .field = "unique id version",
-                              .expected = std::to_string(kVersion),
-                              .actual = std::to_string(wire.version)});
+                              .expected = fmt::format("{} (this library)", kVersion),
+                              .actual = fmt::format("{} (the id)", wire.version)});
   }
   return UniqueIdContents{
       .root = {AddressText(wire), wire.port},

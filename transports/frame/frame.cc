@@ -84,8 +84,8 @@ FrameVerdict Corrupt(const Fault& fault, int src, Status* why) {
                             .hint = "look for a faulty link, network card or memory",
                             .peer = src,
                             .field = fault.field,
-                            .expected = fault.expected,
-                            .actual = fault.actual});
+                            .expected = fault.expected + " (expected)",
+                            .actual = fault.actual + " (arrived)"});
   return FrameVerdict::kCorrupt;
 }
 

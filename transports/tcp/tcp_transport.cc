@@ -87,8 +87,8 @@ Status CheckPeer(const TcpAddress& theirs, int rank, int32_t fragment_bytes) {
                             .hint = "give all ranks the same fragment size",
                             .peer = rank,
                             .field = "fragment bytes",
-                            .expected = std::to_string(fragment_bytes),
-                            .actual = std::to_string(theirs.fragment_bytes)});
+                            .expected = fmt::format("{} (here)", fragment_bytes),
+                            .actual = fmt::format("{} (rank {})", theirs.fragment_bytes, rank)});
 }
 
 // What is between this rank and another.

@@ -30,14 +30,14 @@ const char* Name(UcxFabric fabric) {
   return "unknown";
 }
 
-Status Differ(int rank, const char* field, std::string mine, std::string theirs) {
+Status Differ(int rank, const char* field, const std::string& mine, const std::string& theirs) {
   return Status(gwTransportUnavailable,
                 ErrorDetail{.message = fmt::format("ucx: rank {} is set up differently", rank),
                             .hint = "give all ranks the same UCX_TLS, interface and fragment size",
                             .peer = rank,
                             .field = field,
-                            .expected = std::move(mine),
-                            .actual = std::move(theirs)});
+                            .expected = mine + " (here)",
+                            .actual = fmt::format("{} (rank {})", theirs, rank)});
 }
 
 }  // namespace

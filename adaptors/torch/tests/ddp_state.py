@@ -159,9 +159,9 @@ def checkpoints_of_other_specs_and_shapes():
     model, handle = attached(FEEDBACK, name="mine")
     models.train(model, range(2))
     before = handle.state_dict()
-    for spec, module, words in (("topk(0.1)", None, "spec: mine qsgd"),
-                                ("powersgd(rank=2)", None, "spec: mine qsgd"),
-                                (FEEDBACK, narrow, "shape: mine [128")):
+    for spec, module, words in (("topk(0.1)", None, "spec: qsgd"),
+                                ("powersgd(rank=2)", None, "spec: qsgd"),
+                                (FEEDBACK, narrow, "shape: [128")):
         other, other_handle = attached(spec, module, name="mine")
         models.train(other, range(1))
         state = other_handle.state_dict()

@@ -195,7 +195,7 @@ void ExpectMismatch(size_t sent, gwDataType_t sent_type, size_t received,
       EXPECT_EQ(result, gwMismatch) << text;
       const std::string& mine = rank == 0 ? value0 : value1;
       const std::string& theirs = rank == 0 ? value1 : value0;
-      EXPECT_NE(text.find(field + ": mine " + mine), std::string::npos) << text;
+      EXPECT_NE(text.find(field + ": " + mine), std::string::npos) << text;
       EXPECT_NE(text.find(theirs), std::string::npos) << text;
     }
     // Nobody else hears of it, and the next message meets the next.
