@@ -64,6 +64,19 @@ class InfoTest(unittest.TestCase):
         self.assertIn("did you mean GRADWIRE_TRANSPORT?", done.stderr)
         self.assertEqual(_gradwire("info", "--settigns").returncode, 2)
 
+    def test_doctor_tries_what_a_job_does(self):
+        facts = {row["name"]: row["usable"] for row in _facts()["transports"]}
+        self.assertTrue(facts["shm"] and facts["tcp"] and facts["loopback"], facts)
+        if not facts.get("ucx"):
+            self.skipTest("no UCX here")
+        # A worker of UCX's `self` starts, and reaches itself only.
+        alone = {"GRADWIRE_TRANSPORT": "ucx", "UCX_TLS": "self"}
+        done = _gradwire("doctor", "--ranks", "2", **alone)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^failure +transport ucx: .*reaches no other process")
+        usable = {row["name"]: row["usable"] for row in _facts(**alone)["transports"]}
+        self.assertEqual([name for name in usable if not usable[name]], ["ucx"])
+
     def test_a_misspelt_subcommand_gets_the_nearest(self):
         done = _gradwire("ifno")
         self.assertEqual(done.returncode, 2)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
+#include "cli/info/transport_trial.h"
 #include "transports/transport.h"
 
 namespace gradwire {
@@ -10,13 +12,17 @@ std::string CudaVersionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-std::vector<TransportFact> ProbeTransports() {
+std::vector<TransportFact> ProbeTransports(const Settings& settings) {
   // A job number that no communicator draws: they are random.
   constexpr uint64_t kProbeJob = 1;
+  const TransportOptions options = {
+      .job = kProbeJob,
+      .interface = settings.Text("interface"),
+      .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
+      .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};
   std::vector<TransportFact> facts;
   for (const TransportRow& row : Transports()) {
-    StatusOr<std::unique_ptr<Transport>> made = row.make({.world_size = 1, .job = kProbeJob});
-    facts.push_back({row.name, row.doc, made.status()});
+    facts.push_back({row.name, row.doc, TryTransport(row, options, SteadyClock())});
   }
   return facts;
 }

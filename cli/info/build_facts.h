@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
 #include "base/status.h"
 
 namespace gradwire {
@@ -14,11 +15,12 @@ std::string CudaVersionText(int version);
 
 struct TransportFact {
   std::string name, doc;
-  Status usable;  // or why it is not, on this machine, now
+  Status usable;  // something came through; or why nothing does, on this machine, now
 };
 
-// Tries each transport of the build once, with one rank.
-std::vector<TransportFact> ProbeTransports();
+// Tries each transport of the build once, between two ranks in this process. `settings` are a
+// job's: its interface and its fragments.
+std::vector<TransportFact> ProbeTransports(const Settings& settings);
 
 }  // namespace gradwire
 

@@ -123,7 +123,7 @@ std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::
 std::vector<Finding> Examine(int ranks) {
   std::vector<Finding> findings;
   const StatusOr<Settings> settings = LoadSettings("debug=none", ProcessEnvironment());
-  for (const TransportFact& fact : ProbeTransports()) {
+  for (const TransportFact& fact : ProbeTransports(settings.ok() ? *settings : Settings())) {
     const bool is_chosen = settings.ok() && settings->Text("transport") == fact.name;
     findings.push_back(JudgeTransport(fact.name, fact.usable, is_chosen));
   }

@@ -35,9 +35,9 @@ std::string CudaText() {
                      CudaDeviceCount());
 }
 
-std::string TransportText() {
+std::string TransportText(const Settings& settings) {
   Rows rows = {{"#", "transport", "usable", "what it is, or why not"}};
-  for (const TransportFact& fact : ProbeTransports()) {
+  for (const TransportFact& fact : ProbeTransports(settings)) {
     const bool ok = fact.usable.ok();
     rows.push_back({"", fact.name, ok ? "yes" : "no", ok ? fact.doc : fact.usable.ToString()});
   }
@@ -84,9 +84,9 @@ Json SettingsJson(const Settings& settings) {
   return json;
 }
 
-Json RegistriesJson() {
+Json RegistriesJson(const Settings& settings) {
   Json transports = Json::array(), codecs = Json::array(), algorithms = Json::array();
-  for (const TransportFact& fact : ProbeTransports()) {
+  for (const TransportFact& fact : ProbeTransports(settings)) {
     Json transport = {{"name", fact.name}, {"usable", fact.usable.ok()}, {"doc", fact.doc}};
     if (!fact.usable.ok()) transport["why_not"] = fact.usable.ToString();
     transports.push_back(transport);
@@ -103,9 +103,9 @@ Json RegistriesJson() {
   return {{"transports", transports}, {"codecs", codecs}, {"algorithms", algorithms}};
 }
 
-std::string InfoText() {
+std::string InfoText(const Settings& settings) {
   return fmt::format("gradwire {}\ncuda: {}\n\n{}\n{}\n{}", VersionText(GW_VERSION_CODE),
-                     CudaText(), TransportText(), CodecText(), AlgorithmText());
+                     CudaText(), TransportText(settings), CodecText(), AlgorithmText());
 }
 
 std::string InfoJson(const Settings& settings) {
@@ -115,7 +115,7 @@ std::string InfoJson(const Settings& settings) {
                 {{"built_with", CudaBuildVersion()},
                  {"driver", CudaDriverVersion()},
                  {"devices", CudaDeviceCount()}}}};
-  json.update(RegistriesJson());
+  json.update(RegistriesJson(settings));
   json["settings"] = SettingsJson(settings);
   return json.dump(1) + "\n";
 }
@@ -135,7 +135,7 @@ int InfoCommand(std::span<const std::string> args) {
   }
   const std::string text = !json_path.empty() ? InfoJson(*settings)
                            : show_settings    ? settings->ToTable()
-                                              : InfoText();
+                                              : InfoText(settings.ok() ? *settings : Settings());
   const Status written = WriteTextTo(json_path.empty() ? "-" : json_path, text);
   return written.ok() ? kExitOk : ReportError("info", written);
 }
