@@ -55,8 +55,13 @@ class CodecsTest(unittest.TestCase):
         text = _gradwire("codecs", "--ranks", "16").stdout.splitlines()
         self.assertEqual(text[0], "# 16 ranks")
         self.assertIn("class", text[1].split())
-        specs = [line.split()[0] for line in text[2:]]
+        rows = [line for line in text[2:] if not line.startswith("#")]
+        specs = [line.split()[0] for line in rows]
         self.assertEqual(specs, list(_facts("--ranks", "16")))
+        # What is no codec and yet a spec stands below.
+        about = text[2 + len(rows):]
+        self.assertTrue(about[0].startswith("# auto is a spec too"), about)
+        self.assertIn("`gradwire train -x auto`", about[1])
 
     def test_a_codec_that_cannot_take_so_many_ranks_says_so(self):
         self.assertEqual(_facts("--ranks", "127")["intsgd"]["refused"], "")

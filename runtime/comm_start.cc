@@ -22,6 +22,7 @@
 #include "runtime/controller/auto_spec.h"
 #include "runtime/file_claim.h"
 #include "runtime/operation.h"
+#include "runtime/spec_error.h"
 #include "runtime/transport_choice.h"
 #include "runtime/usable_cores.h"
 #include "transports/bootstrap/bootstrap.h"
@@ -406,7 +407,8 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
   StatusOr<Settings> settings = Settings::Load(input);
   if (!settings.ok()) return settings;
   // A misspelt codec must fail here, not at the first tensor.
-  GW_RETURN_IF_ERROR(CheckSpec(settings->Text("compress")));
+  const std::string& spec = settings->Text("compress");
+  GW_RETURN_IF_ERROR(WithAutoAmongCodecs(CheckSpec(spec), spec));
   GW_RETURN_IF_ERROR(ApplyToProcess(*settings));
   for (const std::string& warning : settings->warnings()) GW_LOG(kWarn, kEnv, "{}", warning);
   return settings;

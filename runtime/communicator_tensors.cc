@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compress/contribution.h"
+#include "runtime/spec_error.h"
 #include "runtime/tensor_groups.h"
 
 namespace gradwire {
@@ -85,7 +86,7 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
     return Status();
   }
   StatusOr<Codec> codec = MakeCodec(spec);
-  if (!codec.ok()) return codec.status();
+  if (!codec.ok()) return WithAutoAmongCodecs(codec.status(), spec);
   std::string exemption = ExemptionFrom(*codec, *tensor);
   if (!exemption.empty()) exemption = fmt::format("exempt from {}: {}", codec->spec, exemption);
   if (exemption.empty() && codec->carrier != nullptr) {

@@ -16,6 +16,9 @@ constexpr char kDescription[] =
     "rank contributes, and what it is safe with: SGD with momentum, Adam, AMP's loss scaling.\n"
     "docs/choosing_a_codec.md helps to choose.\n\n"
     "example: gradwire codecs --ranks 16";
+constexpr char kAboutAuto[] =
+    "# auto is a spec too, and no codec: in training steps it chooses for each registered tensor;\n"
+    "# `gradwire advise` tells what it would choose, `gradwire train -x auto` measures it\n";
 constexpr int kMaxRanks = 4096;
 
 std::string YesNo(bool yes) { return yes ? "yes" : "no"; }
@@ -31,7 +34,7 @@ std::string Text(const std::vector<CodecFacts>& all, int ranks) {
                     YesNo(c.feedback), YesNo(c.advice.momentum), YesNo(c.advice.adam),
                     YesNo(c.advice.amp), fits ? c.advice.note : "refused: " + c.refused});
   }
-  return fmt::format("# {} ranks\n{}", ranks, FormatColumns(rows));
+  return fmt::format("# {} ranks\n{}{}", ranks, FormatColumns(rows), kAboutAuto);
 }
 
 std::string Json(const std::vector<CodecFacts>& all, int ranks) {

@@ -12,6 +12,7 @@
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "compress/registry.h"
+#include "runtime/controller/auto_spec.h"
 
 namespace gradwire {
 namespace {
@@ -120,6 +121,11 @@ StatusOr<std::vector<int64_t>> ParseSizes(const Texts& texts) {
 
 // The canonical spec, if it can be measured on this.
 StatusOr<std::string> MeasurableSpec(const std::string& text, const PerfCase& c) {
+  if (IsAutoSpec(text)) {
+    return Status(
+        gwInvalidArgument, "auto chooses codecs for registered tensors in training steps",
+        "Measure it with `gradwire train -x auto`; perf takes the codecs it chooses from");
+  }
   const StatusOr<Codec> codec = MakeCodec(text);
   if (!codec.ok()) return codec.status();
   if (codec->spec == "none") return codec->spec;

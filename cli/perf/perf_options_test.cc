@@ -84,5 +84,17 @@ TEST(PerfOptions, RefusesWhatCannotBeMeasured) {
   }
 }
 
+TEST(PerfOptions, SaysWhereAutoIsMeasured) {
+  for (const char* spec : {"auto", "auto(error=0.2)"}) {
+    PerfOptions options;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(Parse({"-x", spec}, &options), kExitUsage);
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_NE(text.find("registered tensors in training steps"), std::string::npos) << text;
+    EXPECT_NE(text.find("gradwire train -x auto"), std::string::npos) << text;
+    EXPECT_EQ(text.find("unknown codec"), std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace gradwire
