@@ -29,7 +29,7 @@ Status LoopbackHub::Connect(int rank, std::span<const std::string> addresses) {
     if (addresses[peer] == Address(peer)) continue;
     return Status(gwTransportUnavailable,
                   fmt::format("loopback serves ranks that are threads of one process, and rank {} "
-                              "is no thread of rank {}'s",
+                              "is no thread of rank {}'s process",
                               peer, rank),
                   "Set transport=auto, or shm on one host, or tcp between hosts");
   }
