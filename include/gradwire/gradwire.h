@@ -245,7 +245,7 @@ typedef struct {
   size_t size;
   unsigned int magic;
   unsigned int version;
-  const char* spec; /* "qsgd(bits=4)", "auto", ...; NULL: the setting `compress` */
+  const char* spec; /* "qsgd(bits=4)", "auto", ...; NULL or empty: the setting `compress` */
 } gwTensorConfig_t;
 #define GW_TENSOR_CONFIG_INITIALIZER \
   { sizeof(gwTensorConfig_t), GW_CONFIG_MAGIC, GW_VERSION_CODE, NULL }
