@@ -22,7 +22,8 @@ struct ErrorDetail {
   int rank = -1;        // whose error this is
   int peer = -1;        // the other rank, the culprit if there is one
   std::optional<uint64_t> op_seq;
-  std::string field, expected, actual;  // for mismatches: mine and theirs
+  // For mismatches: two values, each with who or what holds it, "5 (rank 1)".
+  std::string field, expected, actual;
 };
 
 // Success or an error. Success never allocates; an error owns its detail. Movable and copyable.
