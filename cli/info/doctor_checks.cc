@@ -36,7 +36,7 @@ int64_t OpenFileLimit() {
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<int64_t>(limit.rlim_cur) : 0;
 }
 
-Finding CheckNetlab() {
+HealthFinding CheckNetlab() {
   constexpr int64_t kAnyRate = 1'000'000'000;
   const StatusOr<Netlab> lab = Netlab::Create(1, ShapingFor(kAnyRate));
   if (lab.ok()) return {"test network", Health::kOk, "`gradwire run --netlab` works here", ""};
@@ -44,7 +44,7 @@ Finding CheckNetlab() {
           "Run as root, with iproute2, for --netlab; everything else works without"};
 }
 
-Finding CheckCuda() {
+HealthFinding CheckCuda() {
   const int built = CudaBuildVersion(), driver = CudaDriverVersion();
   if (built == 0) return {"CUDA", Health::kOk, "not in this build; host memory only", ""};
   if (driver == 0) {
@@ -61,14 +61,15 @@ Finding CheckCuda() {
 
 }  // namespace
 
-Finding JudgeSharedMemory(int64_t free_bytes, int ranks) {
+HealthFinding JudgeSharedMemory(int64_t free_bytes, int ranks) {
   // What UCX uses between each two ranks: 8 slots of 32 KiB and some more. Nothing else uses it.
   constexpr int64_t kPerPairBytes = 1 << 20;
   const int64_t needed = kPerPairBytes * ranks * std::max(ranks - 1, 1);
-  Finding finding = {"/dev/shm", Health::kOk,
-                     fmt::format("{} MiB free, {} ranks need about {} MiB, for transport ucx only",
-                                 free_bytes >> 20, ranks, needed >> 20),
-                     ""};
+  HealthFinding finding = {
+      "/dev/shm", Health::kOk,
+      fmt::format("{} MiB free, {} ranks need about {} MiB, for transport ucx only",
+                  free_bytes >> 20, ranks, needed >> 20),
+      ""};
   if (free_bytes < needed) {
     finding.health = Health::kWarning;
     finding.advice =
@@ -78,8 +79,8 @@ Finding JudgeSharedMemory(int64_t free_bytes, int ranks) {
   return finding;
 }
 
-Finding JudgeCores(int cores, int ranks) {
-  Finding finding = {"cores", Health::kOk, fmt::format("{} for {} ranks", cores, ranks), ""};
+HealthFinding JudgeCores(int cores, int ranks) {
+  HealthFinding finding = {"cores", Health::kOk, fmt::format("{} for {} ranks", cores, ranks), ""};
   if (ranks > cores) {
     finding.health = Health::kWarning;
     finding.advice =
@@ -91,9 +92,9 @@ Finding JudgeCores(int cores, int ranks) {
   return finding;
 }
 
-Finding JudgeOpenFiles(int64_t limit, int ranks) {
+HealthFinding JudgeOpenFiles(int64_t limit, int ranks) {
   const int64_t needed = 256 + 8 * int64_t{ranks};
-  Finding finding = {"open files", Health::kOk, fmt::format("limit {}", limit), ""};
+  HealthFinding finding = {"open files", Health::kOk, fmt::format("limit {}", limit), ""};
   if (limit < needed) {
     finding.health = Health::kFailure;
     finding.advice = fmt::format("Raise it: ulimit -n {}", std::max<int64_t>(needed, 4096));
@@ -101,14 +102,15 @@ Finding JudgeOpenFiles(int64_t limit, int ranks) {
   return finding;
 }
 
-Finding JudgeTransport(const std::string& name, const Status& usable, bool is_chosen) {
+HealthFinding JudgeTransport(const std::string& name, const Status& usable, bool is_chosen) {
   if (usable.ok()) return {"transport " + name, Health::kOk, "usable", ""};
   return {"transport " + name, is_chosen ? Health::kFailure : Health::kWarning,
           usable.detail().message, usable.detail().hint};
 }
 
-std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::string>& warnings) {
-  std::vector<Finding> findings;
+std::vector<HealthFinding> JudgeSettings(const Status& loaded,
+                                         const std::vector<std::string>& warnings) {
+  std::vector<HealthFinding> findings;
   if (!loaded.ok()) {
     findings.push_back(
         {"settings", Health::kFailure, loaded.detail().message, loaded.detail().hint});
@@ -120,8 +122,8 @@ std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::
   return findings;
 }
 
-std::vector<Finding> Examine(int ranks) {
-  std::vector<Finding> findings;
+std::vector<HealthFinding> Examine(int ranks) {
+  std::vector<HealthFinding> findings;
   const StatusOr<Settings> settings = LoadSettings("debug=none", ProcessEnvironment());
   for (const TransportFact& fact : ProbeTransports(settings.ok() ? *settings : Settings())) {
     const bool is_chosen = settings.ok() && settings->Text("transport") == fact.name;
@@ -134,24 +136,24 @@ std::vector<Finding> Examine(int ranks) {
   findings.push_back(CheckCuda());
   const std::vector<std::string> warnings =
       settings.ok() ? settings->warnings() : std::vector<std::string>();
-  for (Finding& finding : JudgeSettings(settings.status(), warnings)) {
+  for (HealthFinding& finding : JudgeSettings(settings.status(), warnings)) {
     findings.push_back(std::move(finding));
   }
   return findings;
 }
 
-std::string FindingsText(const std::vector<Finding>& findings) {
+std::string FindingsText(const std::vector<HealthFinding>& findings) {
   std::string text;
-  for (const Finding& finding : findings) {
+  for (const HealthFinding& finding : findings) {
     text += fmt::format("{:<8} {}: {}\n", Name(finding.health), finding.check, finding.what);
     if (!finding.advice.empty()) text += fmt::format("{:<8} -> {}\n", "", finding.advice);
   }
   return text;
 }
 
-std::string FindingsJson(const std::vector<Finding>& findings) {
+std::string FindingsJson(const std::vector<HealthFinding>& findings) {
   JsonValue list = JsonValue::array();
-  for (const Finding& finding : findings) {
+  for (const HealthFinding& finding : findings) {
     list.push_back({{"check", finding.check},
                     {"health", std::string(Name(finding.health))},
                     {"what", finding.what},

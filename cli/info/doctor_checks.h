@@ -16,7 +16,7 @@ enum class Health : uint8_t {
   kFailure,  // something that was asked for cannot work
 };
 
-struct Finding {
+struct HealthFinding {
   std::string check;  // what was looked at, in a word or two
   Health health = Health::kOk;
   std::string what;    // what was found
@@ -24,19 +24,20 @@ struct Finding {
 };
 
 // Judgements, without looking at the machine.
-Finding JudgeSharedMemory(int64_t free_bytes, int ranks);
-Finding JudgeCores(int cores, int ranks);
-Finding JudgeOpenFiles(int64_t limit, int ranks);
+HealthFinding JudgeSharedMemory(int64_t free_bytes, int ranks);
+HealthFinding JudgeCores(int cores, int ranks);
+HealthFinding JudgeOpenFiles(int64_t limit, int ranks);
 // `is_chosen`: by the settings; else others can take its place.
-Finding JudgeTransport(const std::string& name, const Status& usable, bool is_chosen);
+HealthFinding JudgeTransport(const std::string& name, const Status& usable, bool is_chosen);
 // `loaded`: how reading the settings went. A finding each for the error and every warning.
-std::vector<Finding> JudgeSettings(const Status& loaded, const std::vector<std::string>& warnings);
+std::vector<HealthFinding> JudgeSettings(const Status& loaded,
+                                         const std::vector<std::string>& warnings);
 
 // Looks at this machine and this process's environment; `ranks` are those to be run here.
-std::vector<Finding> Examine(int ranks);
+std::vector<HealthFinding> Examine(int ranks);
 
-std::string FindingsText(const std::vector<Finding>& findings);
-std::string FindingsJson(const std::vector<Finding>& findings);
+std::string FindingsText(const std::vector<HealthFinding>& findings);
+std::string FindingsJson(const std::vector<HealthFinding>& findings);
 
 }  // namespace gradwire
 

@@ -10,7 +10,7 @@ namespace {
 TEST(JudgeSharedMemory, GrowsWithThePairsOfRanks) {
   constexpr int64_t kDockerDefault = 64 << 20;
   EXPECT_EQ(JudgeSharedMemory(kDockerDefault, 4).health, Health::kOk);
-  const Finding many = JudgeSharedMemory(kDockerDefault, 16);
+  const HealthFinding many = JudgeSharedMemory(kDockerDefault, 16);
   // Most jobs do not use it: no reason to return a failure.
   EXPECT_EQ(many.health, Health::kWarning);
   EXPECT_NE(many.what.find("for transport ucx only"), std::string::npos) << many.what;
@@ -33,7 +33,7 @@ TEST(JudgeTransport, PassesTheReasonOn) {
   EXPECT_EQ(JudgeTransport("ucx", Status::Ok(), true).health, Health::kOk);
   const Status unusable(gwTransportUnavailable, "no libucp.so.0", "Install libucx0");
   EXPECT_EQ(JudgeTransport("ucx", unusable, false).health, Health::kWarning);
-  const Finding missing = JudgeTransport("ucx", unusable, true);
+  const HealthFinding missing = JudgeTransport("ucx", unusable, true);
   EXPECT_EQ(missing.health, Health::kFailure);
   EXPECT_EQ(missing.what, "no libucp.so.0");
   EXPECT_EQ(missing.advice, "Install libucx0");
@@ -46,9 +46,9 @@ TEST(JudgeSettings, EveryProblemIsAFinding) {
 }
 
 TEST(Examine, LooksAtEverything) {
-  const std::vector<Finding> findings = Examine(2);
+  const std::vector<HealthFinding> findings = Examine(2);
   EXPECT_GE(findings.size(), 7u);
-  for (const Finding& finding : findings) {
+  for (const HealthFinding& finding : findings) {
     EXPECT_FALSE(finding.check.empty());
     EXPECT_FALSE(finding.what.empty());
     EXPECT_TRUE(finding.health != Health::kFailure || !finding.advice.empty()) << finding.what;
@@ -56,7 +56,8 @@ TEST(Examine, LooksAtEverything) {
 }
 
 TEST(Findings, ReadAsTextAndAsJson) {
-  const std::vector<Finding> findings = {{"cores", Health::kWarning, "2 for 4", "fewer ranks"}};
+  const std::vector<HealthFinding> findings = {
+      {"cores", Health::kWarning, "2 for 4", "fewer ranks"}};
   EXPECT_EQ(FindingsText(findings), "warning  cores: 2 for 4\n         -> fewer ranks\n");
   const auto json = nlohmann::json::parse(FindingsJson(findings));
   EXPECT_EQ(json["findings"][0]["health"], "warning");

@@ -19,7 +19,7 @@ int DoctorCommand(std::span<const std::string> args) {
   line.Add("-n,--ranks", &ranks, "ranks to be run on this machine; default 2").InRange(1, 1 << 16);
   line.AddJson("--json", &json_path);
   if (const auto code = line.Parse(args)) return *code;
-  const std::vector<Finding> findings = Examine(ranks);
+  const std::vector<HealthFinding> findings = Examine(ranks);
   const Status written = json_path.empty() ? WriteTextTo("-", FindingsText(findings))
                                            : WriteTextTo(json_path, FindingsJson(findings));
   if (!written.ok()) return ReportError("doctor", written);

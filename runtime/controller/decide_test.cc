@@ -21,7 +21,7 @@ constexpr int kPatience = 1000;  // steps; what has not come by then never does
 
 // False if it never comes. `each` is called before every step.
 template <typename Come, typename Each>
-bool StepUntil(World* world, Come come, Each each) {
+bool StepUntil(DecisionWorld* world, Come come, Each each) {
   for (int i = 0; i < kPatience && !come(); ++i) {
     each();
     world->Step();
@@ -29,19 +29,19 @@ bool StepUntil(World* world, Come come, Each each) {
   return come();
 }
 
-double ForSteps(World* world, int count) {
+double ForSteps(DecisionWorld* world, int count) {
   double sum_us = 0;
   for (int i = 0; i < count; ++i) sum_us += world->Step();
   return sum_us;
 }
 
-int CountOf(const World& world, const std::string& why) {
+int CountOf(const DecisionWorld& world, const std::string& why) {
   return static_cast<int>(std::count_if(world.decisions.begin(), world.decisions.end(),
                                         [&](const Decision& d) { return d.why == why; }));
 }
 
 TEST(Decide, BeginsWithNoneThenBf16) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.Steps(30);
   ASSERT_GE(world.decisions.size(), 2u);
   EXPECT_EQ(world.decisions[0].a, Plan(6, 0)) << "whatever ran before";
@@ -49,7 +49,7 @@ TEST(Decide, BeginsWithNoneThenBf16) {
 }
 
 int TurnsOfNone(double noise) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.noise = noise;
   world.Steps(40);
   return world.decisions.at(1).from_turn - world.decisions.at(0).from_turn;
@@ -62,7 +62,7 @@ TEST(Decide, MeasuresNoneOnceMoreWhereStepsVary) {
 }
 
 TEST(Decide, CompressesOnASlowLink) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;  // 200 Mbit/s
   world.Steps(200);
   EXPECT_LE(world.StepUs(world.running()), 1.05 * world.BestUniformUs());
@@ -73,7 +73,7 @@ TEST(Decide, CompressesOnASlowLink) {
 TEST(Decide, TellsOfAPlanThatATrialKeepsWhatWasPromised) {
   int kept = 0;
   for (const double us_per_byte : {0.002, 0.004, 0.006, 0.008, 0.012}) {
-    World world(Layers());
+    DecisionWorld world(Layers());
     world.us_per_byte = us_per_byte;
     world.Steps(400);
     for (size_t i = 1; i < world.decisions.size(); ++i) {
@@ -89,7 +89,7 @@ TEST(Decide, TellsOfAPlanThatATrialKeepsWhatWasPromised) {
 }
 
 TEST(Decide, LeavesAFastLinkAlone) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 1e-5;
   world.compute_us = 100000;
   world.Steps(200);
@@ -97,7 +97,7 @@ TEST(Decide, LeavesAFastLinkAlone) {
 }
 
 TEST(Decide, ErrorsAboveTheBoundKeepCodecsOut) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;
   world.error_bound = 0.005;  // bf16 gives about 0.002, qsgd of 8 bits 0.013
   world.error_factor = 20;    // 4 bits: more than the lag allows
@@ -106,7 +106,7 @@ TEST(Decide, ErrorsAboveTheBoundKeepCodecsOut) {
 }
 
 TEST(Decide, GoesDownWhereARunningCodecIsBeyondItsBound) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;
   world.Steps(200);
   const Plan before = world.running();
@@ -117,7 +117,7 @@ TEST(Decide, GoesDownWhereARunningCodecIsBeyondItsBound) {
 }
 
 TEST(Decide, FollowsANetworkThatGetsSlow) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.001;
   world.Steps(200);
   world.us_per_byte = 0.05;
@@ -133,7 +133,7 @@ TEST(Decide, FollowsAChangeByTenTimesSoon) {
   };
   for (const Case& c : {Case{0.004, 0.04, 40}, Case{0.0004, 0.004, 40}, Case{0.04, 0.004, 150},
                         Case{0.004, 0.0004, 150}}) {
-    World world(Layers());
+    DecisionWorld world(Layers());
     world.us_per_byte = c.before;
     world.Steps(200);
     world.us_per_byte = c.after;
@@ -145,7 +145,7 @@ TEST(Decide, FollowsAChangeByTenTimesSoon) {
 
 TEST(Decide, FollowsAChangeInTheMiddleOfATrial) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    World world(Layers(), seed);
+    DecisionWorld world(Layers(), seed);
     world.us_per_byte = 0.004;
     world.noise = 0.02;
     world.Steps(kWarmUp);
@@ -168,7 +168,7 @@ TEST(Decide, FollowsAChangeInTheMiddleOfATrialWithinARung) {
   for (const Case& c :
        {Case{0.004, 0.08}, Case{0.006, 0.018}, Case{0.04, 0.004}, Case{0.008, 0.0008}}) {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
-      World world(Layers(), seed);
+      DecisionWorld world(Layers(), seed);
       world.us_per_byte = c.before;
       world.noise = 0.02;
       world.Steps(kWarmUp);
@@ -189,7 +189,7 @@ TEST(Decide, FollowsAChangeInTheMiddleOfATrialWithinARung) {
 
 // On a link so fast that bf16 only costs its encoding, the warm-up learns nothing of bytes.
 TEST(Decide, FollowsANetworkThatGetsSlowAfterAWarmUpThatTaughtNothing) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 1e-6;
   world.Steps(200);
   ASSERT_EQ(world.running(), Plan(6, 0));
@@ -200,7 +200,7 @@ TEST(Decide, FollowsANetworkThatGetsSlowAfterAWarmUpThatTaughtNothing) {
 
 // Its encoding alone takes longer than the plain sum: every trial of it would only cost time.
 TEST(Decide, LeavesABaselineAloneThatWasMeasuredSlower) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 1e-5;
   world.compute_us = 100;
   world.Steps(1000);
@@ -211,7 +211,7 @@ TEST(Decide, LeavesABaselineAloneThatWasMeasuredSlower) {
 // One tensor is encoded while others wait for the network. The model, which serves them one after
 // the other, sees no gain in that.
 TEST(Decide, FindsWhatOverlapsByMeasuring) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 1e-5;
   world.compute_us = 100;
   world.Steps(200);
@@ -220,7 +220,7 @@ TEST(Decide, FindsWhatOverlapsByMeasuring) {
 
 // No tensor gains, and each trial takes long.
 TEST(Decide, ExploresEverLessWhereNothingGains) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 1e-5;
   world.compute_us = 100;
   world.training_factor = {1, 4, 4, 4};
@@ -235,7 +235,7 @@ TEST(Decide, ExploresEverLessWhereNothingGains) {
 
 // What took four times as long on a link as it is half of the time has not become any faster.
 TEST(Decide, LeavesABaselineAloneWhileTheLinkGoesToAndFro) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 1e-5;
   world.compute_us = 100;
   world.training_factor = {1, 4, 4, 4};
@@ -251,7 +251,7 @@ TEST(Decide, LeavesABaselineAloneWhileTheLinkGoesToAndFro) {
 
 // The plan before was measured since the last change, and took far longer.
 TEST(Decide, WhatIsFarFasterNeedsNoComparison) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;
   world.Steps(kWarmUp);
   EXPECT_LE(world.StepUs(world.running()), 1.05 * world.BestUniformUs());
@@ -261,7 +261,7 @@ TEST(Decide, WhatIsFarFasterNeedsNoComparison) {
 
 TEST(Decide, DisturbedProbesKeepNoCodecOut) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    World world(Layers(), seed);
+    DecisionWorld world(Layers(), seed);
     world.us_per_byte = 0.006;
     world.disturbed_probes = 0.6;
     world.Steps(150);
@@ -271,7 +271,7 @@ TEST(Decide, DisturbedProbesKeepNoCodecOut) {
 
 // What was measured is believed, not what was predicted: each rung is tried, none again and again.
 TEST(Decide, ACodecThatIsSlowerThanItsProbesIsNotTriedAllTheTime) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.01;
   world.noise = 0.02;
   world.training_factor = {1, 1, 4, 60};
@@ -284,7 +284,7 @@ TEST(Decide, ACodecThatIsSlowerThanItsProbesIsNotTriedAllTheTime) {
 // Each change of the network makes what a codec took in training forgotten, and its probes promise
 // much again.
 TEST(Decide, APromiseThatWasBrokenIsTriedInBlocks) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.004;
   world.compute_us = 1000;
   world.noise = 0.02;
@@ -305,7 +305,7 @@ TEST(Decide, ACodecThatGetsFasterIsTriedAgain) {
                         Case{0.001, 8, 1.5}, Case{0.005, 20, 1}}) {
     SCOPED_TRACE(testing::Message() << c.us_per_byte << " us per byte, " << c.factor
                                     << " times slower, compute then " << c.compute);
-    World world(Layers());
+    DecisionWorld world(Layers());
     world.us_per_byte = c.us_per_byte;
     world.compute_us = 1000;
     world.noise = 0.02;
@@ -324,7 +324,7 @@ TEST(Decide, ACodecThatGetsFasterIsTriedAgain) {
 TEST(Decide, SmallTensorsTellNoPriceOfALargeOne) {
   std::vector<int64_t> layers = {1000000};
   layers.insert(layers.end(), 30, 2000);
-  World world(layers);
+  DecisionWorld world(layers);
   world.us_per_byte = 0.02;
   world.call_us = 160;
   world.first_error_factor = 1000;
@@ -337,7 +337,7 @@ TEST(Decide, SmallTensorsTellNoPriceOfALargeOne) {
 }
 
 TEST(Decide, TurnsMayWrap) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;
   world.Steps(300);
   const Plan before = world.running();
@@ -346,7 +346,7 @@ TEST(Decide, TurnsMayWrap) {
 }
 
 TEST(Decide, StalledStepsOfATrialDoNotCount) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.006;
   world.noise = 0.02;
   int stalls = 0;
@@ -359,7 +359,7 @@ TEST(Decide, StalledStepsOfATrialDoNotCount) {
 }
 
 TEST(Decide, FollowsANetworkThatGetsFast) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;
   world.Steps(200);
   world.us_per_byte = 0.0004;
@@ -376,7 +376,7 @@ TEST(Decide, FollowsANetworkThatGetsFastBehindASlowCodec) {
   for (const Case& c : {Case{4e-4, 5e-5, 500}, Case{6e-4, 7.5e-5, 500}, Case{6e-4, 7.5e-5, 300}}) {
     SCOPED_TRACE(std::to_string(c.before / c.after) + " times faster, compute " +
                  std::to_string(c.compute_us));
-    World world(Layers());
+    DecisionWorld world(Layers());
     world.us_per_byte = c.before;
     world.compute_us = c.compute_us;
     world.Steps(300);
@@ -390,7 +390,7 @@ TEST(Decide, FollowsANetworkThatGetsFastBehindASlowCodec) {
 }
 
 TEST(Decide, OneStalledStepChangesNothing) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;
   world.Steps(170);
   ASSERT_TRUE(StepUntil(
@@ -412,7 +412,7 @@ TEST(Decide, ARankThatIsLateTwiceChangesNothing) {
   constexpr int kOffsets = 40;
   for (const double us_per_byte : {0.04, 0.004, 1e-5}) {
     for (int offset = 0; offset <= 2 * kOffsets; ++offset) {
-      World world(Layers());
+      DecisionWorld world(Layers());
       world.us_per_byte = us_per_byte;
       world.Steps(170);
       if (offset > kOffsets) {
@@ -439,7 +439,7 @@ TEST(Decide, SensorsThatLieCostLittle) {
   for (const double lie : {0.5, 2.0, 10.0}) {
     for (size_t liar = 0; liar < liars.size(); ++liar) {
       for (const double us_per_byte : {1e-5, 0.003, 0.04}) {
-        World world(Layers());
+        DecisionWorld world(Layers());
         world.us_per_byte = us_per_byte;
         for (double Lies::*sensor : liars[liar]) world.lies.*sensor = lie;
         world.Steps(kWarmUp);
@@ -454,7 +454,7 @@ TEST(Decide, SensorsThatLieCostLittle) {
 TEST(Decide, CompressesLessWhereMoreIsComputed) {
   double least_bytes = 0;
   for (const double factor : {0.2, 1.0, 5.0, 20.0}) {
-    World world(Layers());
+    DecisionWorld world(Layers());
     world.us_per_byte = 0.003;
     world.compute_us *= factor;
     world.Steps(400);
@@ -462,7 +462,7 @@ TEST(Decide, CompressesLessWhereMoreIsComputed) {
     EXPECT_GE(bytes, least_bytes) << factor;
     least_bytes = bytes;
   }
-  World world(Layers());
+  DecisionWorld world(Layers());
   EXPECT_EQ(least_bytes, WireBytes(world.Job(), Plan(6, 0)));
 }
 
@@ -474,7 +474,7 @@ TEST(Decide, IsNeverMuchSlowerThanNone) {
     return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
   };
   for (int round = 0; round < 100; ++round) {
-    World world(Layers(), seed + round);
+    DecisionWorld world(Layers(), seed + round);
     world.us_per_byte = draw(1e-5, 0.1);
     world.compute_us = draw(1e3, 1e6);
     world.latency_us = draw(5, 5000);
@@ -487,10 +487,10 @@ TEST(Decide, IsNeverMuchSlowerThanNone) {
 }
 
 TEST(Decide, AResumedRunHasNoWarmUp) {
-  World before(Layers());
+  DecisionWorld before(Layers());
   before.us_per_byte = 0.04;
   before.Steps(300);
-  World after(Layers());
+  DecisionWorld after(Layers());
   after.us_per_byte = 0.04;
   after.ResumeFrom(before);
   after.Steps(100);
@@ -502,7 +502,7 @@ TEST(Decide, AResumedRunHasNoWarmUp) {
 
 // What was switched to because of a prediction may be the slower one.
 TEST(Decide, APlanIsSavedOnceItHasWonItsComparison) {
-  World world(Layers());
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.006;
   Plan before;
   const auto switched = [&] {
@@ -522,10 +522,10 @@ TEST(Decide, APlanIsSavedOnceItHasWonItsComparison) {
 
 TEST(Decide, ARunResumedElsewhereFollowsItsNetwork) {
   for (const auto& [was, is] : {std::pair(0.04, 0.0004), std::pair(0.0004, 0.04)}) {
-    World before(Layers());
+    DecisionWorld before(Layers());
     before.us_per_byte = was;
     before.Steps(300);
-    World after(Layers());
+    DecisionWorld after(Layers());
     after.us_per_byte = is;
     after.ResumeFrom(before);
     after.Steps(200);
@@ -536,7 +536,7 @@ TEST(Decide, ARunResumedElsewhereFollowsItsNetwork) {
 TEST(Decide, TheSameInputsGiveTheSameDecisions) {
   std::vector<std::vector<Decision>> runs;
   for (int run = 0; run < 2; ++run) {
-    World world(Layers(), 7);
+    DecisionWorld world(Layers(), 7);
     world.noise = 0.05;
     world.Steps(400);
     runs.push_back(world.decisions);

@@ -38,7 +38,7 @@ struct Lies {
 
 // A training run as it "is": slices of each tensor go through a processor that encodes and a wire
 // that sends, each one after the other. Not the model's formulas.
-class World {
+class DecisionWorld {
  public:
   double us_per_byte = 0.01;
   double latency_us = 20;
@@ -53,7 +53,7 @@ class World {
   double call_us = 0;  // that encoding a tensor takes besides, whatever its size; in no probe
   double disturbed_probes = 0;  // share of them, which take kDisturbance times as long
 
-  explicit World(const std::vector<int64_t>& elems, uint64_t seed = 1) : random_(seed) {
+  explicit DecisionWorld(const std::vector<int64_t>& elems, uint64_t seed = 1) : random_(seed) {
     job_ = {.world_size = 4, .slice_elems = kSlice};
     for (size_t t = 0; t < elems.size(); ++t) {
       JobTensor tensor = {.id = t, .name = "t" + std::to_string(t), .elems = elems[t]};
@@ -112,7 +112,7 @@ class World {
   }
   void StallNext(double factor) { stall_ = factor; }
   // What was learnt in another world of the same tensors.
-  void ResumeFrom(World& other) {
+  void ResumeFrom(DecisionWorld& other) {
     memory_ = *DecodeKnowledge(Job(), EncodeKnowledge(other.Job(), other.memory_));
   }
   // What a run would begin with that is resumed from here.

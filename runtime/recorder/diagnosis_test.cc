@@ -22,7 +22,7 @@ void ExpectVerdict(const Diagnosis& diagnosis, const Ranks& culprits,
 }
 
 TEST(Diagnose, JobThatEndedWell) {
-  World world(3);
+  RecordedWorld world(3);
   for (int i = 0; i < 4; ++i) world.GoodTurn(2);
   world.RecordAll({.kind = RecordKind::kClose});
   const Diagnosis diagnosis = world.Diagnose();
@@ -32,7 +32,7 @@ TEST(Diagnose, JobThatEndedWell) {
 }
 
 TEST(Diagnose, RankThatNeverSubmitted) {
-  World world(4);
+  RecordedWorld world(4);
   world.GoodTurn(1);
   for (int rank = 0; rank < 4; ++rank) world.Submit(rank, 0, "w0");
   world.At(500);
@@ -48,7 +48,7 @@ TEST(Diagnose, RankThatNeverSubmitted) {
 }
 
 TEST(Diagnose, RankThatWasKilled) {
-  World world(4);
+  RecordedWorld world(4);
   world.GoodTurn(1);
   for (int rank = 0; rank < 4; ++rank) world.Submit(rank, 0, "w0");
   world.Record(2, {.kind = RecordKind::kSliceDone, .op_seq = 0, .slice = 3});
@@ -60,7 +60,7 @@ TEST(Diagnose, RankThatWasKilled) {
 }
 
 TEST(Diagnose, KilledRankWithoutFile) {
-  World world(3);
+  RecordedWorld world(3);
   world.Submit(0, 0, "w0");
   world.Submit(1, 0, "w0");
   for (const int rank : {0, 1}) {
@@ -71,7 +71,7 @@ TEST(Diagnose, KilledRankWithoutFile) {
 }
 
 TEST(Diagnose, StoppedRankThatComesBackIsStillTheCulprit) {
-  World world(2);
+  RecordedWorld world(2);
   world.GoodTurn(1);
   world.At(12'000);
   world.Lost(0, 1, "no sign of life");
@@ -81,7 +81,7 @@ TEST(Diagnose, StoppedRankThatComesBackIsStillTheCulprit) {
 }
 
 TEST(Diagnose, RankThatFailedBeforeItWasLost) {
-  World world(3);
+  RecordedWorld world(3);
   world.Submit(0, 0, "w0");
   world.At(5);
   world.Record(1, {.kind = RecordKind::kError, .status = gwSystemError, .text = "no memory"});
@@ -92,7 +92,7 @@ TEST(Diagnose, RankThatFailedBeforeItWasLost) {
 }
 
 TEST(Diagnose, RankThatLeftEarly) {
-  World world(2);
+  RecordedWorld world(2);
   world.GoodTurn(1);
   world.Record(1, {.kind = RecordKind::kClose});
   world.At(1000);
@@ -102,7 +102,7 @@ TEST(Diagnose, RankThatLeftEarly) {
 }
 
 TEST(Diagnose, TellsWhichStepALateRankIsIn) {
-  World world(2);
+  RecordedWorld world(2);
   world.GoodTurn(1);
   world.RecordAll({.kind = RecordKind::kStepBegin, .step = 78});
   world.Submit(0, 0, "w0");
@@ -112,7 +112,7 @@ TEST(Diagnose, TellsWhichStepALateRankIsIn) {
 // All ranks record the same result, one of them first.
 TEST(Diagnose, AResultBlamesNobodyButWhomItNames) {
   for (const int peer : {-1, 2}) {
-    World world(3);
+    RecordedWorld world(3);
     world.Result(2, gwMismatch, peer);
     world.RecordAll({.kind = RecordKind::kClose});
     EXPECT_EQ(world.Diagnose().culprits, peer < 0 ? std::vector<int>{} : std::vector<int>{peer});
@@ -120,7 +120,7 @@ TEST(Diagnose, AResultBlamesNobodyButWhomItNames) {
 }
 
 TEST(Diagnose, MinorityOfADisagreementIsNamed) {
-  World world(4);
+  RecordedWorld world(4);
   world.GoodTurn(2);
   for (const int rank : {0, 1, 3}) world.Submit(rank, 0, "w0", 11);
   world.Submit(2, 0, "v0", 22);
@@ -133,27 +133,27 @@ TEST(Diagnose, MinorityOfADisagreementIsNamed) {
 }
 
 TEST(Diagnose, TwoRanksThatDisagreeAreBothNamed) {
-  World world(2);
+  RecordedWorld world(2);
   world.Submit(0, 0, "w0", 11);
   world.Submit(1, 0, "w0", 22);
   ExpectVerdict(world.Diagnose(), {0, 1}, {"disagree about operation #0"});
 }
 
 TEST(Diagnose, DifferentNumbersOfOperations) {
-  World fewer(4);
+  RecordedWorld fewer(4);
   for (int rank = 0; rank < 4; ++rank) fewer.Submit(rank, 0, "w0");
   for (const int rank : {0, 1, 3}) fewer.Submit(rank, 1, "w1");
   fewer.End(2, 1);
   ExpectVerdict(fewer.Diagnose(), {2},
                 {"number of operations", "rank 2: 1", "ranks 0, 1 and 3: 2"});
 
-  World more(4);
+  RecordedWorld more(4);
   for (int rank = 0; rank < 4; ++rank) more.Submit(rank, 0, "w0");
   more.Submit(3, 1, "w1");
   for (const int rank : {0, 1, 2}) more.End(rank, 1);
   ExpectVerdict(more.Diagnose(), {3}, {"number of operations", "ranks 0 to 2: 1; rank 3: 2"});
 
-  World late(2);  // nothing wrong yet: rank 1 is only slow
+  RecordedWorld late(2);  // nothing wrong yet: rank 1 is only slow
   late.Submit(0, 0, "w0");
   late.End(0, 1);
   const Diagnosis diagnosis = late.Diagnose();
@@ -162,7 +162,7 @@ TEST(Diagnose, DifferentNumbersOfOperations) {
 }
 
 TEST(Diagnose, CorruptFrameNamesItsSender) {
-  World world(3);
+  RecordedWorld world(3);
   for (int rank = 0; rank < 3; ++rank) world.Submit(rank, 0, "w0");
   world.At(1);
   world.Record(0, {.kind = RecordKind::kRevoke,
@@ -180,7 +180,7 @@ TEST(Diagnose, CorruptFrameNamesItsSender) {
 }
 
 TEST(Diagnose, WhatWasSurvivedIsOnlyANote) {
-  World world(3);
+  RecordedWorld world(3);
   for (int rank = 0; rank < 3; ++rank) world.Submit(rank, 0, "w0", rank == 1 ? 22 : 11);
   world.Result(2, gwMismatch, 1);
   world.GoodTurn(1);
@@ -192,7 +192,7 @@ TEST(Diagnose, WhatWasSurvivedIsOnlyANote) {
 }
 
 TEST(Diagnose, AbortedTurnsAreOver) {
-  World world(3);
+  RecordedWorld world(3);
   world.Submit(0, 0, "w0");
   world.Complete(0, 0, gwAborted);
   world.Result(2, gwAborted);
@@ -204,7 +204,7 @@ TEST(Diagnose, AbortedTurnsAreOver) {
 }
 
 TEST(Diagnose, RankThatHungWhileTheOthersGaveUp) {
-  World world(3);
+  RecordedWorld world(3);
   world.GoodTurn(2);
   for (int rank = 0; rank < 3; ++rank) world.Submit(rank, 0, "w0"), world.Complete(rank, 0);
   for (const int rank : {0, 1}) world.Submit(rank, 1, "w1");
@@ -221,14 +221,14 @@ TEST(Diagnose, RankThatHungWhileTheOthersGaveUp) {
 }
 
 TEST(Diagnose, HabitDecidesWhereThereIsNoMajority) {
-  World world(3);
+  RecordedWorld world(3);
   world.GoodTurn(2);
   for (int rank = 0; rank < 3; ++rank) world.Submit(rank, 0, "w0");
   world.Submit(0, 1, "v", 22);
   world.Submit(2, 1, "w1");  // as in the step before
   ExpectVerdict(world.Diagnose(), {0}, {"operation #1", "in earlier steps all did as rank 2"});
 
-  World count(3);
+  RecordedWorld count(3);
   count.GoodTurn(3);
   for (int rank = 0; rank < 3; ++rank) count.Submit(rank, 0, "w0");
   count.Submit(1, 1, "w1");  // is on its way to 3
@@ -238,7 +238,7 @@ TEST(Diagnose, HabitDecidesWhereThereIsNoMajority) {
 }
 
 TEST(Diagnose, TwoTurnsUnderWay) {
-  World world(2);
+  RecordedWorld world(2);
   world.GoodTurn(1);
   world.Submit(0, 0, "w0");
   world.End(0, 1);  // without waiting for the outcome
@@ -250,7 +250,7 @@ TEST(Diagnose, TwoTurnsUnderWay) {
 }
 
 TEST(Diagnose, FollowsWhoWaitsForWhom) {
-  World world(4);
+  RecordedWorld world(4);
   for (int rank = 0; rank < 4; ++rank) world.Submit(rank, 0, "w0");
   world.At(100);
   const auto wait = [&](int rank, int peer) {
@@ -265,7 +265,7 @@ TEST(Diagnose, FollowsWhoWaitsForWhom) {
 }
 
 TEST(Diagnose, MissingFileIsTheLastResort) {
-  World world(3);
+  RecordedWorld world(3);
   world.Submit(0, 0, "w0");
   world.Submit(1, 0, "w0");
   world.Hide(2);
@@ -273,7 +273,7 @@ TEST(Diagnose, MissingFileIsTheLastResort) {
 }
 
 TEST(Diagnose, TurnsWrapAndRingsForget) {
-  World world(3, 16);
+  RecordedWorld world(3, 16);
   world.set_turn(65533);
   for (int i = 0; i < 5; ++i) world.GoodTurn(3);  // more than a ring holds
   for (int rank = 0; rank < 2; ++rank) world.Submit(rank, 0, "w0");
@@ -283,7 +283,7 @@ TEST(Diagnose, TurnsWrapAndRingsForget) {
 }
 
 TEST(Diagnose, RanksOnBothSidesOfTheWrap) {
-  World world(2);
+  RecordedWorld world(2);
   world.set_turn(65535);
   world.GoodTurn(1);
   world.Submit(0, 0, "w0");  // turn 65536, 0 in the file; rank 1's file has turn 65535 only

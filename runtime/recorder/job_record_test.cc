@@ -13,7 +13,7 @@ namespace gradwire {
 namespace {
 
 TEST(MergeLogs, VotesOfOthersCountWhereTheirFileIsMissing) {
-  World world(3);
+  RecordedWorld world(3);
   world.Record(0, {.kind = RecordKind::kVote, .value = 5});
   world.Record(0, {.kind = RecordKind::kVoteHeard, .peer = 1, .value = 5});
   world.Record(0, {.kind = RecordKind::kVoteHeard, .peer = 2, .status = gwDataCorrupt, .value = 4});
@@ -27,7 +27,7 @@ TEST(MergeLogs, VotesOfOthersCountWhereTheirFileIsMissing) {
 }
 
 TEST(MergeLogs, NamesComeFromWhoRemembers) {
-  World world(2, 4);
+  RecordedWorld world(2, 4);
   world.Submit(0, 0, "w0");
   for (uint32_t slice = 0; slice < 9; ++slice) {
     world.Record(1, {.kind = RecordKind::kSliceDone, .slice = slice});
@@ -36,7 +36,7 @@ TEST(MergeLogs, NamesComeFromWhoRemembers) {
 }
 
 TEST(MergeLogs, RefusedOperationsWereNotSubmitted) {
-  World world(2);
+  RecordedWorld world(2);
   world.Submit(0, 0, "w0");
   world.Complete(1, 0, gwAborted);
   const JobRecord job = world.Merge();
@@ -49,7 +49,7 @@ constexpr uint32_t kBeforeTheWrap = 0xFFFFFFFE;
 constexpr int64_t kWrapped = int64_t{1} << 32;
 
 TEST(MergeLogs, WhatComesAfterTheWrapIsBehind) {
-  World world(3);
+  RecordedWorld world(3);
   for (int rank = 0; rank < 3; ++rank) world.Submit(rank, kBeforeTheWrap, "w0");
   for (int rank = 0; rank < 2; ++rank) world.Submit(rank, 0, "w1");
   world.Submit(0, 1, "w2");
@@ -69,7 +69,7 @@ TEST(MergeLogs, WhatComesAfterTheWrapIsBehind) {
 
 // Of two disagreements the one before the wrap is the cause.
 TEST(MergeLogs, DisagreementsAreInOrderOverTheWrap) {
-  World world(3);
+  RecordedWorld world(3);
   for (int rank = 0; rank < 3; ++rank) {
     world.Submit(rank, kBeforeTheWrap, "w0", rank == 1 ? 7 : 1);
     world.Submit(rank, 0, "w1", rank == 2 ? 7 : 1);
@@ -82,7 +82,7 @@ TEST(MergeLogs, DisagreementsAreInOrderOverTheWrap) {
 
 // Who ended the step has submitted what lies before its count, and nothing behind it.
 TEST(MergeLogs, CountsAreInOrderOverTheWrap) {
-  World world(3);
+  RecordedWorld world(3);
   for (int rank = 0; rank < 3; ++rank) world.Submit(rank, kBeforeTheWrap, "w0");
   for (int rank = 0; rank < 2; ++rank) world.Submit(rank, 0, "w1");
   world.Record(0, {.kind = RecordKind::kVote, .value = 1});
@@ -100,7 +100,7 @@ TEST(MergeLogs, CountsAreInOrderOverTheWrap) {
 
 // Another turn begins at 0 again.
 TEST(MergeLogs, TheWrapIsOfItsTurnAlone) {
-  World world(2);
+  RecordedWorld world(2);
   for (int rank = 0; rank < 2; ++rank) {
     world.Submit(rank, kBeforeTheWrap, "w0");
     world.Submit(rank, 0, "w1");
@@ -120,7 +120,7 @@ TEST(MergeLogs, NothingGivesNothing) {
 }
 
 TEST(MergeLogs, NonsensePeersAreHarmless) {
-  World world(2);
+  RecordedWorld world(2);
   for (int kind = 0; kind < kRecordKinds; ++kind) {
     for (const int peer : {-7, 2, 1 << 30}) {
       world.Record(0, {.kind = static_cast<RecordKind>(kind),

@@ -15,9 +15,9 @@
 namespace gradwire {
 
 // Every rank's monotonic clock has another origin.
-class World {
+class RecordedWorld {
  public:
-  explicit World(int world_size, int64_t capacity = 256) {
+  explicit RecordedWorld(int world_size, int64_t capacity = 256) {
     for (int rank = 0; rank < world_size; ++rank) {
       auto recorder = Recorder::Open({.job = 0x4d2,
                                       .rank = rank,

@@ -45,7 +45,7 @@ class FaultTrials : public testing::Test {
     for (int i = 0; i < trials; ++i) {
       const uint64_t seed =
           Hasher().Add(TestSeed()).Add(phase).Add(fault).Add(static_cast<uint64_t>(i)).digest();
-      const Trial trial = RandomTrial(seed, fault, phase);
+      const FaultTrial trial = RandomTrial(seed, fault, phase);
       const TrialResult result = RunTrial(trial);
       EXPECT_TRUE(result.complaint.empty()) << trial.Describe() << ": " << result.complaint;
       ASSERT_FALSE(result.hung);
@@ -84,7 +84,7 @@ class FaultTrials : public testing::Test {
 // Each place of base/failpoint.h, each rank that comes by it.
 TEST_F(FaultTrials, KilledAtFailpoints) {
   int killed = 0;
-  for (const Trial& trial : FailpointTrials()) {
+  for (const FaultTrial& trial : FailpointTrials()) {
     const TrialResult result = RunTrial(trial);
     EXPECT_TRUE(result.complaint.empty()) << trial.Describe() << ": " << result.complaint;
     ASSERT_FALSE(result.hung);

@@ -30,7 +30,7 @@ bool NamesRank(const std::string& text, int rank) {
 }
 
 // What every error of a running job says: "; peer 2; operation barrier".
-bool NamesCulpritAndCall(const Report& report, int culprit) {
+bool NamesCulpritAndCall(const RankReport& report, int culprit) {
   return std::regex_search(
       report.text,
       std::regex(fmt::format(R"(; peer {}; operation {}\b( #\d+)?[;.])", culprit, report.call)));
@@ -44,14 +44,14 @@ struct Survivor {
 // Collects reports and judges them.
 class Watch {
  public:
-  Watch(const Trial& trial, RankProcesses* ranks)
+  Watch(const FaultTrial& trial, RankProcesses* ranks)
       : trial_(trial), ranks_(ranks), survivors_(trial.world_size) {}
 
   // All ranks are in the phase; then the delay.
   bool AwaitPhase() {
     const int64_t deadline_ns = NowNs() + kStartBoundNs;
     for (int ready = 0; ready < trial_.world_size;) {
-      const std::optional<Report> report = ranks_->Next(deadline_ns);
+      const std::optional<RankReport> report = ranks_->Next(deadline_ns);
       if (!report) return Complain("not all ranks reached the phase");
       if (report->kind == ReportKind::kError) {
         return Complain(
@@ -61,7 +61,7 @@ class Watch {
       if (report->kind != ReportKind::kReady) Take(*report);
     }
     const int64_t fault_ns = NowNs() + trial_.delay_ns;
-    while (const std::optional<Report> report = ranks_->Next(fault_ns)) Take(*report);
+    while (const std::optional<RankReport> report = ranks_->Next(fault_ns)) Take(*report);
     return true;
   }
 
@@ -69,12 +69,12 @@ class Watch {
   void AwaitSelfKill() {
     const int64_t deadline_ns = NowNs() + kStartBoundNs;
     while (NowNs() < deadline_ns && ranks_->EndedBy(trial_.victim) != SIGKILL) {
-      if (const std::optional<Report> report = ranks_->Next(NowNs() + kMs))
+      if (const std::optional<RankReport> report = ranks_->Next(NowNs() + kMs))
         early_.push_back(*report);
     }
     fault_ns_ = NowNs();
     if (ranks_->EndedBy(trial_.victim) != SIGKILL) Complain("the failpoint was not met");
-    for (const Report& report : early_) Take(report);
+    for (const RankReport& report : early_) Take(report);
   }
 
   void Strike() {
@@ -89,7 +89,7 @@ class Watch {
   TrialResult AwaitEnd() {
     const int64_t deadline_ns = fault_ns_ + kHardBoundNs;
     while (!ranks_->all_gone() && NowNs() < deadline_ns) {
-      if (const std::optional<Report> report = ranks_->Next(deadline_ns)) Take(*report);
+      if (const std::optional<RankReport> report = ranks_->Next(deadline_ns)) Take(*report);
       if (trial_.fault == Fault::kStop && SurvivorsThrough())
         ranks_->Signal(trial_.victim, SIGKILL);
     }
@@ -121,7 +121,7 @@ class Watch {
     return true;
   }
 
-  void Take(const Report& report) {
+  void Take(const RankReport& report) {
     Survivor& survivor = survivors_[report.rank];
     switch (report.kind) {
       case ReportKind::kReady: return;
@@ -135,13 +135,13 @@ class Watch {
     }
   }
 
-  void TakeTime(const Report& report) {
+  void TakeTime(const RankReport& report) {
     result_.worst_return_ns = std::max(result_.worst_return_ns, report.code * kMs);
     if (report.code * kMs > kReturnBoundNs)
       Complain(fmt::format("rank {}: {} took {} ms", report.rank, report.text, report.code));
   }
 
-  void TakeError(const Report& report) {
+  void TakeError(const RankReport& report) {
     Survivor& survivor = survivors_[report.rank];
     survivor.has_error = true;
     survivor.last = report.text;
@@ -175,10 +175,10 @@ class Watch {
     Complain(fmt::format("rank {} got no error", rank));
   }
 
-  const Trial& trial_;
+  const FaultTrial& trial_;
   RankProcesses* const ranks_;
   std::vector<Survivor> survivors_;
-  std::vector<Report> early_;  // from before the death was seen
+  std::vector<RankReport> early_;  // from before the death was seen
   TrialResult result_;
   int64_t fault_ns_ = 0;
 };
@@ -204,7 +204,7 @@ const char* Name(Fault fault) {
   return "";
 }
 
-std::string Trial::Describe() const {
+std::string FaultTrial::Describe() const {
   if (!failpoint.empty()) {
     return fmt::format("{} rank {} of {} over {} in {} at failpoint {}", Name(fault), victim,
                        world_size, transport, Name(phase), failpoint);
@@ -213,9 +213,9 @@ std::string Trial::Describe() const {
                      transport, Name(phase), delay_ns / 1000);
 }
 
-Trial RandomTrial(uint64_t seed, Fault fault, Phase phase) {
+FaultTrial RandomTrial(uint64_t seed, Fault fault, Phase phase) {
   RandomStream random(seed);
-  Trial trial = {.fault = fault, .phase = phase};
+  FaultTrial trial = {.fault = fault, .phase = phase};
   trial.world_size = 2 + static_cast<int>(random.Below(3));
   trial.victim = static_cast<int>(random.Below(trial.world_size));
   // As long as the phase takes, or some operations.
@@ -226,7 +226,7 @@ Trial RandomTrial(uint64_t seed, Fault fault, Phase phase) {
   return trial;
 }
 
-std::vector<Trial> FailpointTrials() {
+std::vector<FaultTrial> FailpointTrials() {
   constexpr int kRanks = 3;
   struct Place {
     Phase phase;
@@ -247,7 +247,7 @@ std::vector<Trial> FailpointTrials() {
       {Phase::kFinalize, Failpoint::kBye, 0, kRanks},
   };
   const std::vector<std::string> transports = ProcessTransports();
-  std::vector<Trial> trials;
+  std::vector<FaultTrial> trials;
   for (const Place& place : kPlaces) {
     const std::string_view name = kFailpointNames[static_cast<size_t>(place.failpoint)];
     for (int victim = 0; victim < place.victims; ++victim) {
@@ -261,7 +261,7 @@ std::vector<Trial> FailpointTrials() {
   return trials;
 }
 
-TrialResult RunTrial(const Trial& trial) {
+TrialResult RunTrial(const FaultTrial& trial) {
   RankProcesses ranks(trial.world_size, [&](RankSide& side) { RankProgram(trial, &side).Run(); });
   Watch watch(trial, &ranks);
   if (!trial.failpoint.empty()) {

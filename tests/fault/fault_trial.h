@@ -21,7 +21,7 @@ enum class Fault : uint8_t {
 };
 const char* Name(Fault fault);
 
-struct Trial {
+struct FaultTrial {
   Fault fault = Fault::kKill;
   Phase phase = Phase::kCollectives;
   int world_size = 2;
@@ -34,7 +34,7 @@ struct Trial {
 };
 
 // A trial that is a function of the seed and of the transports of this build.
-Trial RandomTrial(uint64_t seed, Fault fault, Phase phase);
+FaultTrial RandomTrial(uint64_t seed, Fault fault, Phase phase);
 
 struct TrialResult {
   std::string complaint;        // empty: as it should be
@@ -51,10 +51,10 @@ inline constexpr int64_t kSlowness = kSanitized ? 3 : 1;
 inline constexpr int64_t kErrorBoundNs = kSlowness * 3'000'000'000;
 inline constexpr int64_t kReturnBoundNs = 5'000'000'000;
 
-TrialResult RunTrial(const Trial& trial);
+TrialResult RunTrial(const FaultTrial& trial);
 
 // A trial of 3 ranks for each failpoint and each rank that comes by it.
-std::vector<Trial> FailpointTrials();
+std::vector<FaultTrial> FailpointTrials();
 
 }  // namespace gradwire
 

@@ -80,7 +80,7 @@ TEST(MessageProcesses, SendAroundOverEveryTransport) {
     const int64_t deadline_ns = NowNs() + kHardBoundNs;
     int done = 0, told = 0;
     while (!ranks.all_gone() && NowNs() < deadline_ns) {
-      const std::optional<Report> report = ranks.Next(deadline_ns);
+      const std::optional<RankReport> report = ranks.Next(deadline_ns);
       if (!report) continue;
       EXPECT_NE(report->kind, ReportKind::kFailed)
           << "rank " << report->rank << ": " << report->text;
@@ -119,7 +119,7 @@ TEST(MessageProcesses, ADeadPeerIsToldToAll) {
     const int64_t deadline_ns = NowNs() + kHardBoundNs;
     int done = 0, told = 0;
     while (!ranks.all_gone() && NowNs() < deadline_ns) {
-      const std::optional<Report> report = ranks.Next(deadline_ns);
+      const std::optional<RankReport> report = ranks.Next(deadline_ns);
       if (!report) continue;
       EXPECT_NE(report->kind, ReportKind::kFailed)
           << "rank " << report->rank << ": " << report->text;

@@ -122,7 +122,7 @@ void ExpectToldToAll(const Disagreement& d) {
     int64_t last_call_ns = 0, last_return_ns = 0;
     int told = 0, done = 0;
     while (!ranks.all_gone() && NowNs() < deadline_ns) {
-      const std::optional<Report> report = ranks.Next(deadline_ns);
+      const std::optional<RankReport> report = ranks.Next(deadline_ns);
       if (!report) continue;
       SCOPED_TRACE(testing::Message() << "rank " << report->rank << ", odd " << odd);
       done += report->kind == ReportKind::kDone ? 1 : 0;

@@ -19,7 +19,7 @@ namespace {
 // Within the time that a trial gives its survivors.
 constexpr int kIdBoundMs = 5000;
 
-static_assert(sizeof(Report) <= PIPE_BUF, "reports must not be torn");
+static_assert(sizeof(RankReport) <= PIPE_BUF, "reports must not be torn");
 
 void MakePipe(std::array<int, 2>* ends) {
   if (pipe2(ends->data(), O_CLOEXEC) == 0) return;
@@ -67,7 +67,7 @@ bool RankSide::MayGo() const {
 
 void RankSide::Tell(ReportKind kind, int code, const std::string& text,
                     const std::string& call) const {
-  Report report = {.rank = rank, .kind = kind, .code = code, .time_ns = NowNs()};
+  RankReport report = {.rank = rank, .kind = kind, .code = code, .time_ns = NowNs()};
   std::strncpy(report.call, call.c_str(), sizeof report.call - 1);
   std::strncpy(report.text, text.c_str(), sizeof report.text - 1);
   if (write(report_fd, &report, sizeof report) != static_cast<ssize_t>(sizeof report)) _exit(99);
@@ -126,12 +126,12 @@ void RankProcesses::RunChild(int rank, const std::function<void(RankSide&)>& mai
   _exit(0);
 }
 
-std::optional<Report> RankProcesses::Next(int64_t deadline_ns) {
+std::optional<RankReport> RankProcesses::Next(int64_t deadline_ns) {
   pollfd reader = {.fd = reports_[0], .events = POLLIN, .revents = 0};
   const int64_t left_ns = std::max<int64_t>(deadline_ns - NowNs(), 0);
   const timespec left = {.tv_sec = left_ns / 1'000'000'000, .tv_nsec = left_ns % 1'000'000'000};
   if (ppoll(&reader, 1, &left, nullptr) <= 0) return std::nullopt;
-  Report report;
+  RankReport report;
   if (read(reports_[0], &report, sizeof report) != static_cast<ssize_t>(sizeof report)) {
     all_gone_ = true;
     return std::nullopt;

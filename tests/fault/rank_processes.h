@@ -28,7 +28,7 @@ enum class ReportKind : int32_t {
   kFailed,  // a check of the rank's own failed
 };
 
-struct Report {
+struct RankReport {
   int32_t rank = 0;
   ReportKind kind = ReportKind::kDone;
   int32_t code = 0;
@@ -64,7 +64,7 @@ class RankProcesses {
   RankProcesses& operator=(const RankProcesses&) = delete;
 
   // The next report of any rank; nothing at the deadline, or at the end of all ranks.
-  std::optional<Report> Next(int64_t deadline_ns);
+  std::optional<RankReport> Next(int64_t deadline_ns);
   // True once no process can report any more.
   bool all_gone() const { return all_gone_; }
   void Signal(int rank, int signal);

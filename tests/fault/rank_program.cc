@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kForever = INT64_MAX;
 constexpr int64_t kRoundsBeforeFinalize = 3;
 
-std::string SettingsOf(const Trial& trial, int rank) {
+std::string SettingsOf(const FaultTrial& trial, int rank) {
   std::string settings =
       "debug=none; init_timeout_ms=1000; abort_timeout_ms=1500; slice_elems=8192; transport=" +
       trial.transport;

@@ -14,7 +14,7 @@ namespace gradwire {
 class RankProgram {
  public:
   // Both outlive it.
-  RankProgram(const Trial& trial, RankSide* side) : trial_(trial), side_(side) {}
+  RankProgram(const FaultTrial& trial, RankSide* side) : trial_(trial), side_(side) {}
   void Run();
 
  private:
@@ -26,7 +26,7 @@ class RankProgram {
   gwResult_t WorkUntilError();
   void Leave();
 
-  const Trial& trial_;
+  const FaultTrial& trial_;
   RankSide* const side_;
   gwComm_t comm_ = nullptr;
   std::string call_;  // the operation of the last call, as errors name it

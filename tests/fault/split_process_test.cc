@@ -66,7 +66,7 @@ TEST(SplitProcesses, SumInTheirGroupsOverEveryTransport) {
     const int64_t deadline_ns = NowNs() + kHardBoundNs;
     int done = 0;
     while (!ranks.all_gone() && NowNs() < deadline_ns) {
-      const std::optional<Report> report = ranks.Next(deadline_ns);
+      const std::optional<RankReport> report = ranks.Next(deadline_ns);
       if (!report) continue;
       EXPECT_EQ(report->kind, ReportKind::kDone) << "rank " << report->rank << ": " << report->text;
       done += report->kind == ReportKind::kDone ? 1 : 0;
@@ -99,7 +99,7 @@ void ExpectToldOfDeath(int victim, const std::string& failpoint) {
   int told = 0, done = 0;
   int64_t first_ns = 0, last_ns = 0;
   while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<Report> report = ranks.Next(deadline_ns);
+    const std::optional<RankReport> report = ranks.Next(deadline_ns);
     if (!report) continue;
     EXPECT_NE(report->kind, ReportKind::kFailed) << "rank " << report->rank << ": " << report->text;
     done += report->kind == ReportKind::kDone ? 1 : 0;

@@ -143,7 +143,7 @@ TEST(Surroundings, StrangersAtTheStartChangeNothing) {
   ranks.Go(0);
   int done = 0;
   while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<Report> report = ranks.Next(deadline_ns);
+    const std::optional<RankReport> report = ranks.Next(deadline_ns);
     if (!report) continue;
     EXPECT_TRUE(report->kind == ReportKind::kDone || report->kind == ReportKind::kReady)
         << "rank " << report->rank << ": " << report->text;
@@ -205,7 +205,7 @@ TEST_P(StrangersAtTheDataPorts, ChangeNothingOfARunningJob) {
   const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
   int done = 0, ready = 0;
   const auto take = [&](int64_t until_ns) {
-    const std::optional<Report> report = ranks.Next(until_ns);
+    const std::optional<RankReport> report = ranks.Next(until_ns);
     if (!report) return;
     EXPECT_TRUE(report->kind == ReportKind::kDone || report->kind == ReportKind::kReady)
         << "rank " << report->rank << ": " << report->text;
@@ -255,7 +255,7 @@ TEST(Surroundings, UcxWithoutAWayToTheOthersFailsClearly) {
   int errors = 0, clear = 0;
   const int64_t deadline_ns = NowNs() + 10 * kSecondNs;
   while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<Report> report = ranks.Next(deadline_ns);
+    const std::optional<RankReport> report = ranks.Next(deadline_ns);
     if (!report) continue;
     EXPECT_NE(report->code, gwSuccess);
     ++errors;
@@ -299,7 +299,7 @@ void ExpectAutoTakes(const std::string& transport, bool two_hosts) {
   int done = 0;
   const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
   while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<Report> report = ranks.Next(deadline_ns);
+    const std::optional<RankReport> report = ranks.Next(deadline_ns);
     if (!report) continue;
     EXPECT_EQ(report->kind, ReportKind::kDone) << report->text;
     done += report->kind == ReportKind::kDone ? 1 : 0;

@@ -182,7 +182,7 @@ JobEnd RunJob(const RandomJob& job, bool delays) {
   JobEnd end;
   int done = 0;
   while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<Report> report = ranks.Next(deadline_ns);
+    const std::optional<RankReport> report = ranks.Next(deadline_ns);
     if (!report) continue;
     if (report->kind == ReportKind::kDone) {
       ++done;

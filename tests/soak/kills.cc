@@ -12,7 +12,7 @@ namespace gradwire {
 namespace {
 
 // Killing is what happens most.
-Trial TrialOf(uint64_t seed) {
+FaultTrial TrialOf(uint64_t seed) {
   constexpr Fault kFaults[] = {Fault::kKill, Fault::kKill, Fault::kKill,
                                Fault::kKill, Fault::kStop, Fault::kAbort};
   const Fault fault = kFaults[seed % 6];
@@ -32,7 +32,7 @@ CampaignResult RunKills(const CampaignOptions& options) {
   for (; GoesOn(options, result, begin_ns); ++result.trials) {
     const uint64_t seed =
         Hasher().Add(options.seed).Add(static_cast<uint64_t>(result.trials)).digest();
-    const Trial trial = TrialOf(seed);
+    const FaultTrial trial = TrialOf(seed);
     const TrialResult one = RunTrial(trial);
     told += one.told;
     worst_error_ns = std::max(worst_error_ns, one.worst_error_ns);

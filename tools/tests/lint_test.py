@@ -8,6 +8,7 @@ import check_docs
 import check_env
 import check_layering
 import check_titles
+import check_types
 import source_tree
 from tools import unittest_main
 
@@ -55,6 +56,37 @@ class LayeringTest(unittest.TestCase):
         self.expect("transports/registry.cc", "#ifdef GRADWIRE_HAVE_UCX\n#endif\n")
         self.expect("base/a.h", "#ifndef GRADWIRE_BASE_CUDA_PROBE_H_\n#ifdef __CUDACC__\n")
         self.expect("base/a.h", "#ifndef NDEBUG\n#if HWY_TARGET == HWY_SCALAR\n")
+
+
+class TypesTest(unittest.TestCase):
+    def expect(self, first, second, *parts):
+        """One problem of the second file for each of `parts`, which must be in it."""
+        definitions = check_types.Definitions()
+        self.assertEqual(definitions.find_problems("a.h", first), [])
+        problems = definitions.find_problems("b.h", second)
+        self.assertEqual(len(problems), len(parts), problems)
+        for problem, part in zip(problems, parts):
+            self.assertIn(part, problem)
+
+    def test_second_definitions_are_flagged(self):
+        first = "namespace gradwire {\nstruct A {\n};\n}\n"
+        self.expect(first, first, "2: gradwire::A is another type in a.h")
+        for head in ("class A final : public B {", "enum class A : uint8_t {",
+                     "struct alignas(64) A {", "class A\n    : public B {", "union A {"):
+            self.expect(first, f"\nnamespace gradwire {{\n{head}\n}};\n}}\n", "3: gradwire::A is")
+        self.expect(first, "namespace gradwire {\nnamespace {\nint B() {\n}\n}\nclass A {\n};\n}\n",
+                    "6: gradwire::A is")
+
+    def test_types_of_other_places_pass(self):
+        first = "namespace gradwire {\nstruct A {\n};\n}\n"
+        for other in ("namespace gradwire {\nnamespace {\nstruct A {\n};\n}\n}\n",
+                      "namespace other {\nstruct A {\n};\n}\n",
+                      "namespace gradwire {\nnamespace other {\nstruct A {\n};\n}\n}\n",
+                      "namespace gradwire {\nstruct A;\nstruct A::Impl {\n};\n}\n",
+                      "namespace gradwire {\nstruct A<int> {\n};\n}\n",
+                      "namespace gradwire {\n// Text:\nstruct B {\n  struct A {\n  };\n};\n}\n",
+                      "/*\nnamespace gradwire {\nstruct A {\n};\n}\n*/\n"):
+            self.expect(first, other)
 
 
 class EnvironmentTest(unittest.TestCase):
