@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/crc.h"
+#include "runtime/hex_text.h"
 #include "runtime/json_text.h"
 
 namespace gradwire {
@@ -48,9 +49,7 @@ std::string JobLine(const JobFacts& job) {
 }
 
 std::string KnowledgeLine(std::string_view knowledge) {
-  std::string digits;
-  for (const char byte : knowledge) digits += fmt::format("{:02x}", static_cast<uint8_t>(byte));
-  return fmt::format("{{\"knowledge\": \"{}\"}}", digits);
+  return fmt::format("{{\"knowledge\": \"{}\"}}", ToHex(knowledge));
 }
 
 std::string InputLine(const DecideInput& input) {
