@@ -27,8 +27,10 @@ std::vector<Span> Timeline::spans() const {
   return spans_;
 }
 
-Status Timeline::WriteTo(const std::string& path) const {
+Status Timeline::WriteTo(const std::string& path, const TimelineOwner& owner) const {
   std::ofstream file(path);
+  file << fmt::format("{{\"job\": \"{:016x}\", \"rank\": {}, \"ranks\": {}}}\n", owner.job,
+                      owner.rank, owner.ranks);
   for (const Span& span : spans()) {
     file << fmt::format("{{\"span\": \"{}\", \"begin_ns\": {}, \"end_ns\": {}, \"number\": {}}}\n",
                         NameOf(span.kind), span.begin_ns, span.end_ns, span.number);

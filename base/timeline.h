@@ -31,6 +31,12 @@ struct Span {
   uint64_t number = 0;
 };
 
+// Whose spans a file has.
+struct TimelineOwner {
+  uint64_t job = 0;
+  int rank = 0, ranks = 1;
+};
+
 // Any thread at any time.
 class Timeline {
  public:
@@ -38,9 +44,10 @@ class Timeline {
   void Add(const Span& span);
   std::vector<Span> spans() const;
 
-  // Spans as lines of JSON: {"span": "encode", "begin_ns": 1, "end_ns": 2, "number": 0}.
-  // gwSystemError: `path` cannot be written.
-  Status WriteTo(const std::string& path) const;
+  // Lines of JSON, the owner's first: {"job": "00000000000000ff", "rank": 0, "ranks": 2}, then the
+  // spans: {"span": "encode", "begin_ns": 1, "end_ns": 2, "number": 0}. gwSystemError: `path`
+  // cannot be written.
+  Status WriteTo(const std::string& path, const TimelineOwner& owner) const;
 
   // Some minutes of training; 32 MiB.
   static constexpr size_t kMaxSpans = 1 << 20;

@@ -63,13 +63,14 @@ TEST(Timeline, IsWrittenAsLines) {
   timeline.Add({.kind = SpanKind::kStep, .begin_ns = 1, .end_ns = 9, .number = 7});
   timeline.Add({.kind = SpanKind::kDecode, .begin_ns = 2, .end_ns = 3});
   const std::string path = testing::TempDir() + "/timeline";
-  ASSERT_TRUE(timeline.WriteTo(path).ok());
+  ASSERT_TRUE(timeline.WriteTo(path, {.job = 255, .rank = 1, .ranks = 2}).ok());
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   EXPECT_EQ(text.str(),
+            "{\"job\": \"00000000000000ff\", \"rank\": 1, \"ranks\": 2}\n"
             "{\"span\": \"step\", \"begin_ns\": 1, \"end_ns\": 9, \"number\": 7}\n"
             "{\"span\": \"decode\", \"begin_ns\": 2, \"end_ns\": 3, \"number\": 0}\n");
-  EXPECT_EQ(timeline.WriteTo("/nowhere/at/all").code(), gwSystemError);
+  EXPECT_EQ(timeline.WriteTo("/nowhere/at/all", {}).code(), gwSystemError);
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ class ReportTest(unittest.TestCase):
             other = os.path.join(folder, "other.json")
             with open(other, "w", encoding="utf-8") as file:
                 file.write("{}")
-            for path, code, words in ((other, 2, "perf --json"), (page + "x", 1, "cannot read")):
+            for path, code, words in ((other, 2, "perf --json"), (page + "x", 2, "cannot read"),
+                                      (folder, 2, "cannot read")):
                 done = _gradwire("report", path, "-o", page)
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(words, done.stderr)

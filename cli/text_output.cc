@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "cli/subcommand.h"
 
@@ -17,6 +19,10 @@ namespace {
 bool WriteToStdout(std::string_view text) {
   return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
          std::fflush(stdout) == 0;
+}
+
+Status CannotWrite(const std::string& path) {
+  return Status(gwSystemError, fmt::format("cannot write '{}'", path));
 }
 
 }  // namespace
@@ -30,8 +36,34 @@ Status WriteTextTo(const std::string& path, std::string_view text) {
   std::ofstream file(path);
   file << text;
   file.close();
-  if (file) return Status::Ok();
-  return Status(gwSystemError, fmt::format("cannot write '{}'", path));
+  return file ? Status::Ok() : CannotWrite(path);
+}
+
+Status CheckOutputs(std::span<const std::string> paths) {
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    if (path->empty()) continue;
+    if (std::find(paths.begin(), path, *path) != path) {
+      return Status(gwInvalidArgument, fmt::format("two results would go to '{}'", *path),
+                    "Give each a file of its own; one may go to standard output");
+    }
+    std::error_code error;
+    const bool was_there = std::filesystem::exists(*path, error);
+    // The reader of a pipe would take the trial for the end.
+    if (*path == "-" || (was_there && !std::filesystem::is_regular_file(*path, error))) continue;
+    if (!std::ofstream(*path, std::ios::app)) return CannotWrite(*path);
+    if (!was_there) std::filesystem::remove(*path, error);
+  }
+  return Status::Ok();
+}
+
+Status CheckReplacesNone(const std::string& output, std::span<const std::string> inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code no_such_file;
+    if (output == "-" || !std::filesystem::equivalent(input, output, no_such_file)) continue;
+    return Status(gwInvalidArgument, fmt::format("'{}' would replace its own input", output),
+                  "Give -o another name than " + input);
+  }
+  return Status::Ok();
 }
 
 // What fails stays known to `stdout`; CheckedExitCode asks it.

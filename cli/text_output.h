@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_CLI_TEXT_OUTPUT_H_
 #define GRADWIRE_CLI_TEXT_OUTPUT_H_
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,13 @@ namespace gradwire {
 
 // "-" is standard output. A file is replaced. gwSystemError: it cannot be written.
 Status WriteTextTo(const std::string& path, std::string_view text);
+
+// Before long work: gwInvalidArgument where two of the `paths` are the same output, gwSystemError
+// where a file cannot be written. Empty ones are none. Files stay as they are, and none is left.
+Status CheckOutputs(std::span<const std::string> paths);
+
+// gwInvalidArgument where an output would replace what it is made of.
+Status CheckReplacesNone(const std::string& output, std::span<const std::string> inputs);
 
 // To standard output at once: who reads sees rows as they finish.
 void PrintLine(std::string_view line);

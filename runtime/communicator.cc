@@ -463,7 +463,8 @@ std::string Communicator::LedgerJson() {
 
 void Communicator::WriteTimeline() {
   if (timeline_ == nullptr) return;
-  const Status written = timeline_->WriteTo(parts_.timeline_path);
+  const Status written = timeline_->WriteTo(
+      parts_.timeline_path, {.job = parts_.job, .rank = parts_.rank, .ranks = parts_.world_size});
   if (!written.ok()) GW_LOG(kWarn, kStep, "{}", written.ToString());
 }
 

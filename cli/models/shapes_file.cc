@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include "cli/text_input.h"
 
 namespace gradwire {
 namespace {
@@ -83,12 +83,9 @@ StatusOr<ModelShapes> ParseShapes(std::string_view json) {
 }
 
 StatusOr<ModelShapes> ReadShapesFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  // A folder can be opened, but not read.
-  file.peek();
-  if (file.bad() || !file.is_open()) return Wrong(fmt::format("cannot read '{}'", path));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  StatusOr<ModelShapes> model = ParseShapes(text);
+  const StatusOr<std::string> text = ReadTextFrom(path);
+  if (!text.ok()) return text.status();
+  StatusOr<ModelShapes> model = ParseShapes(*text);
   if (model.ok()) return model;
   ErrorDetail detail = model.status().detail();
   detail.message = fmt::format("{}: {}", path, detail.message);

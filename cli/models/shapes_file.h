@@ -15,7 +15,7 @@ namespace gradwire {
 // are ignored. What it returns has passed CheckShapes.
 StatusOr<ModelShapes> ParseShapes(std::string_view json);
 
-// gwInvalidArgument also where the file cannot be read; errors name it.
+// Likewise where the file cannot be read; errors name it.
 StatusOr<ModelShapes> ReadShapesFile(const std::string& path);
 
 }  // namespace gradwire

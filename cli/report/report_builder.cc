@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "cli/report/perf_sections.h"
 #include "cli/report/result_file.h"
 #include "cli/report/train_sections.h"
+#include "cli/text_input.h"
 
 namespace gradwire {
 namespace {
@@ -70,9 +70,9 @@ std::vector<std::string> ShortNames(std::span<const std::string> paths) {
 }
 
 StatusOr<ResultFile> ReadResultFile(const std::string& path, const std::string& name) {
-  std::ifstream stream(path);
-  if (!stream) return Status(gwSystemError, fmt::format("cannot read '{}'", path));
-  Json json = Json::parse(stream, nullptr, false);
+  const StatusOr<std::string> text = ReadTextFrom(path);
+  if (!text.ok()) return text.status();
+  Json json = Json::parse(*text, nullptr, false);
   if (json.is_discarded()) return Status(gwInvalidArgument, fmt::format("'{}' is no JSON", path));
   if (!json.is_object() ||
       std::ranges::none_of(kKinds, [&](const ResultKind& kind) { return kind.is(json); })) {

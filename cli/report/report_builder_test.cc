@@ -209,7 +209,7 @@ TEST(BuildReport, SaysWhatIsWrong) {
     return BuildReport(std::vector{WriteFile("bad.json", text)}).status();
   };
   EXPECT_EQ(BuildReport(std::vector<std::string>{"/nowhere/at/all"}).status().code(),
-            gwSystemError);
+            gwInvalidArgument);
   const std::string series = R"({"page": 1, "title": "t", "sections": [{"plots": [{"x": )"
                              R"({"label": ""}, "y": {"label": ""}, "series": [)";
   for (const std::string& bad :

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -45,12 +43,8 @@ int ReportCommand(std::span<const std::string> args) {
   line.Add("-o,--output", &out_path, "the page's file; - is standard output");
   line.Add("--title", &title, "the page's title");
   if (const auto code = line.Parse(args)) return *code;
-  for (const std::string& path : paths) {
-    std::error_code no_such_file;
-    if (out_path == "-" || !std::filesystem::equivalent(path, out_path, no_such_file)) continue;
-    return ReportError("report", Status(gwInvalidArgument, "the page would replace its own input",
-                                        "Give -o another name than " + path));
-  }
+  const Status apart = CheckReplacesNone(out_path, paths);
+  if (!apart.ok()) return ReportError("report", apart);
   StatusOr<ReportPage> page = BuildReport(paths);
   if (!page.ok()) return ReportError("report", page.status());
   if (!title.empty()) page->title = title;

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
+
+#include "cli/text_input.h"
 
 namespace gradwire {
 namespace {
@@ -32,19 +34,57 @@ Span SpanOf(const Json& json) {
   return span;
 }
 
-StatusOr<std::vector<Span>> ReadSpans(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return Status(gwSystemError, fmt::format("cannot read '{}'", path));
+struct RankTimeline {
+  std::string job;
+  int rank = 0, ranks = 0;
   std::vector<Span> spans;
-  for (std::string line; std::getline(file, line);) {
+};
+
+void ReadLine(const std::string& line, bool is_first, RankTimeline* timeline) {
+  const Json json = Json::parse(line);
+  if (!is_first) return timeline->spans.push_back(SpanOf(json));
+  timeline->job = json.at("job");
+  timeline->rank = json.at("rank");
+  timeline->ranks = json.at("ranks");
+}
+
+StatusOr<RankTimeline> ReadTimeline(const std::string& path) {
+  const StatusOr<std::string> text = ReadTextFrom(path);
+  if (!text.ok()) return text.status();
+  RankTimeline timeline;
+  std::istringstream lines(*text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
     try {
-      spans.push_back(SpanOf(Json::parse(line)));
+      ReadLine(line, ++number == 1, &timeline);
     } catch (const std::exception& error) {
-      return Status(gwInvalidArgument,
-                    fmt::format("{}, line {}: {}", path, spans.size() + 1, error.what()));
+      return Status(gwInvalidArgument, fmt::format("{}, line {}: {}", path, number, error.what()));
     }
   }
-  return spans;
+  if (number == 0) return Status(gwInvalidArgument, fmt::format("'{}' is empty", path));
+  return timeline;
+}
+
+// FILE.RANK of all ranks of a job, as many as rank 0's file tells.
+StatusOr<RecordedRun> ReadTimelines(const std::string& file) {
+  RecordedRun recorded;
+  std::string job;
+  int ranks = 1;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string path = fmt::format("{}.{}", file, rank);
+    StatusOr<RankTimeline> timeline = ReadTimeline(path);
+    if (!timeline.ok()) return timeline.status();
+    if (rank == 0) job = timeline->job, ranks = timeline->ranks;
+    if (timeline->job != job || timeline->rank != rank || timeline->ranks != ranks) {
+      return Status(gwInvalidArgument,
+                    fmt::format("'{}' is rank {} of {} in job {}, no part of job {} of {} ranks",
+                                path, timeline->rank, timeline->ranks, timeline->job, job, ranks),
+                    "Keep the files of different jobs in different folders");
+    }
+    recorded.ranks.push_back(std::move(timeline->spans));
+    recorded.files.push_back(path);
+  }
+  return recorded;
 }
 
 std::vector<PlanChange> PlansOf(const Json& run) {
@@ -55,28 +95,11 @@ std::vector<PlanChange> PlansOf(const Json& run) {
   return plans;
 }
 
-StatusOr<RecordedRun> ReadRanks(const Json& run, const std::filesystem::path& folder) {
-  RecordedRun recorded = {.plans = PlansOf(run)};
+StatusOr<RecordedRun> ReadTrainedRun(const Json& run, const std::filesystem::path& folder) {
   const std::string timeline = run.at("timeline");
-  const int ranks = run.at("ranks");
-  for (int rank = 0; rank < ranks; ++rank) {
-    StatusOr<std::vector<Span>> spans =
-        ReadSpans((folder / fmt::format("{}.{}", timeline, rank)).string());
-    if (!spans.ok()) return spans.status();
-    recorded.ranks.push_back(std::move(*spans));
-  }
-  return recorded;
-}
-
-// What each rank of a program wrote by itself, from 0 on as far as there are any.
-StatusOr<RecordedRun> ReadTimelines(const std::string& path) {
-  RecordedRun recorded;
-  std::string of_rank;
-  while (std::filesystem::exists(of_rank = fmt::format("{}.{}", path, recorded.ranks.size()))) {
-    StatusOr<std::vector<Span>> spans = ReadSpans(of_rank);
-    if (!spans.ok()) return spans.status();
-    recorded.ranks.push_back(std::move(*spans));
-  }
+  std::vector<PlanChange> plans = PlansOf(run);
+  StatusOr<RecordedRun> recorded = ReadTimelines((folder / timeline).string());
+  if (recorded.ok()) recorded->plans = std::move(plans);
   return recorded;
 }
 
@@ -89,14 +112,16 @@ constexpr const char* kValidForm =
 StatusOr<RecordedRun> ReadRecordedRun(const std::string& path) {
   if (!std::filesystem::exists(path) && std::filesystem::exists(path + ".0"))
     return ReadTimelines(path);
-  std::ifstream file(path);
-  if (!file) return Status(gwSystemError, fmt::format("cannot read '{}'", path));
+  const StatusOr<std::string> text = ReadTextFrom(path);
+  if (!text.ok()) return text.status();
   try {
-    const Json run = Json::parse(file);
+    const Json run = Json::parse(*text);
     if (!run.is_object() || !run.contains("timeline")) {
       return Status(gwInvalidArgument, fmt::format("'{}' tells of no timeline", path), kValidForm);
     }
-    return ReadRanks(run, std::filesystem::path(path).parent_path());
+    StatusOr<RecordedRun> recorded = ReadTrainedRun(run, std::filesystem::path(path).parent_path());
+    if (recorded.ok()) recorded->files.push_back(path);
+    return recorded;
   } catch (const std::exception& error) {
     return Status(gwInvalidArgument, fmt::format("{}: {}", path, error.what()), kValidForm);
   }

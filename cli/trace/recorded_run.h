@@ -15,11 +15,12 @@ namespace gradwire {
 struct RecordedRun {
   std::vector<std::vector<Span>> ranks;  // as written: in the order of their ends
   std::vector<PlanChange> plans;
+  std::vector<std::string> files;  // that it was read from
 };
 
 // `path` is that of the run's JSON, or FILE of record_timeline=FILE, where each rank of any program
-// has left its spans as FILE.RANK. gwSystemError: a file cannot be read. gwInvalidArgument: it is
-// something else, with the line where it is one of spans.
+// has left its spans as FILE.RANK. gwInvalidArgument: a file cannot be read, is something else
+// (with the line where it is one of spans), or is of another job than the others.
 StatusOr<RecordedRun> ReadRecordedRun(const std::string& path);
 
 }  // namespace gradwire

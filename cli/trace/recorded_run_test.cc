@@ -1,8 +1,10 @@
 #include "cli/trace/recorded_run.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 namespace gradwire {
@@ -21,11 +23,19 @@ StatusOr<RecordedRun> ReadFiles(const std::string& run, const std::string& spans
   return ReadRecordedRun(path);
 }
 
+// A rank's file FILE.RANK with one span.
+void WriteStep(const std::string& path, const TimelineOwner& owner) {
+  Timeline timeline;
+  timeline.Add({.kind = SpanKind::kStep, .begin_ns = 0, .end_ns = 9, .number = 5});
+  const Status written = timeline.WriteTo(fmt::format("{}.{}", path, owner.rank), owner);
+  ASSERT_TRUE(written.ok()) << written.ToString();
+}
+
 TEST(ReadRecordedRun, ReadsWhatATimelineWrites) {
   Timeline timeline;
   timeline.Add({.kind = SpanKind::kWire, .begin_ns = 1, .end_ns = 2});
   timeline.Add({.kind = SpanKind::kStep, .begin_ns = 0, .end_ns = 9, .number = 5});
-  ASSERT_TRUE(timeline.WriteTo(testing::TempDir() + "/run.json.timeline.0").ok());
+  ASSERT_TRUE(timeline.WriteTo(testing::TempDir() + "/run.json.timeline.0", {}).ok());
   const std::string path = testing::TempDir() + "/run.json";
   std::ofstream(path) << kRun;
   const StatusOr<RecordedRun> run = ReadRecordedRun(path);
@@ -43,36 +53,49 @@ TEST(ReadRecordedRun, ReadsWhatATimelineWrites) {
 }
 
 TEST(ReadRecordedRun, SaysWhatIsWrong) {
-  EXPECT_EQ(ReadRecordedRun("/nowhere/at/all").status().code(), gwSystemError);
+  EXPECT_EQ(ReadRecordedRun("/nowhere/at/all").status().code(), gwInvalidArgument);
   EXPECT_EQ(ReadFiles("nonsense", "").status().code(), gwInvalidArgument);
   EXPECT_EQ(ReadFiles("[]", "").status().code(), gwInvalidArgument);
   EXPECT_THAT(ReadFiles(R"({"ranks": 1, "results": []})", "").status().detail().hint,
               testing::HasSubstr("gradwire train --timeline --json FILE"));
-  EXPECT_EQ(ReadFiles(R"({"ranks": 2, "timeline": "run.json.timeline", "results": []})", "")
+  EXPECT_EQ(ReadFiles(R"({"ranks": 2, "timeline": "run.json.timeline", "results": []})",
+                      R"({"job": "7", "rank": 0, "ranks": 2})")
                 .status()
                 .code(),
-            gwSystemError);
+            gwInvalidArgument);
 }
 
 TEST(ReadRecordedRun, ReadsTheTimelinesOfAnyProgram) {
   const std::string path = testing::TempDir() + "/any";
-  for (const char* rank : {".0", ".1"}) {
-    Timeline timeline;
-    timeline.Add({.kind = SpanKind::kStep, .begin_ns = 0, .end_ns = 9, .number = 5});
-    ASSERT_TRUE(timeline.WriteTo(path + rank).ok());
-  }
+  for (const TimelineOwner& owner : {TimelineOwner{7, 0, 2}, {7, 1, 2}, {6, 2, 3}})
+    WriteStep(path, owner);
   const StatusOr<RecordedRun> run = ReadRecordedRun(path);
   ASSERT_TRUE(run.ok()) << run.status().ToString();
-  ASSERT_EQ(run->ranks.size(), 2u);
+  ASSERT_EQ(run->ranks.size(), 2u) << "the third is an earlier job's";
   EXPECT_EQ(run->ranks[1].at(0).number, 5u);
   EXPECT_TRUE(run->plans.empty());
+  EXPECT_THAT(run->files, testing::ElementsAre(path + ".0", path + ".1"));
   // One rank's file is not the run.
   EXPECT_THAT(ReadRecordedRun(path + ".0").status().detail().hint,
               testing::HasSubstr("without the rank"));
 }
 
+TEST(ReadRecordedRun, JobsAreNotMixed) {
+  const std::string path = testing::TempDir() + "/mixed";
+  WriteStep(path, {7, 0, 2});
+  for (const TimelineOwner& other : {TimelineOwner{6, 1, 2}, {7, 0, 2}, {7, 1, 3}}) {
+    ASSERT_TRUE(Timeline().WriteTo(path + ".1", other).ok());
+    const Status status = ReadRecordedRun(path).status();
+    EXPECT_EQ(status.code(), gwInvalidArgument);
+    EXPECT_THAT(status.ToString(), testing::HasSubstr("mixed.1' is rank"));
+  }
+  ASSERT_TRUE(std::filesystem::remove(path + ".1"));
+  EXPECT_THAT(ReadRecordedRun(path).status().ToString(), testing::HasSubstr("cannot read"))
+      << "a rank is missing";
+}
+
 TEST(ReadRecordedRun, NamesTheLine) {
-  const std::string good = R"({"span": "wire", "begin_ns": 1, "end_ns": 2, "number": 0})";
+  const std::string good = R"({"job": "7", "rank": 0, "ranks": 1})";
   for (const std::string bad : {R"({"span": "wave", "begin_ns": 1, "end_ns": 2, "number": 0})",
                                 R"({"span": "wire", "begin_ns": 3, "end_ns": 2, "number": 0})",
                                 R"({"span": "wire", "begin_ns": 1)"}) {

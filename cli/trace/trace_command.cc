@@ -29,8 +29,9 @@ int TraceCommand(std::span<const std::string> args) {
   if (const auto code = line.Parse(args)) return *code;
   const StatusOr<RecordedRun> run = ReadRecordedRun(run_path);
   if (!run.ok()) return ReportError("trace", run.status());
-  const Status written = WriteTextTo(out_path, ChromeTrace(*run));
-  return written.ok() ? kExitOk : ReportError("trace", written);
+  Status status = CheckReplacesNone(out_path, run->files);
+  if (status.ok()) status = WriteTextTo(out_path, ChromeTrace(*run));
+  return status.ok() ? kExitOk : ReportError("trace", status);
 }
 
 }  // namespace gradwire

@@ -1,0 +1,19 @@
+#include "cli/text_input.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace gradwire {
+
+StatusOr<std::string> ReadTextFrom(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  // A folder can be opened, but not read.
+  file.peek();
+  if (file.bad() || !file.is_open())
+    return Status(gwInvalidArgument, fmt::format("cannot read '{}'", path));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+}  // namespace gradwire
