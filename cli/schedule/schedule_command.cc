@@ -18,6 +18,8 @@ namespace gradwire {
 namespace {
 
 constexpr int kMaxRanks = 4096;
+// Of all ranks, sent or listed: half a GiB while they are made.
+constexpr double kMaxMessages = 1 << 22;
 
 constexpr char kDescription[] =
     "Prints the steps of an algorithm, and with --elems the messages it would send.\n\n"
@@ -101,6 +103,18 @@ StatusOr<RunShape> MakeShape(const Options& options) {
   return shape;
 }
 
+bool ShowsOneRank(const Options& options) { return options.rank >= 0 && options.elems < 0; }
+
+Status CheckMessages(const Options& options, const AlgorithmRow& row, const RunShape& shape) {
+  const double messages = EstimateMessages(row, options.ranks, shape);
+  if (ShowsOneRank(options) || messages <= kMaxMessages) return Status::Ok();
+  return Status(gwInvalidArgument,
+                fmt::format("these are about {:.2g} messages, and {:.2g} are shown at most",
+                            messages, kMaxMessages),
+                "Ask for fewer elements or ranks or longer slices, or, without --elems, for the "
+                "steps of one --rank");
+}
+
 std::string Text(const Options& options, const AlgorithmRow& row,
                  std::span<const Schedule> schedules, const RunShape& shape) {
   const WireTotals totals = row.totals(options.ranks);
@@ -151,7 +165,9 @@ Status Show(const Options& options) {
   if (!shape.ok()) return shape.status();
   const StatusOr<const AlgorithmRow*> row = Choose(options, *collective, shape->codec.has_value());
   if (!row.ok()) return row.status();
-  const std::vector<Schedule> schedules = MakeSchedules(**row, options.ranks, options.root);
+  GW_RETURN_IF_ERROR(CheckMessages(options, **row, *shape));
+  const std::vector<Schedule> schedules =
+      MakeSchedules(**row, options.ranks, options.root, ShowsOneRank(options) ? options.rank : -1);
   if (options.json_path.empty()) return WriteTextTo("-", Text(options, **row, schedules, *shape));
   return WriteTextTo(options.json_path, Json(options, **row, schedules, *shape));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <tuple>
 
@@ -73,12 +74,20 @@ std::string RegionText(const Schedule& schedule, const Region& region) {
 
 }  // namespace
 
-std::vector<Schedule> MakeSchedules(const AlgorithmRow& algorithm, int ranks, int root) {
+std::vector<Schedule> MakeSchedules(const AlgorithmRow& algorithm, int ranks, int root, int rank) {
+  if (rank >= 0) return {algorithm.make(rank, ranks, root)};
   std::vector<Schedule> schedules;
-  for (int rank = 0; rank < ranks; ++rank) {
-    schedules.push_back(algorithm.make(rank, ranks, root));
-  }
+  for (rank = 0; rank < ranks; ++rank) schedules.push_back(algorithm.make(rank, ranks, root));
   return schedules;
+}
+
+double EstimateMessages(const AlgorithmRow& algorithm, int ranks, const RunShape& shape) {
+  const RawOp op = {.collective = algorithm.collective, .dtype = shape.dtype, .world_size = ranks};
+  // Encoded slices are whole quanta, one or more: no more is cut off than stays.
+  const int64_t least = shape.codec ? std::max<int64_t>(shape.slice_elems / 2, 1)
+                                    : RawSliceElems(op, shape.slice_elems);
+  const double slices = std::ceil(static_cast<double>(shape.elems) / static_cast<double>(least));
+  return std::max(slices, 1.0) * static_cast<double>(algorithm.totals(ranks).messages);
 }
 
 std::vector<ScheduledMessage> ListMessages(std::span<const Schedule> schedules,

@@ -32,8 +32,12 @@ struct ScheduledMessage {
   int64_t bytes = 0;
 };
 
-// The schedules of all ranks, in rank order.
-std::vector<Schedule> MakeSchedules(const AlgorithmRow& algorithm, int ranks, int root);
+// The schedules of all ranks, in rank order, or of `rank` alone where it is none below 0.
+std::vector<Schedule> MakeSchedules(const AlgorithmRow& algorithm, int ranks, int root,
+                                    int rank = -1);
+
+// The messages of the run, or a few more: without making them.
+double EstimateMessages(const AlgorithmRow& algorithm, int ranks, const RunShape& shape);
 
 // All messages of the run, by slice, then round, then sender: what the runtime sends for these
 // schedules, computed by the code that sends it. `schedules` are those of all ranks.

@@ -37,6 +37,17 @@ TEST(ListMessages, SlicesCarryTheWholeArrayOnce) {
   EXPECT_EQ(sliced.back().slice, (kElems - 1) / 1024);
 }
 
+TEST(EstimateMessages, IsAtLeastWhatIsListed) {
+  for (const AlgorithmRow& row : Algorithms()) {
+    RunShape shape = {.elems = 100'000, .slice_elems = 4096};
+    if (row.encoded) shape.codec = *MakeCodec("qsgd(bits=4)");
+    const auto listed = ListMessages(MakeSchedules(row, 5, 0), shape).size();
+    const double estimated = EstimateMessages(row, 5, shape);
+    EXPECT_GE(estimated, static_cast<double>(listed)) << row.name;
+    EXPECT_LE(estimated, 2.2 * static_cast<double>(listed)) << row.name;
+  }
+}
+
 TEST(ListMessages, KeysAreUniqueAndInOrder) {
   const auto messages =
       ListMessages(SchedulesOf("tree", false, 5), {.elems = 100'000, .slice_elems = 1 << 14});
