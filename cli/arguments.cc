@@ -4,7 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "base/nearest_name.h"
@@ -33,6 +37,16 @@ std::string NearestOption(const CLI::App& app) {
   return NearestName(option->substr(0, option->find('=')), names);
 }
 
+// "", or what is wrong with the text.
+std::string CheckUnsigned(const std::string& text) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop == end) return {};
+  return fmt::format("'{}' is no whole number from 0 to {}", text,
+                     std::numeric_limits<uint64_t>::max());
+}
+
 }  // namespace
 
 Argument& Argument::Required() {
@@ -46,7 +60,18 @@ Argument& Argument::InRange(int64_t least, int64_t most) {
 }
 
 Argument& Argument::NotNegative() {
-  option_->check(CLI::NonNegativeNumber);
+  const auto check = [](const std::string& text) {
+    return text.starts_with('-') ? fmt::format("'{}' is negative", text) : std::string();
+  };
+  option_->check(check, "NONNEGATIVE");
+  return *this;
+}
+
+Argument& Argument::NotEmpty() {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? "its value is empty" : std::string();
+  };
+  option_->check(check);
   return *this;
 }
 
@@ -89,7 +114,10 @@ CommandLine::CommandLine(std::shared_ptr<CLI::App> app) : app_(std::move(app)) {
 
 template <class T>
 Argument CommandLine::Add(const std::string& names, T* value, const std::string& doc) {
-  return Argument(app_->add_option(names, *value, doc));
+  CLI::Option* const option = app_->add_option(names, *value, doc);
+  // CLI11 takes -1 for the largest, and so what is larger.
+  if constexpr (std::is_same_v<T, uint64_t>) option->check(CheckUnsigned);
+  return Argument(option);
 }
 
 template Argument CommandLine::Add(const std::string&, int*, const std::string&);

@@ -26,6 +26,8 @@ class Argument {
   Argument& Required();
   Argument& InRange(int64_t least, int64_t most);
   Argument& NotNegative();
+  // Where scripts give it a variable: '' is refused, rather than taken for an absent option.
+  Argument& NotEmpty();
   // From 0 to kMaxSeconds.
   Argument& Seconds();
   Argument& OneOf(const std::vector<std::string>& texts);

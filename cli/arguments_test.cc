@@ -58,6 +58,35 @@ TEST(CommandLine, SecondsAreFromNoneToAYear) {
   }
 }
 
+TEST(CommandLine, UnsignedNumbersAreTakenAsTheyStand) {
+  const auto parse = [](const std::string& text, uint64_t* value) {
+    CommandLine line("test", "gradwire test");
+    line.Add("--seed", value, "number");
+    return line.Parse(Texts{"--seed=" + text});
+  };
+  uint64_t value = 0;
+  EXPECT_EQ(parse("18446744073709551615", &value), std::nullopt);
+  EXPECT_EQ(value, UINT64_MAX);
+  for (const char* text : {"-1", "18446744073709551616", "1.5", "1x", "+1"}) {
+    EXPECT_EQ(parse(text, &value), kExitUsage) << text;
+  }
+}
+
+TEST(CommandLine, SaysWhyAValueIsRefused) {
+  const auto refuse = [](const Texts& args) {
+    CommandLine line("test", "gradwire test");
+    int64_t elems = 0;
+    std::string rate;
+    line.Add("--elems", &elems, "number").NotNegative();
+    line.Add("--rate", &rate, "text").NotEmpty();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(line.Parse(args), kExitUsage);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(refuse({"--elems", "-5"}), testing::StartsWith("--elems: '-5' is negative\n"));
+  EXPECT_THAT(refuse({"--rate", ""}), testing::StartsWith("--rate: its value is empty\n"));
+}
+
 // In groups of options too.
 TEST(CommandLine, SuggestsTheNearestOption) {
   CommandLine line("test", "gradwire test");

@@ -1,8 +1,11 @@
 // The `gradwire` command.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,14 @@ int UnknownSubcommand(const std::string& name) {
   return kExitUsage;
 }
 
+int RunSubcommand(const Subcommand& sub, std::span<const std::string> args) {
+  try {
+    return sub.run(args);
+  } catch (const std::bad_alloc&) {
+    return ReportError(sub.name, Status(gwSystemError, "out of memory"));
+  }
+}
+
 int Main(std::vector<std::string> args) {
   if (args.empty()) {
     PrintHelp();
@@ -45,15 +56,25 @@ int Main(std::vector<std::string> args) {
     return kExitOk;
   }
   for (const Subcommand& sub : Subcommands()) {
-    if (sub.name == name) return sub.run(args);
+    if (sub.name == name) return RunSubcommand(sub, args);
   }
   return UnknownSubcommand(name);
+}
+
+// Whoever starts this may have closed them, and the next descriptor would take the number: what is
+// printed would go into a file or a pipe of ours. Opened the wrong way round, for reading and
+// writing them is to fail as before.
+void OccupyStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 }  // namespace
 }  // namespace gradwire
 
 int main(int argc, char** argv) {
+  gradwire::OccupyStandardStreams();
   // Whoever started this may ignore it: the system would take the ends of our children for itself.
   std::signal(SIGCHLD, SIG_DFL);
   return gradwire::CheckedExitCode(gradwire::Main({argv + 1, argv + argc}));

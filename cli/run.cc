@@ -50,7 +50,8 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
   CommandLine line(kDescription, "gradwire run");
   line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
   line.Add("--netlab", &options->netlab,
-           "give each rank a network of its own, shaped to this rate (200mbit, 1gbit)");
+           "give each rank a network of its own, shaped to this rate (200mbit, 1gbit)")
+      .NotEmpty();
   line.Add("--netlab-then", &options->netlab_then,
            "SECONDS=RATE: the links' rate from then on, as 20=100mbit; repeat it")
       .OneValueEach();
@@ -176,6 +177,7 @@ StatusOr<int> Run(const RunOptions& options) {
   }
   const StatusOr<std::vector<LaterRate>> later = ParseLaterRates(options.netlab_then);
   if (!later.ok()) return later.status();
+  GW_RETURN_IF_ERROR(CheckOutputs({&options.counters_path, 1}));
   std::optional<Netlab> lab;
   if (rate_bits_per_s > 0) lab = MakeNetlab(options, rate_bits_per_s);
   StatusOr<JobAddress> job = MakeJobAddress(options.ranks, lab.has_value());

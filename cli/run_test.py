@@ -126,6 +126,22 @@ class RunTest(unittest.TestCase):
         self.assertEqual(job.stderr.count("cannot write standard output"), 1, job.stderr)
         self.assertIn("No space left on device", job.stderr)
 
+    def test_what_cannot_be_is_refused_before_the_start(self):
+        for options, words in ((["--netlab", ""], "--netlab: its value is empty"),
+                               (["--netlab", "1gbit", "--counters", "/no/such"], "'/no/such'")):
+            job = _run("-n", "1", *options, "--", "/bin/echo", "started")
+            self.assertNotEqual(job.returncode, 0, options)
+            self.assertIn(words, job.stderr)
+            self.assertEqual(job.stdout, "")
+
+    def test_closed_outputs_are_no_hang(self):
+        for redirection, code in ((">&-", 1), ("2>&-", 0), ("<&-", 0), (">&- 2>&- <&-", 1)):
+            command = f'"$0" run -n 1 -- /bin/echo hi {redirection}'
+            job = subprocess.run(["/bin/bash", "-c", command, _GRADWIRE], capture_output=True,
+                                 text=True, timeout=_LIMIT_S, check=False)
+            self.assertEqual(job.returncode, code, redirection)
+            self.assertEqual(job.stdout, "hi\n" if code == 0 else "", redirection)
+
     def test_finds_itself_in_path(self):
         job = _run("-n", "2", "--", "gradwire", "--version")
         self.assertEqual(job.returncode, 0, job.stderr)

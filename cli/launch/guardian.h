@@ -1,5 +1,6 @@
 // Kills the process groups of ranks that outlive the launcher, however that ended. Ranks die with
-// the launcher by themselves (StartRank); what they have started does not.
+// the launcher by themselves (StartRank); what they have started does not. Who has left the group
+// (setsid) is not reached.
 #ifndef GRADWIRE_CLI_LAUNCH_GUARDIAN_H_
 #define GRADWIRE_CLI_LAUNCH_GUARDIAN_H_
 
