@@ -123,6 +123,17 @@ std::string CsvHeader() {
          "encodes_per_elem,enc_us,net_us,dec_us,relerr,eff_busbw";
 }
 
+namespace {
+
+// "wire_bytes,...,relerr,".
+std::string CostCells(const PerfRow& row) {
+  return fmt::format("{:.0f},{:.4f},{:g},{:.3f},{:.3f},{:.3f},{},", row.cost.wire_bytes,
+                     row.Ratio(), row.cost.encodes_per_elem, row.cost.encode_us, row.NetUs(),
+                     row.cost.decode_us, row.relerr ? fmt::format("{:.6e}", *row.relerr) : "");
+}
+
+}  // namespace
+
 std::string CsvLines(const PerfRow& row) {
   const PerfCase& c = row.perf_case;
   std::string lines;
@@ -132,13 +143,11 @@ std::string CsvLines(const PerfRow& row) {
     lines += fmt::format("{},\"{}\",{},{},{},{},{},{},{},{},{},", Name(c.collective), c.spec,
                          row.algorithm, row.transport, row.ranks, c.bytes, CountOf(c, row.ranks),
                          Name(c.dtype), OpText(c), RootText(c), in_place ? 1 : 0);
-    lines += fmt::format("{:.3f},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{:.0f},{:.4f},{:g},",
-                         t->median_us, t->mean_us, t->min_us, t->p99_us, row.AlgBandwidth(*t),
-                         row.BusBandwidth(*t), t->wrong < 0 ? "" : fmt::to_string(t->wrong),
-                         row.cost.wire_bytes, row.Ratio(), row.cost.encodes_per_elem);
-    lines += fmt::format("{:.3f},{:.3f},{:.3f},{},{:.6f}\n", row.cost.encode_us, row.NetUs(),
-                         row.cost.decode_us, row.relerr ? fmt::format("{:.6e}", *row.relerr) : "",
-                         row.EffectiveBusBandwidth(*t));
+    lines += fmt::format("{:.3f},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},", t->median_us, t->mean_us,
+                         t->min_us, t->p99_us, row.AlgBandwidth(*t), row.BusBandwidth(*t),
+                         t->wrong < 0 ? "" : fmt::to_string(t->wrong));
+    lines += in_place ? ",,,,,,," : CostCells(row);
+    lines += fmt::format("{:.6f}\n", row.EffectiveBusBandwidth(*t));
   }
   return lines;
 }

@@ -50,7 +50,8 @@ std::string TableHeader();
 std::string TableRow(const PerfRow& row);
 
 std::string CsvHeader();
-// A line for each way that was measured, every independent variable in a column of its own.
+// A line for each way that was measured, every independent variable in a column of its own. In
+// place the columns of CodecCost, and what is computed from them, are empty.
 std::string CsvLines(const PerfRow& row);
 
 JsonValue RowJson(const PerfRow& row);

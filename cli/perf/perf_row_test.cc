@@ -90,6 +90,9 @@ TEST(Csv, EveryLineHasTheColumnsOfTheHeader) {
   };
   const size_t feed = lines.find('\n');
   EXPECT_EQ(commas(lines.substr(0, feed)), commas(CsvHeader()));
+  EXPECT_EQ(commas(lines.substr(feed)), commas(CsvHeader()));
+  EXPECT_EQ(lines.substr(0, feed).find(",,"), std::string::npos) << "costs are of these runs";
+  EXPECT_NE(lines.substr(feed).find(",,,,,,,"), std::string::npos) << "and not of those in place";
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
 }
 
