@@ -32,7 +32,8 @@ struct Options {
 std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   CommandLine line(kDescription, "gradwire diagnose");
   line.Add("dir", &options->dir, "folder of *.rec files, or one file").Required();
-  line.Add("--job", &options->job, "this one, as in the file names; default of the newest run");
+  line.Add("--job", &options->job,
+           "this one, as in the file names, or the end of its name; default of the newest run");
   line.Add("--last", &options->last, "also list the last N events of all ranks by time")
       .InRange(0, 1 << 30);
   line.AddJson("--json", &options->json_path);
@@ -106,13 +107,25 @@ StatusOr<Examined> ChooseJob(const RecorderFolder& folder, const Options& option
     return Status(gwDataCorrupt, fmt::format("no readable recorder file in {}", options.dir));
   }
   if (options.job.empty()) return ExamineNewest(folder);
-  std::string names;
+  std::string all, named;
+  const RecordedJob* chosen = nullptr;
   for (const RecordedJob& job : folder.jobs) {
-    if (JobName(job).ends_with(options.job)) return Examine(job);
-    names += " " + JobName(job);
+    const std::string name = JobName(job);
+    all += " " + name;
+    if (!name.ends_with(options.job)) continue;
+    chosen = &job;
+    named += " " + name;
   }
-  return Status(gwInvalidArgument, fmt::format("no job '{}' in {}", options.job, options.dir),
-                "There are:" + names);
+  if (chosen == nullptr) {
+    return Status(gwInvalidArgument, fmt::format("no job '{}' in {}", options.job, options.dir),
+                  "There are:" + all);
+  }
+  if (named != " " + JobName(*chosen)) {
+    return Status(gwInvalidArgument,
+                  fmt::format("'{}' ends the names of several jobs", options.job),
+                  "They are:" + named);
+  }
+  return Examine(*chosen);
 }
 
 void PrintOthers(const RecorderFolder& folder, uint64_t chosen) {

@@ -163,6 +163,9 @@ TEST(DiagnoseCommand, ExitCodes) {
   std::ifstream file(dir + "/out.json");
   EXPECT_EQ(nlohmann::json::parse(file)["job"], "0000000000000001");
   EXPECT_EQ(run({dir, "--job", "77"}), kExitUsage);
+  OpenOrDie(RankOptions(dir, 0, 1, 0x21));
+  EXPECT_EQ(run({dir, "--job", "1"}), kExitUsage) << "which of the two?";
+  EXPECT_EQ(run({dir, "--job", "01"}), kExitOk);
   EXPECT_EQ(run({dir, "--json", dir + "/no/out.json"}), kExitFailed);
   EXPECT_EQ(run({dir + "/none"}), kExitFailed);
   EXPECT_EQ(run({}), kExitUsage);
