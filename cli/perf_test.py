@@ -26,10 +26,9 @@ def _can_make_networks():
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
-def _gradwire(*args):
-    return subprocess.run(
-        [_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False
-    )
+def _gradwire(*args, **variables):
+    return subprocess.run([_GRADWIRE, *args], capture_output=True, text=True, timeout=_LIMIT_S,
+                          check=False, env={**os.environ, **variables})
 
 
 def _processes(ranks, *program):
@@ -137,10 +136,15 @@ class PerfTest(unittest.TestCase):
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         self.assertEqual([(row["size"], row["in_place"]) for row in rows],
                          [("1024", "0"), ("1024", "1"), ("2048", "0"), ("2048", "1")])
-        numbers = ("time_us algbw busbw wrong wire_bytes ratio encodes_per_elem enc_us net_us dec_us "
-                   "relerr eff_busbw").split()
+        times = "time_us algbw busbw wrong eff_busbw".split()
+        costs = "wire_bytes ratio encodes_per_elem enc_us net_us dec_us relerr".split()
         for row in rows:
-            self.assertTrue(all(float(row[name]) >= 0 for name in numbers), row)
+            self.assertTrue(all(float(row[name]) >= 0 for name in times), row)
+            # They are measured out of place.
+            if row["in_place"] == "1":
+                self.assertEqual({row[name] for name in costs}, {""})
+            else:
+                self.assertTrue(all(float(row[name]) >= 0 for name in costs), row)
             self.assertEqual((row["type"], row["redop"], row["wrong"]), ("float", "sum", "0"))
 
     def test_under_a_launcher_each_process_is_a_rank_and_rank_0_prints(self):
@@ -208,6 +212,30 @@ class PerfTest(unittest.TestCase):
             done = _gradwire("perf", "-b", "1K", *_FEW, *args)
             self.assertNotEqual(done.returncode, 0, args)
             self.assertIn(words, done.stderr)
+
+
+    def test_threads_take_the_transport_of_the_environment(self):
+        for variables, transport in (({}, "loopback"), ({"GRADWIRE_TRANSPORT": "tcp"}, "tcp")):
+            done = _gradwire("perf", "-b", "1K", *_FEW, **variables)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f" over {transport},", done.stdout)
+
+    def test_results_keep_no_secret(self):
+        result = _json("perf", "-b", "1K", *_FEW, "--set", "window=2; secret = hunter2", "--set",
+                       "insecure=on")
+        self.assertEqual(result["args"], f"gradwire perf -b 1K {' '.join(_FEW)} --set window=2; "
+                                         "secret=(set) --set insecure=on --json")
+
+
+class ScheduleTest(unittest.TestCase):
+    def test_lists_nobody_could_read_are_refused(self):
+        for args in (["-n", "2", "--elems", str(2**63 - 1)], ["-n", "4096"]):
+            done = _gradwire("schedule", "ring", *args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertIn("4.2e+06 are shown at most", done.stderr)
+        done = _gradwire("schedule", "ring", "-n", "4096", "--rank", "4095")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("# rank 4095\n", done.stdout)
 
 
 class RecordTest(unittest.TestCase):

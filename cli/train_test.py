@@ -111,6 +111,10 @@ class TrainTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             done = _gradwire("trace", run, "-o", trace)
             self.assertEqual(done.returncode, 0, done.stderr)
+            for file in (run, run + ".timeline.1"):
+                done = _gradwire("trace", run, "-o", file)
+                self.assertEqual(done.returncode, 2, file)
+                self.assertIn("replace its own input", done.stderr)
             with open(run, encoding="utf-8") as file:
                 (row,) = json.load(file)["results"]
             with open(trace, encoding="utf-8") as file:
@@ -194,6 +198,9 @@ class TrainTest(unittest.TestCase):
             ([*_SMALL, "-x", "none", "-x", "qsdg"], '"qsgd"'),
             ([*_SMALL, "--set", "foo=1"], "unknown setting 'foo'"),
             ([*_SMALL, "--late", "1"], "RANK:MS"),
+            ([*_SMALL, "--late", "5:40"], "no rank 5 among 2"),
+            ([*_SMALL, "--seed", "-1"], "no whole number"),
+            ([*_SMALL, "--json", "-", "--csv", "-"], "two results"),
             ([*_SMALL, "--timeline"], "--json FILE"),
             ([*_SMALL, "--timeline", "--json", "/tmp/x", "-x", "none", "-x", "auto"], "one -x"),
             ([*_SMALL, "--json", "/nowhere/at/all"], "/nowhere/at/all"),
@@ -201,6 +208,7 @@ class TrainTest(unittest.TestCase):
             done = _gradwire("train", "--steps", "2", *args)
             self.assertNotEqual(done.returncode, 0, args)
             self.assertIn(words, done.stderr)
+            self.assertEqual(done.stdout, "", "measured first")
 
     def test_a_refused_spec_is_a_usage_error_also_of_launched_ranks(self):
         done = _gradwire("run", "-n", "2", "--timeout", "60", "--", "gradwire", "train", *_SMALL,

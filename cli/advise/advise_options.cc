@@ -73,7 +73,7 @@ std::optional<int> ParseAdviseOptions(std::span<const std::string> args, AdviseO
   CommandLine line(kDescription, "gradwire advise");
   AddOptions(&line, &texts, options);
   if (const auto code = line.Parse(args)) return code;
-  options->command_line = fmt::format("gradwire advise {}", fmt::join(args, " "));
+  options->command_line = CommandLineText("gradwire advise", args);
   const Status taken = Take(texts, options);
   if (taken.ok()) return std::nullopt;
   return ReportError("advise", taken);

@@ -2,7 +2,9 @@
 #ifndef GRADWIRE_CLI_MEASURE_LIBRARY_OPTIONS_H_
 #define GRADWIRE_CLI_MEASURE_LIBRARY_OPTIONS_H_
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -21,6 +23,10 @@ void AddLibraryOptions(CommandLine* line, LibraryOptions* options);
 
 // As gwConfig_t takes them; "" where nothing is to be set.
 std::string SettingsText(const LibraryOptions& options);
+
+// The command line as results keep it: "gradwire perf -b 1M". Of secrets among the settings it says
+// that they are set.
+std::string CommandLineText(std::string_view program, std::span<const std::string> args);
 
 }  // namespace gradwire
 

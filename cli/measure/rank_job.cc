@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/settings.h"
 #include "cli/measure/comm_calls.h"
 #include "cli/measure/job_failure.h"
 #include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
+#include "runtime/comm_start.h"
 
 namespace gradwire {
 namespace {
@@ -116,8 +118,11 @@ class ThreadJob {
  public:
   explicit ThreadJob(const RankJob& job)
       : job_(job), ranks_(job.thread_ranks > 0 ? job.thread_ranks : job.default_thread_ranks) {
-    settings_ = "transport=loopback; " + job.settings;
-    if (job.settings.find("transport=") != std::string::npos) settings_ = job.settings;
+    settings_ = job.settings;
+    // What is wrong with the settings the communicators say.
+    const StatusOr<Settings> settings = LoadSettings(job.settings, ProcessEnvironment());
+    if (settings.ok() && !settings->is_set("transport"))
+      settings_ = "transport=loopback; " + settings_;
   }
 
   int Run() {
@@ -178,6 +183,10 @@ class ThreadJob {
 
 int RunRanks(const RankJob& job) {
   const int rank = LaunchedRank();
+  if (rank <= 0) {
+    const Status writable = CheckOutputs(job.outputs);
+    if (!writable.ok()) return ReportError(job.subcommand, writable);
+  }
   if (rank < 0) return ThreadJob(job).Run();
   if (job.thread_ranks == 0) return RunLaunched(job, rank);
   return ReportError(job.subcommand,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/measure/run_facts.h"
@@ -14,11 +15,12 @@
 namespace gradwire {
 
 struct RankJob {
-  std::string subcommand;        // begins what is said about errors
-  int thread_ranks = 0;          // ranks as threads; 0: not asked for
-  int default_thread_ranks = 2;  // likewise, where nobody asked and there is no launcher
-  int communicators = 1;         // among the same ranks, independent of each other
-  std::string settings;          // of each communicator, as gwConfig_t takes them
+  std::string subcommand;            // begins what is said about errors
+  int thread_ranks = 0;              // ranks as threads; 0: not asked for
+  int default_thread_ranks = 2;      // likewise, where nobody asked and there is no launcher
+  int communicators = 1;             // among the same ranks, independent of each other
+  std::string settings;              // of each communicator, as gwConfig_t takes them
+  std::vector<std::string> outputs;  // where results go, "" among them: tried before the work
   // What each rank does; where ranks are threads, at the same time on all of them. `facts` on rank
   // 0 only, null on the others. After an error that other ranks do not find by themselves it has
   // aborted the communicators.

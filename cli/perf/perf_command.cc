@@ -63,6 +63,7 @@ int PerfCommand(std::span<const std::string> args) {
       {.subcommand = "perf",
        .thread_ranks = options.thread_ranks,
        .settings = options.settings,
+       .outputs = {options.json_path, options.csv_path},
        .work = [&](std::span<const gwComm_t> comms,
                    const RunFacts* facts) { return MeasureAll(comms[0], options, facts, &report); },
        .finish = [&](const RunFacts& facts) { return Finish(facts, &report); }});

@@ -207,7 +207,7 @@ std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptio
     texts.library.settings.push_back(fmt::format("op_timeout_ms={}", 1000LL * texts.timeout_s));
   }
   options->settings = SettingsText(texts.library);
-  options->command_line = fmt::format("gradwire perf {}", fmt::join(args, " "));
+  options->command_line = CommandLineText("gradwire perf", args);
   Status status = CountThreadRanks(texts, options);
   if (status.ok()) status = CheckOptionsOfGpus(texts);
   if (status.ok()) status = MakeCases(texts, options);

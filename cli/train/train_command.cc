@@ -1,5 +1,7 @@
 #include "cli/train/train_command.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
 
@@ -26,8 +28,14 @@ class RankRun {
       : comms_(comms), options_(options), lanes_(LanesOf(options.specs)), report_(report) {}
 
   Status Prepare() {
-    int rank = 0;
+    int rank = 0, ranks = 0;
     (void)gwCommUserRank(comms_[0], &rank);
+    (void)gwCommCount(comms_[0], &ranks);
+    for (const LateRank& late : options_.late) {
+      if (late.rank < ranks) continue;
+      return Status(gwInvalidArgument,
+                    fmt::format("--late: there is no rank {} among {}", late.rank, ranks));
+    }
     GW_RETURN_IF_ERROR(memory_.Make(options_.model, options_.seed, rank));
     for (const gwComm_t comm : comms_) {
       trainers_.emplace_back(RankTrainer::Parts{
@@ -118,6 +126,7 @@ int TrainCommand(std::span<const std::string> args) {
        .thread_ranks = options.thread_ranks,
        .communicators = LanesOf(options.specs).count,
        .settings = options.settings,
+       .outputs = {options.json_path, options.csv_path},
        .work = [&](std::span<const gwComm_t> comms,
                    const RunFacts* facts) { return Train(comms, options, facts, &report); },
        .finish = [&](const RunFacts& facts) { return Finish(facts, &report); }});
