@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/measure/quantile.h"
 #include "gradwire/gradwire.h"
 
 namespace {
@@ -30,10 +31,9 @@ struct Options {
   std::string spec = "none";
 };
 
-// Sorts; `share` from 0 to 1.
-double Quantile(std::vector<double> values, double share) {
+double QuantileOf(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+  return gradwire::Quantile(values, q);
 }
 
 class OverlapBench {
@@ -65,7 +65,7 @@ class OverlapBench {
     }
     Check(gwCommFinalize(comm_));
     if (rank_ != 0) return;
-    const double asap_s = Quantile(asap, 0.5), at_end_s = Quantile(at_end, 0.5);
+    const double asap_s = QuantileOf(asap, 0.5), at_end_s = QuantileOf(at_end, 0.5);
     fmt::print("# {} tensors, {} bytes, {}; medians of {} steps\n", options_.tensors,
                options_.bytes, options_.spec, options_.steps);
     fmt::print("communication alone   {:9.3f} ms, computation the same\n", alone_s * 1e3);
@@ -73,7 +73,7 @@ class OverlapBench {
     fmt::print("submitted as computed {:9.3f} ms a step, ratio {:.3f}\n", asap_s * 1e3,
                asap_s / at_end_s);
     fmt::print("gwAllReduceTensor     {:9.1f} us p50, {:.1f} us p99 of {} calls\n",
-               Quantile(submits_, 0.5) * 1e6, Quantile(submits_, 0.99) * 1e6, submits_.size());
+               QuantileOf(submits_, 0.5) * 1e6, QuantileOf(submits_, 0.99) * 1e6, submits_.size());
   }
 
  private:
@@ -85,7 +85,7 @@ class OverlapBench {
   double Alone() {
     std::vector<double> times;
     for (int i = 0; i < options_.steps; ++i) times.push_back(Step(/*asap=*/false));
-    double median = Quantile(times, 0.5);
+    double median = QuantileOf(times, 0.5);
     Check(gwAllReduce(&median, &median, 1, gwFloat64, gwMax, comm_, nullptr));
     submits_.clear();
     return median;

@@ -24,9 +24,9 @@ constexpr int64_t kHardBoundNs = 12'000 * kMs;  // after the fault
 // heartbeat_timeout_ms of such trials, and what a busy machine adds.
 constexpr int64_t kStopBoundNs = kSlowness * 2'000 * kMs;
 
-// "rank 2", "peer 2", "ranks 1, 2".
+// "rank 2", "peer 2", "ranks 2 of 4": it alone.
 bool NamesRank(const std::string& text, int rank) {
-  return std::regex_search(text, std::regex(fmt::format(R"((rank|peer)s? (\d+, )*{}\b)", rank)));
+  return std::regex_search(text, std::regex(fmt::format(R"(\b(rank|ranks|peer) {}\b(?!,))", rank)));
 }
 
 // What every error of a running job says: "; peer 2; operation barrier".

@@ -82,6 +82,8 @@ RankProcesses::RankProcesses(int world_size, const std::function<void(RankSide&)
   for (auto& ends : gos_) MakePipe(&ends);
   for (int rank = 0; rank < world_size; ++rank) {
     pids_[rank] = fork();
+    // kill would take -1 for every process.
+    if (pids_[rank] < 0) std::abort();
     if (pids_[rank] == 0) RunChild(rank, main);
   }
   Close(&reports_[1]);

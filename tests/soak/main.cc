@@ -10,13 +10,15 @@
 namespace gradwire {
 namespace {
 
+constexpr int64_t kMaxCount = 1'000'000'000;
+
 int Summarise(const char* name, const CampaignOptions& options, const CampaignResult& result) {
   std::printf("%s: %lld trials, %lld failures, %lld hangs; %s; seed %llu\n", name,
               static_cast<long long>(result.trials), static_cast<long long>(result.failures),
               static_cast<long long>(result.hangs), result.details.c_str(),
               static_cast<unsigned long long>(options.seed));
   std::fflush(stdout);
-  return result.failures == 0 && result.hangs == 0 ? 0 : 1;
+  return result.trials > 0 && result.failures == 0 && result.hangs == 0 ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
@@ -25,12 +27,15 @@ int Main(int argc, char** argv) {
   CampaignOptions options;
   app.footer("./run soak also takes --fuzz SECONDS, for each fuzz target; default 30, 0: none");
   int64_t kills = 1000, seeds = 100'000, oracles = 20, timings = 10'000, configurations = 200;
-  app.add_option("--kills", kills, "trials in which a rank is killed, stopped or aborted");
-  app.add_option("--seeds", seeds, "jobs in virtual time, with faults");
-  app.add_option("--oracles", oracles, "trainings with auto in virtual time, against every plan");
-  app.add_option("--timings", timings, "jobs in virtual time, with delays and without");
-  app.add_option("--configurations", configurations, "jobs of random settings and operations");
-  app.add_option("--seconds", options.seconds, "at most, for each campaign; 0: no limit");
+  const auto add_count = [&app](const char* name, int64_t* count, const char* doc) {
+    app.add_option(name, *count, doc)->check(CLI::Range(int64_t{0}, kMaxCount));
+  };
+  add_count("--kills", &kills, "trials in which a rank is killed, stopped or aborted");
+  add_count("--seeds", &seeds, "jobs in virtual time, with faults");
+  add_count("--oracles", &oracles, "trainings with auto in virtual time, against every plan");
+  add_count("--timings", &timings, "jobs in virtual time, with delays and without");
+  add_count("--configurations", &configurations, "jobs of random settings and operations");
+  add_count("--seconds", &options.seconds, "at most, for each campaign; 0: no limit");
   app.add_option("--seed", options.seed, "the same seed draws the same trials");
   CLI11_PARSE(app, argc, argv);
   int status = 0;

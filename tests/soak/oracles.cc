@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "cli/measure/quantile.h"
 #include "runtime/auto_oracle.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
@@ -13,13 +14,6 @@ namespace {
 
 constexpr double kMostRegret = 0.05;
 constexpr double kMostNoneRegret = 0.02;
-
-// Which share of the rows is at or below it; no rows: 0.
-double Quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 bool Fails(const OracleRow& row) {
   return row.last_regret > kMostRegret || row.none_regret > kMostNoneRegret || row.misses_baseline;
@@ -42,6 +36,9 @@ CampaignResult RunOracles(const CampaignOptions& options) {
     ++result.failures;
     std::fprintf(stderr, "%s\n", row.Text().c_str());
   }
+  if (result.trials == 0) return result;
+  for (std::vector<double>* values : {&last, &whole, &none})
+    std::sort(values->begin(), values->end());
   result.details = fmt::format(
       "regret of the last 100 steps: median {:.2f} %, p95 {:.2f} %, most {:.2f} %; of the whole "
       "run: "
