@@ -75,6 +75,18 @@ class RatiosTest(unittest.TestCase):
         self.assertTrue(1.0 <= ratio.low < 1.2 < ratio.high <= 5.0, ratio)
         self.assertEqual(ratio, ratios.median_ratio(values))
 
+    def test_runs_that_differ_are_resampled_as_a_whole(self):
+        # 20 blocks do not make up for there being three launches.
+        runs_ratios = [[speed] * 20 for speed in (0.9, 1.0, 1.1)]
+        ratio = ratios.median_ratio_of_runs(runs_ratios)
+        self.assertEqual((ratio.low, ratio.value, ratio.high), (0.9, 1.0, 1.1))
+        self.assertEqual(ratio, ratios.median_ratio_of_runs(runs_ratios))
+
+    def test_so_are_the_ratios_of_a_run(self):
+        ratio = ratios.median_ratio_of_runs([[1.0, 1.1, 1.2, 1.3, 5.0]])
+        self.assertEqual(ratio.value, 1.2)
+        self.assertTrue(1.0 <= ratio.low < 1.2 < ratio.high <= 5.0, ratio)
+
     def test_pieces_are_whole(self):
         self.assertEqual(ratios.in_pieces([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4]])
         self.assertEqual(ratios.in_pieces([1], 2), [])
@@ -113,12 +125,16 @@ class OracleTest(unittest.TestCase):
 
 
 class NeverSlowerTest(unittest.TestCase):
-    def _row(self, auto_ms):
-        measured = {
-            "compute_ms": 1.0, "auto_ms": auto_ms,
-            "none_before_ms": [9.0] * 50, "none_after_ms": [11.0] * 50,
-        }  # fmt: skip
-        return never_slower.row(_CELL, {"run-1": measured})
+    def _row(self, *auto_ms):
+        """Of a run each."""
+        measured = [
+            {
+                "compute_ms": 1.0, "auto_ms": ms,
+                "none_before_ms": [9.0] * 50, "none_after_ms": [11.0] * 50,
+            }
+            for ms in auto_ms
+        ]  # fmt: skip
+        return never_slower.row(_CELL, {f"run-{i}": m for i, m in enumerate(measured, 1)})
 
     def test_none_before_and_after_count_alike(self):
         row = self._row([10.0] * 100)
@@ -128,6 +144,12 @@ class NeverSlowerTest(unittest.TestCase):
     def test_a_slow_quarter_does_not_hold(self):
         row = self._row([10.0] * 75 + [12.0] * 25)
         self.assertAlmostEqual(row["slowest_block"], 10 / 12)
+        self.assertFalse(row["holds"])
+
+    def test_blocks_of_one_slow_run_do_not_count_apart(self):
+        # Launches differ: of five, two slow ones may well have been three.
+        row = self._row(*([ms] * 500 for ms in (10.0, 10.0, 10.0, 10.6, 10.6)))
+        self.assertEqual((row["blocks"], row["speed"]), (100, "1.000 (0.943..1.000)"))
         self.assertFalse(row["holds"])
 
     def test_trials_count(self):

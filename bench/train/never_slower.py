@@ -46,8 +46,9 @@ def _speeds(measured):
 
 def row(cell, by_part):
     """Over all repetitions."""
-    speeds = [speed for measured in by_part.values() for speed in _speeds(measured)]
-    ratio = ratios.median_ratio(speeds)
+    by_run = [_speeds(measured) for measured in by_part.values()]
+    speeds = [speed for run in by_run for speed in run]
+    ratio = ratios.median_ratio_of_runs(by_run)
     return {
         **cell.columns(),
         "compute_ms": statistics.median(m["compute_ms"] for m in by_part.values()),

@@ -25,9 +25,25 @@ def median_ratio(ratios, seed=1):
     """The median of `ratios`, at least one, which were measured apart from each other; resampled
     to see how much it depends on which of them it has."""
     draw = random.Random(seed)
-    medians = sorted(
-        statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(_RESAMPLES)
-    )
+    return _judged(ratios, lambda: draw.choices(ratios, k=len(ratios)))
+
+
+def median_ratio_of_runs(runs, seed=1):
+    """The median of all ratios in `runs`, a list for each. What a run's ratios have in common, as
+    what they are divided by, makes them no more than one measurement: runs are resampled, and the
+    ratios of each that is drawn. One run alone tells nothing of how much runs differ."""
+    draw = random.Random(seed)
+
+    def resampled():
+        drawn = draw.choices(runs, k=len(runs))
+        return [ratio for run in drawn for ratio in draw.choices(run, k=len(run))]
+
+    return _judged([ratio for run in runs for ratio in run], resampled)
+
+
+def _judged(ratios, resampled):
+    """Their median; the interval is that of the medians of what `resampled` gives."""
+    medians = sorted(statistics.median(resampled()) for _ in range(_RESAMPLES))
     low, high = (medians[round(share * (_RESAMPLES - 1))] for share in (_OUTSIDE, 1 - _OUTSIDE))
     return Ratio(statistics.median(ratios), low, high)
 
