@@ -15,6 +15,7 @@ from torch import distributed as dist
 import gradwire
 import hooks
 import settings
+import turns
 import workloads
 
 
@@ -95,20 +96,14 @@ def _block(replica, length):
     return block
 
 
-def _in_turn(names, block):
-    """Every block begins with another one: none always follows the same."""
-    shift = block % len(names)
-    return names[shift:] + names[:shift]
-
-
 def measure_steps(workload, args):
     """Blocks of each setting."""
     replicas = {s: Replica(workload, s, args.seed, settings.plain_name(s)) for s in args.settings}
     for setting, replica in replicas.items():
         _warm_up(replica, setting, args)
     blocks = {setting: [] for setting in args.settings}
-    for i in range(args.blocks):
-        for setting in _in_turn(args.settings, i):
+    for order in turns.rounds(args.settings, args.blocks, args.seed):
+        for setting in order:
             blocks[setting].append(_block(replicas[setting], args.block))
     for replica in replicas.values():
         replica.close()
