@@ -93,11 +93,14 @@ def _block_bytes(result):
 
 
 def _near_best(measured, part):
-    """Time of a step over the best, after the grace; None: the run ended too early."""
+    """Time of a step over the best, after the grace; None: the run ended too early for that, or
+    before its links had changed at all."""
     (row,) = measured["auto"]["results"]
-    (change,) = measured["auto"]["rate_changes"]
+    changes = measured["auto"]["rate_changes"]
+    if not changes:
+        return None
     steps = row["blocks"][0]
-    at = sum(begin < change["at_s"] for begin in steps["begin_s"]) + _GRACE[part]
+    at = sum(begin < changes[0]["at_s"] for begin in steps["begin_s"]) + _GRACE[part]
     later = steps["step_ms"][at : at + _LOOKED_AT]
     return statistics.median(later) / measured["best_ms"] if len(later) == _LOOKED_AT else None
 
