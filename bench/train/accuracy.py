@@ -34,11 +34,8 @@ class Link:
 
 
 def select(text):
-    """As cells.select."""
-    ids = list(_LINKS) if text == "all" else [int(part) for part in text.split(",")]
-    if unknown := [str(i) for i in ids if i not in _LINKS]:
-        raise ValueError(f"no link {', '.join(unknown)} among {_LINKS}")
-    return [Link(i, _LINKS[i]) for i in ids]
+    """As cells.select_from."""
+    return cells.select_from({i: Link(i, link) for i, link in _LINKS.items()}, text)
 
 
 def trainings(size):

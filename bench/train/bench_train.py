@@ -14,6 +14,7 @@ import sys
 
 import accuracy
 import advise
+import arguments
 import change
 import jobs
 import never_slower
@@ -36,15 +37,17 @@ def parse_args(argv):
     parser.add_argument("--out", default="out/bench-train", help="(default: out/bench-train)")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there")
     for field in dataclasses.fields(runs.Size):
-        choices = ("device", "host") if field.name == "compute" else None
         option = "--" + field.name.replace("_", "-")
-        parser.add_argument(option, type=field.type, default=field.default, choices=choices,
-                            help=f"(default: {field.default})")
+        if field.name == "compute":
+            taken = {"choices": ("device", "host"), "help": f"(default: {field.default})"}
+        else:
+            taken = arguments.of_field(field)
+        parser.add_argument(option, default=field.default, **taken)
     args = parser.parse_args(argv)
     try:
         args.cells = _TABLES[args.table].select(args.cells)
     except ValueError as error:
-        parser.error(str(error))
+        parser.error(f"argument --cells: {error}")
     return args
 
 

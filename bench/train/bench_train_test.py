@@ -61,9 +61,10 @@ class CellsTest(unittest.TestCase):
 
     def test_are_chosen_by_number(self):
         self.assertEqual([c.id for c in cells.select("3,14-16")], [3, 14, 15, 16])
+        self.assertEqual([c.id for c in cells.select("5, 3-5")], [5, 3, 4])
         self.assertEqual(len(cells.select("all")), 16)
-        for text in ("17", "0", "a", ""):
-            with self.assertRaises(ValueError, msg=text):
+        for text in ("17", "0", "a", "", "12-9", "1-17", "1-", "-1", "1,,2", "1-9999999999999"):
+            with self.assertRaisesRegex(ValueError, "takes numbers from 1 to 16", msg=text):
                 cells.select(text)
 
 
@@ -290,9 +291,52 @@ class AccuracyTest(unittest.TestCase):
         self.assertFalse(self._row(cells.UNLIMITED, bf16=10.0, auto=20.5)["holds"])
 
     def test_links_are_chosen_by_number(self):
-        self.assertEqual([c.link for c in accuracy.select("1,3")], ["200mbit", cells.UNLIMITED])
-        with self.assertRaises(ValueError):
+        for text in ("1,3", "3", "1-3", "all"):
+            self.assertEqual(accuracy.select(text)[-1].link, cells.UNLIMITED)
+        self.assertEqual([c.id for c in accuracy.select("1-3")], [1, 2, 3])
+        with self.assertRaisesRegex(ValueError, "takes numbers from 1 to 3"):
             accuracy.select("4")
+
+
+class ArgumentsTest(unittest.TestCase):
+    def _refusal(self, *argv):
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            with self.assertRaises(SystemExit, msg=argv) as ended:
+                bench_train.parse_args(["--gradwire", "none", "--trainer", "none", *argv])
+        self.assertEqual(ended.exception.code, 2)
+        return err.getvalue()
+
+    def test_what_makes_no_table_is_refused_with_the_range(self):
+        for option, value, taken in (
+            ("--blocks", "1", "takes whole numbers from 2 on, not '1'"),
+            ("--rotation-s", "-1", "takes numbers from 0 on, not '-1'"),
+            ("--rotation-s", "nan", "takes numbers from 0 on, not 'nan'"),
+            ("--rotation-s", "inf", "takes numbers from 0 on, not 'inf'"),
+            ("--block", "1", "takes whole numbers from 2 on"),
+            ("--auto-warm-up", "-1", "takes whole numbers from 0 on"),
+            ("--none-steps", "24", "takes whole numbers from 25 on"),
+            ("--auto-steps", "24", "takes whole numbers from 25 on"),
+            ("--repeats", "0", "takes whole numbers from 1 on"),
+            ("--seeds", "0", "takes whole numbers from 1 on"),
+            ("--seed", "1.5", "takes whole numbers from 0 on, not '1.5'"),
+            ("--cells", "12-9", "takes numbers from 1 to 16"),
+        ):
+            refusal = self._refusal(f"{option}={value}")
+            self.assertIn(f"argument {option}: {taken}", refusal)
+        self.assertIn("from 1 to 3", self._refusal("--table", "accuracy", "--cells", "4"))
+
+    def test_the_least_of_each_makes_every_table(self):
+        least = {f.name: f.metadata["least"] for f in dataclasses.fields(runs.Size) if f.metadata}
+        argv = [f"--{name.replace('_', '-')}={value}" for name, value in least.items()]
+        args = bench_train.parse_args(["--gradwire", "none", "--trainer", "none", *argv])
+        size = runs.Size(**{name: getattr(args, name) for name in least})
+        blocks = [10.0] * size.blocks
+        self.assertIn("auto/winner", _oracle_row(blocks, blocks, blocks))
+        measured = {"compute_ms": 1.0, "auto_ms": [1.0] * size.auto_steps,
+                    "none_before_ms": [1.0] * size.none_steps, "none_after_ms": []}
+        runs_of_it = dict.fromkeys(never_slower.parts(_CELL, size), measured)
+        self.assertEqual(never_slower.row(_CELL, runs_of_it)["blocks"], 1)
+        self.assertGreater(len(accuracy.parts(None, size)), 0)
 
 
 _TINY = ["--blocks", "2", "--rotation-s", "0", "--block", "2", "--auto-warm-up", "3"]

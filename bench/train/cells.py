@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 _PATH = pathlib.Path(__file__).with_name("cells.json")
 UNLIMITED = "unlimited"
@@ -56,15 +57,22 @@ def load():
     return {cell.id: cell for cell in cells}
 
 
-def select(text):
-    """Those of "1,5,9-12", or all; ValueError for others."""
-    cells = load()
+def select_from(known, text):
+    """Values of `known` by the numbers in "1,5,9-12", in that order and each once, or all;
+    ValueError for other texts."""
     if text == "all":
-        return list(cells.values())
-    wanted = []
+        return list(known.values())
+    chosen = {}
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        wanted += range(int(first), int(last or first) + 1)
-    if unknown := [str(i) for i in wanted if i not in cells]:
-        raise ValueError(f"no cell {', '.join(unknown)} among {min(cells)} to {max(cells)}")
-    return [cells[i] for i in wanted]
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if first > last or first not in known or last not in known:
+            raise ValueError(f"takes numbers from {min(known)} to {max(known)} and ranges of them, "
+                             f"the lower one first, as 1,2-3, or all; not '{part}'")
+        chosen |= {i: known[i] for i in range(first, last + 1)}
+    return list(chosen.values())
+
+
+def select(text):
+    """As select_from."""
+    return select_from(load(), text)

@@ -9,7 +9,6 @@ import runs
 NAME = "never-slower"
 TITLE = "Never slower: speed of auto over speed of none, by blocks of 25 steps"
 select = cells.select
-_BLOCK = 25
 _ALLOWED_LOWER = 0.96
 # None and then bf16 are measured first; what comes later is the controller's choice.
 _CONTROLLER_WARM_UP = 60
@@ -40,8 +39,8 @@ def measure(jobs, cell, _part, size):
 def _speeds(measured):
     """Of auto's blocks, relative to none's. Means: what trials cost is part of them."""
     none = measured["none_before_ms"] + measured["none_after_ms"]
-    none_ms = statistics.median(map(statistics.fmean, ratios.in_pieces(none, _BLOCK)))
-    return [none_ms / statistics.fmean(b) for b in ratios.in_pieces(measured["auto_ms"], _BLOCK)]
+    none_ms = statistics.median(map(statistics.fmean, ratios.in_pieces(none, runs.BLOCK)))
+    return [none_ms / statistics.fmean(b) for b in ratios.in_pieces(measured["auto_ms"], runs.BLOCK)]
 
 
 def row(cell, by_part):

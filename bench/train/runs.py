@@ -4,26 +4,32 @@ import dataclasses
 import math
 import statistics
 
+from arguments import size as at_least
+
 # Of a fixed codec, before anything is counted.
 WARM_UPS = 2
 # Of `none`: slower than that `auto` may not be.
 SAFE_SPEED = 0.98
+# Steps by which `none` and `auto` are compared where each runs alone.
+BLOCK = 25
 _CALIBRATION_STEPS = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much is run. The defaults are those of the committed tables."""
+    """How much is run. The defaults are those of the committed tables, the second numbers the least
+    from which a table can be made."""
 
-    blocks: int = 24  # of each spec in a rotation, at least
-    rotation_s: float = 90.0  # where steps are short there are more of them for so long
-    block: int = 5  # steps
-    auto_warm_up: int = 200  # steps of `auto` alone before
-    none_steps: int = 300  # before and after
-    auto_steps: int = 500
-    repeats: int = 5
-    seeds: int = 3  # of trainings
-    seed: int = 1
+    # Of each spec in a rotation, at least; the winner is picked on even ones, compared on odd ones.
+    blocks: int = at_least(24, 2)
+    rotation_s: float = at_least(90.0, 0)  # where steps are short there are more of them for so long
+    block: int = at_least(5, 2)  # steps, of which the first does not count
+    auto_warm_up: int = at_least(200, 0)  # steps of `auto` alone before
+    none_steps: int = at_least(300, BLOCK)  # before and after
+    auto_steps: int = at_least(500, BLOCK)
+    repeats: int = at_least(5, 1)
+    seeds: int = at_least(3, 1)  # of trainings
+    seed: int = at_least(1, 0)
     compute: str = "device"
 
 

@@ -5,6 +5,7 @@ import math
 import statistics
 
 import settings
+from arguments import size as at_least
 
 # Of the final merits' paired differences: ours are no worse than theirs by more.
 _STANDARD_ERRORS = 2
@@ -13,10 +14,11 @@ _PAIRS = [(f"{settings.OURS}powersgd(rank={r})", settings.POWERSGD_HOOK.format(r
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much is run; the defaults are those of published tables."""
+    """How much is run; the defaults are those of published tables, the second numbers the least from
+    which one can be made."""
 
-    steps: int = 600
-    evaluate_every: int = 25
+    steps: int = at_least(600, 1)
+    evaluate_every: int = at_least(25, 1)
 
 
 class AccuracyTable:

@@ -21,6 +21,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
 # pylint: disable=wrong-import-position
 import accuracy_table
+import arguments
 import cells
 import job
 import jobs
@@ -49,10 +50,11 @@ def _parser():
     parser.add_argument("--workload", action="append", choices=_WORKLOADS, help="(default: cnn)")
     parser.add_argument("--link", action="append", metavar="RATE",
                         help=f"repeat it (default: {', '.join(_LINKS)})")
-    parser.add_argument("--ranks", type=int, action="append", help="repeat it (default: 2)")
+    parser.add_argument("--ranks", type=arguments.number(int, 1), action="append",
+                        help="repeat it (default: 2)")
     parser.add_argument("--setting", action="append", metavar="LIBRARY:WHAT",
                         help="repeat it (default: " + ", ".join(settings.ALL) + ")")
-    parser.add_argument("--seeds", type=int, default=_SEEDS,
+    parser.add_argument("--seeds", type=arguments.number(int, 1), default=_SEEDS,
                         help=f"of trainings (default: {_SEEDS})")
     parser.add_argument("--out", default="out/bench-torch", help="(default: out/bench-torch)")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there")
@@ -60,8 +62,9 @@ def _parser():
                         help="whether it works at all: two settings, two steps, no limit")
     for table in _TABLES.values():
         for field in dataclasses.fields(table.Size):
-            parser.add_argument("--" + field.name.replace("_", "-"), type=int,
-                                help=f"of --table {table.NAME} (default: {field.default})")
+            taken = arguments.of_field(field)
+            taken["help"] = f"of --table {table.NAME}, {taken['help']}"
+            parser.add_argument("--" + field.name.replace("_", "-"), **taken)
     return parser
 
 

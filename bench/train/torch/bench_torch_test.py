@@ -1,10 +1,43 @@
 """What of ./run bench-torch needs no PyTorch; the rest is in adaptors/torch/tests/test_bench.py."""
 
+import contextlib
+import io
 import itertools
 import unittest
 
+import accuracy_table
+import bench_torch
+import cells
+import job
+import settings
+import step_table
 import turns
 from tools import unittest_main
+
+
+class ArgumentsTest(unittest.TestCase):
+    def test_what_makes_no_table_is_refused_with_the_range(self):
+        for option, least in (
+            ("--blocks", 2), ("--block", 1), ("--warm-up", 0), ("--auto-warm-up", 0),
+            ("--steps", 1), ("--evaluate-every", 1), ("--seeds", 1), ("--ranks", 1),
+        ):  # fmt: skip
+            bench_torch.parse_args([f"{option}={least}"])
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                with self.assertRaises(SystemExit, msg=option) as ended:
+                    bench_torch.parse_args([f"{option}={least - 1}"])
+            self.assertEqual(ended.exception.code, 2)
+            taken = f"argument {option}: takes whole numbers from {least} on, not '{least - 1}'"
+            self.assertIn(taken, err.getvalue())
+
+    def test_the_least_of_each_makes_a_table(self):
+        cell = job.Cell("cnn", cells.UNLIMITED, 2)
+        blocks = [{"step_ms": [10.0], "cpu_ms": 1.0}] * 2
+        chosen = (settings.NOOP, *settings.PYTORCH, settings.AUTO)
+        measured = {"settings": [{"setting": s, "blocks": blocks} for s in chosen],
+                    "parameters": 1, "torch": "2", "gradwire": "0", "machine": {}}
+        result = step_table.StepTable(chosen, 1).result(cell, {"all": measured})
+        self.assertEqual(len(result["comparisons"]), 2)
+        self.assertEqual(len(accuracy_table.AccuracyTable(chosen, 1).parts(cell, None)), len(chosen))
 
 
 class TurnsTest(unittest.TestCase):
