@@ -134,17 +134,29 @@ def survivors(chosen, workplaces):
         return [m["name"] for m, survived in zip(chosen, pool.map(survives, chosen)) if survived]
 
 
-def main():
+def _count(text):
+    """A type for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"takes whole numbers from 1 on, not '{text}'")
+    return int(text)
+
+
+def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", metavar="NAME", help="run the mutation of this name alone")
-    parser.add_argument("--sample", type=int, metavar="N", help="run N mutations, drawn anew for every commit, with one of each kind")
+    parser.add_argument("--sample", type=_count, metavar="N", help="run N mutations, drawn anew for every commit, with one of each kind")
     parser.add_argument("--check", action="store_true", help="only see whether all lines are where they are said to be")
-    parser.add_argument("--timeout", type=int, default=300, help="seconds for one test (default: 300, as of the unchanged run)")
-    parser.add_argument("--at-once", type=int, default=2, metavar="N",
+    parser.add_argument("--timeout", type=_count, default=300, help="seconds for one test (default: 300, as of the unchanged run)")
+    parser.add_argument("--at-once", type=_count, default=2, metavar="N",
                         help="mutations at a time (default 2: each compiles one file, links and waits)")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     if args.only is not None and args.sample is not None:
         parser.error("--only and --sample exclude each other")
+    return args
+
+
+def main(argv):
+    args = parse_args(argv)
     mutations = load(pathlib.Path(__file__).with_name("mutations.json"))
     problems = list(misplaced(ROOT, mutations))
     for problem in problems:
@@ -163,7 +175,7 @@ def main():
         chosen = drawn(chosen, args.sample, commit)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradwire-mutation-")))
-        workplaces = [Workplace(folder / str(i), args.timeout) for i in range(max(1, min(args.at_once, len(chosen))))]
+        workplaces = [Workplace(folder / str(i), args.timeout) for i in range(min(args.at_once, len(chosen)))]
         for workplace in workplaces:
             stack.callback(workplace.close)
         clean = workplaces[0].run_unchanged(sorted({t for m in chosen for t in m["tests"]}))
@@ -176,4 +188,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

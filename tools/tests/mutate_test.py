@@ -1,5 +1,7 @@
 """What tools/mutation/mutate.py draws, and what it refuses to draw from."""
 
+import contextlib
+import io
 import json
 import pathlib
 import tempfile
@@ -32,6 +34,15 @@ class MutateTest(unittest.TestCase):
         self.assertNotEqual(names[1], names[2])
         self.assertEqual(len(mutate.drawn(self.all, 3, "a")), 3)
         self.assertEqual(len(mutate.drawn(self.all, 1000, "a")), len(self.all))
+
+    def test_numbers_begin_at_one(self):
+        for option in ("--sample", "--timeout", "--at-once"):
+            mutate.parse_args([f"{option}=1"])
+            for value in ("0", "-1", "a", ""):
+                with contextlib.redirect_stderr(io.StringIO()) as err:
+                    with self.assertRaises(SystemExit, msg=(option, value)):
+                        mutate.parse_args([f"{option}={value}"])
+                self.assertIn(f"argument {option}: takes whole numbers from 1 on, not '{value}'", err.getvalue())
 
     def test_no_kind_may_be_missing_or_unknown(self):
         self.assertEqual(_load(self.all), self.all)
