@@ -14,9 +14,11 @@ import pathlib
 import queue
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -60,11 +62,16 @@ def unmoved(tests, events):
     return [test for test in tests if test not in failed]
 
 
+class Ended(Exception):
+    """By Workplace.end."""
+
+
 class Workplace:
     """A copy of the tree in which one line at a time is broken, and a Bazel server for it."""
 
     def __init__(self, folder, test_timeout):
         self._tree, self._output_base, self._timeout = folder / "tree", folder / "bazel", test_timeout
+        self._starting, self._client, self._is_ended = threading.Lock(), None, False
         files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
         for name in files.decode().split("\0"):
             if name:
@@ -72,11 +79,19 @@ class Workplace:
                 shutil.copy2(ROOT / name, self._tree / name)
 
     def _bazel(self, *arguments):
-        return subprocess.run(["bazel", f"--output_base={self._output_base}", *arguments], cwd=self._tree,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        return subprocess.Popen(["bazel", f"--output_base={self._output_base}", *arguments], cwd=self._tree, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def _run_tests(self, tests, *options):
-        return self._bazel("test", "--noshow_progress", "--test_output=summary", *options, "--", *tests)
+        with self._starting:
+            if self._is_ended:
+                raise Ended
+            self._client = self._bazel("test", "--noshow_progress", "--test_output=summary", *options, "--", *tests)
+        with self._client as client:
+            output, _ = client.communicate()
+        if self._is_ended:
+            raise Ended
+        return subprocess.CompletedProcess(client.args, client.returncode, output)
 
     def run_unchanged(self, tests):
         """Without options of its own: what `./run test` has just run comes from the cache."""
@@ -102,8 +117,16 @@ class Workplace:
         print(report, end="", flush=True)
         return verdict != "noticed"
 
+    def end(self):
+        """Tests that run end at once, and none run any more. For any thread."""
+        with self._starting:
+            self._is_ended = True
+            if self._client:
+                self._client.terminate()  # Bazel's server then ends what it has begun
+
     def close(self):
-        self._bazel("shutdown")
+        with self._bazel("shutdown") as client:
+            client.communicate()
         # Bazel makes its outputs read-only.
         subprocess.run(["chmod", "-R", "u+w", self._output_base], check=False)
 
@@ -115,6 +138,19 @@ def misplaced(tree, mutations):
         times = path.read_text().count(m["find"]) if path.exists() else 0
         if times != 1:
             yield f"{m['name']}: the text occurs {times} times in {m['file']}"
+
+
+def on_threads(function, values, workplaces):
+    """What the function gives for each value, as many at a time as there are workplaces. A signal's exception finds this thread waiting,
+    never between the start of a process and its being known."""
+    with concurrent.futures.ThreadPoolExecutor(len(workplaces)) as pool:
+        try:
+            return list(pool.map(function, values))
+        except BaseException:
+            # The pool waits for all that it was given.
+            for workplace in workplaces:
+                workplace.end()
+            raise
 
 
 def survivors(chosen, workplaces):
@@ -130,8 +166,7 @@ def survivors(chosen, workplaces):
         finally:
             free.put(workplace)
 
-    with concurrent.futures.ThreadPoolExecutor(len(workplaces)) as pool:
-        return [m["name"] for m, survived in zip(chosen, pool.map(survives, chosen)) if survived]
+    return [m["name"] for m, survived in zip(chosen, on_threads(survives, chosen, workplaces)) if survived]
 
 
 def _count(text):
@@ -155,7 +190,21 @@ def parse_args(argv):
     return args
 
 
+def end(*_):
+    """For a signal: leaves no copy and no server behind, however often it is told to."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    sys.exit(128 + signal.SIGTERM)
+
+
+def end_on_signal():
+    """Also while this thread waits for others: Python hears a signal that comes right before a wait only when the next one ends that."""
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
+
+
 def main(argv):
+    end_on_signal()
     args = parse_args(argv)
     mutations = load(pathlib.Path(__file__).with_name("mutations.json"))
     problems = list(misplaced(ROOT, mutations))
@@ -178,7 +227,8 @@ def main(argv):
         workplaces = [Workplace(folder / str(i), args.timeout) for i in range(min(args.at_once, len(chosen)))]
         for workplace in workplaces:
             stack.callback(workplace.close)
-        clean = workplaces[0].run_unchanged(sorted({t for m in chosen for t in m["tests"]}))
+        tests = sorted({t for m in chosen for t in m["tests"]})
+        (clean,) = on_threads(workplaces[0].run_unchanged, [tests], workplaces)
         if clean.returncode != 0:
             print(clean.stdout)
             raise SystemExit("mutate: the tests fail without any mutation")

@@ -3,7 +3,12 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -60,6 +65,63 @@ class MutateTest(unittest.TestCase):
                   summary("//a:passed", "PASSED")]
         self.assertEqual(mutate.unmoved(["//a:failed", "//a:late"], events), [])
         self.assertEqual(mutate.unmoved(["//a:passed", "//a:failed", "//a:never_ran"], events), ["//a:passed", "//a:never_ran"])
+
+
+# Writes its command into $RAN, then "test" goes on until it is ended, but for the first where $FIRST_PASSES.
+_BAZEL = """#!/bin/sh
+echo "$*" >"$RAN"
+case $*-$FIRST_PASSES in
+  *build_event* | *' test '*-) exec sleep 1000 ;;
+esac
+"""
+_GIT = "#!/bin/sh\nprintf 'a.cc\\0'\n"
+
+
+class EndTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.program = self.folder / "tools/mutation/mutate.py"
+        self.program.parent.mkdir(parents=True)
+        shutil.copy(mutate.__file__, self.program)
+        mutations = [{"name": kind, "kind": kind, "file": "a.cc", "find": "x", "replace": "y", "tests": ["//:a"]} for kind in mutate.KINDS]
+        self.program.with_name("mutations.json").write_text(json.dumps(mutations), encoding="utf-8")
+        (self.folder / "a.cc").write_text("x", encoding="utf-8")
+        for name, text in (("bazel", _BAZEL), ("git", _GIT)):
+            (self.folder / name).write_text(text, encoding="utf-8")
+            (self.folder / name).chmod(0o755)
+        (self.folder / "tmp").mkdir()
+        os.mkfifo(self.folder / "ran")
+
+    def _ends_when_told(self, first_passes, tests, told):
+        """Tells it once Bazel has run so many tests, two at a time; then only the servers are ended, and nothing is left."""
+        surroundings = {"PATH": f"{self.folder}:{os.environ['PATH']}", "TMPDIR": str(self.folder / "tmp"),
+                        "RAN": str(self.folder / "ran"), "FIRST_PASSES": first_passes}
+        # Open for writing too: it has no end while nobody else does.
+        with os.fdopen(os.open(self.folder / "ran", os.O_RDWR), encoding="utf-8") as ran:
+            process = subprocess.Popen([sys.executable, str(self.program)], env={**os.environ, **surroundings}, start_new_session=True,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(lambda: os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None)
+            for _ in range(tests):
+                self.assertIn(" test ", ran.readline())
+            for _ in range(told):
+                process.send_signal(signal.SIGTERM)
+            for _ in range(2):
+                self.assertRegex(ran.readline(), r"^--output_base=\S+ shutdown$")
+            self.assertEqual(process.wait(), 128 + signal.SIGTERM)
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+        with self.assertRaises(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def test_the_unchanged_run_ends(self):
+        self._ends_when_told("", 1, 1)
+
+    def test_mutations_that_run_end_and_no_other_begins(self):
+        self._ends_when_told("yes", 3, 1)
+
+    def test_once_more_changes_nothing(self):
+        self._ends_when_told("yes", 3, 5)
 
 
 if __name__ == "__main__":
