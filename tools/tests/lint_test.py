@@ -121,8 +121,23 @@ class AssertionsTest(unittest.TestCase):
         skip = 'TEST(A, B) { GTEST_SKIP() << "EXPECT_TRUE("; }'
         self.assertEqual(len(check_assertions.find_problems("a_test.cc", skip)), 1)
 
+    def test_calls_for_their_value_are_no_assertions(self):
+        for body in ("(void)CheckedResult(nullptr, 0);", "if (CheckEntry()) {}",
+                     "CheckedResult(x);", "const Status s = CheckSpec(x);", "(void)CheckSpec(x);",
+                     "if (x) (void)CheckSpec(x);", "f(ExpectedBytes(8));", "return CheckSpec(x);",
+                     "while (ready(CheckSpec(x))) Step();", "Expected();",
+                     "static_cast<void>(CheckSpec(x));", "x = y ? 1 : CheckSpec(x);",
+                     "for (int i : CheckAll(x)) {}", "CheckSpec(x).ok();", "!CheckSpec(x);"):
+            text = f"TEST(A, B) {{ int x = 1; {body} }}"
+            self.assertEqual(len(check_assertions.find_problems("a_test.cc", text)), 1, body)
+
     def test_assertions_and_helpers_pass(self):
-        for body in ("ASSERT_TRUE(x);", "ExpectSame(x);", "CheckAll<int>(x);", "if (x) FAIL();"):
+        for body in ("ASSERT_TRUE(x);", "ExpectSame(x);", "CheckAll<int>(x);", "if (x) FAIL();",
+                     "int i;\n  Check({.n = f(i)});", "for (int n : {1, 2}) ExpectSame(n);",
+                     "for (int i = 0; i < f(2); ++i) Check(i);", "if (x) {} else ExpectSame(x);",
+                     "if constexpr (x) Check(x);", "world.Check();", "ends_[k(0)]->CheckTimes();",
+                     "lib::ExpectSame(x);", "Run([&] { ExpectSame(x); });",
+                     "do Check(x); while (x);"):
             text = f"TEST(A, B) {{ for (char c : {{'{{', 'x'}}) {{ {body} }} }}"
             self.assertEqual(check_assertions.find_problems("a_test.cc", text), [], body)
 
