@@ -8,10 +8,15 @@ would count as passed. At the end of a test file:
 """
 
 import os
+import re
 import sys
 import time
 import unittest
 import xml.etree.ElementTree as ElementTree
+
+
+# What XML 1.0 does not have, not even as a reference; a failure's text may.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class _Result(unittest.TextTestResult):
@@ -54,16 +59,21 @@ class _Result(unittest.TextTestResult):
             self._add(subtest, "failure", self._exc_info_to_string(err, test))
 
 
+def _for_xml(text):
+    """The text with escapes, as "\\x1b", for characters that XML does not allow."""
+    return _NO_XML.sub(lambda match: ascii(match.group())[1:-1], text)
+
+
 def to_xml(outcomes, seconds):
     """The test.xml text for outcomes of (id, kind or None, text)."""
     counts = {kind: 0 for kind in ("failure", "error", "skipped")}
     suite = ElementTree.Element("testsuite", name=os.path.basename(sys.argv[0]))
     for name, kind, text in outcomes:
-        classname, _, method = name.rpartition(".")
+        classname, _, method = _for_xml(name).rpartition(".")
         case = ElementTree.SubElement(suite, "testcase", classname=classname, name=method)
         if kind:
             counts[kind] += 1
-            ElementTree.SubElement(case, kind, message=text)
+            ElementTree.SubElement(case, kind, message=_for_xml(text))
     suite.attrib.update(
         tests=str(len(outcomes)),
         failures=str(counts["failure"]),

@@ -39,6 +39,15 @@ class UnittestMainTest(unittest.TestCase):
         self.assertEqual(suite.find("testcase/skipped").get("message"), "no device")
         self.assertIn("ValueError: odd", suite.find("testcase/error").get("message"))
 
+    def test_what_xml_does_not_allow_is_escaped(self):
+        text = "\x1b[31mred\x00\ud800\ufffe\t\u00e9\U0001f600\n<&>"
+        outcomes = [("a.b (text='\x07')", "failure", text)]
+        xml = unittest_main.to_xml(outcomes, 0.5).encode("utf-8")
+        case = ElementTree.fromstring(xml).find("testsuite/testcase")
+        self.assertEqual(case.get("name"), "b (text='\\x07')")
+        escaped = "\\x1b[31mred\\x00\\ud800\\ufffe\t\u00e9\U0001f600\n<&>"
+        self.assertEqual(case.find("failure").get("message"), escaped)
+
 
 if __name__ == "__main__":
     unittest_main.main()
