@@ -268,6 +268,16 @@ class NeighboursTest(unittest.TestCase):
         os.close(ours)
 
 
+class JobsTest(unittest.TestCase):
+    def test_a_machine_whose_state_cannot_be_told_in_time_fails_the_job(self):
+        with tempfile.TemporaryDirectory() as folder:
+            hangs = pathlib.Path(folder, "gradwire")
+            hangs.write_text("#!/bin/sh\ntrap '' TERM\nwhile :; do :; done\n", encoding="utf-8")
+            hangs.chmod(0o755)
+            with self.assertRaisesRegex(jobs.JobFailed, "train --model .*: not done after 0.1 s"):
+                jobs.Jobs(hangs, timeout_s=0.1).machine_state()
+
+
 class AccuracyTest(unittest.TestCase):
     def _row(self, link, **seconds):
         """Every setting takes 20 s, but for those named, which take so long at their best rate."""

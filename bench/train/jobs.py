@@ -12,6 +12,8 @@ import time
 from cells import UNLIMITED
 
 _TIMEOUT_S = 1800
+# Of what takes a second: the machine may be busy.
+_PROBE_TIMEOUT_S = 120
 
 
 class JobFailed(Exception):
@@ -89,10 +91,12 @@ class Jobs:
         these are alike."""
         command = [self._gradwire, "train", "--model", "fashion-mlp", "--scale", "0.01"]
         command += ["--compute-ms", "0", "--ranks", "2", "--steps", "2", "--json", "-"]
-        before, _ = json.loads(self._run(command))["ping_pong_us"]
+        # No launcher limits it, as those of the jobs do.
+        output = self._run(command, min(_PROBE_TIMEOUT_S, self._timeout_s))
+        before, _ = json.loads(output)["ping_pong_us"]
         return {"ping_pong_us": before, "load_1m": os.getloadavg()[0]}
 
-    def _run(self, command):
+    def _run(self, command, limit_s=None):
         with subprocess.Popen(
             _tied_to_us(command),
             stdin=subprocess.DEVNULL,
@@ -102,7 +106,11 @@ class Jobs:
             errors="replace",
         ) as process:
             try:
-                out, err = process.communicate()
+                out, err = process.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired as late:
+                process.kill()
+                process.communicate()
+                raise JobFailed(f"{' '.join(command)}: not done after {limit_s} s") from late
             except BaseException:
                 process.send_signal(signal.SIGTERM)
                 process.communicate()
