@@ -2,12 +2,17 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from typing import NamedTuple
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
+# That folder alone: others may have a package `tests` too.
+sys.path.append(os.path.abspath(os.path.join(_FOLDER, "../../../tests/lib")))
+
+# pylint: disable=wrong-import-position
+import free_port
+
 RANKS = 2
 LIMIT_S = 300
 _STACKS_S = 20  # to print them, on cores that others use
@@ -18,12 +23,6 @@ class Ended(NamedTuple):
 
     code: int
     output: str
-
-
-def _free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def environment(**variables):
@@ -44,7 +43,7 @@ def _end_late(process):
 
 def ranks(program, *args, count=RANKS, **variables):
     """What torchrun does, but it ends nobody when a rank fails: [Ended] by rank."""
-    port = str(_free_port())
+    port = str(free_port.find())
     command = [sys.executable, "-X", "faulthandler", os.path.join(_FOLDER, program), *args]
     processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -2,11 +2,11 @@
 
 import os
 import re
-import socket
 import subprocess
 import tempfile
 import unittest
 
+from tests.lib import free_port
 from tools import unittest_main
 
 _TIMEOUT_S = 250
@@ -41,8 +41,7 @@ class UsingItTest(unittest.TestCase):
         self.assertRegex(text, r"rank 1 of 2: bf16 +worst error")
 
     def test_ranks_started_by_hand_find_each_other(self):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port.find()
         common = page_line("export GRADWIRE_WORLD_SIZE").replace("10.0.0.1:29400", f"127.0.0.1:{port}")
         ranks = []
         for rank in (0, 1):

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+from tests.lib import free_port
 from tools import unittest_main
 
 _HERE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire")
@@ -26,11 +27,6 @@ def _listen():
     listener.bind(("127.0.0.1", 0))
     listener.listen()
     return listener
-
-
-def _free_port():
-    with _listen() as listener:
-        return listener.getsockname()[1]
 
 
 class Launcher:
@@ -108,7 +104,7 @@ class MpichTest(Launcher, unittest.TestCase):
 
     def _surroundings(self):
         # It tells no job: two of them on one host need ports of their own.
-        return {"GRADWIRE_PORT": str(_free_port())}
+        return {"GRADWIRE_PORT": str(free_port.find())}
 
 
 if __name__ == "__main__":
