@@ -11,8 +11,8 @@
 namespace gradwire {
 
 // Files of one kind come together, in the order of the table. The title is that of the only file if
-// it is a page of its own. gwInvalidArgument: a file cannot be read, is no JSON, of no known kind, or
-// damaged.
+// it is a page of its own. gwInvalidArgument: a file cannot be read, is no JSON, of no known kind,
+// or damaged.
 StatusOr<ReportPage> BuildReport(std::span<const std::string> paths);
 
 }  // namespace gradwire
