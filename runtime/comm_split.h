@@ -20,8 +20,10 @@ struct SplitPart {
 };
 
 // Collective over `parent`: all its ranks succeed or all fail, each within the parent's bounds and
-// init_timeout_ms. Null for a rank without a color. The parent stays as usable as it was, and the
-// new communicator is independent of it.
+// init_timeout_ms. Where the parent itself fails in the last exchange, those that were through have
+// a communicator whose other ranks have aborted theirs: it fails at its next use. Null for a rank
+// without a color. The parent stays as usable as it was, and the new communicator is independent of
+// it.
 StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitPart& mine);
 
 }  // namespace gradwire

@@ -156,8 +156,9 @@ GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
  * returns when all groups are ready, or fails on all ranks of `comm`: a rank that cannot take part
  * (gwInvalidArgument, gwTransportUnavailable, ...) is named to the others by gwRemoteError,
  * gwPeerLost is a rank that died, gwTimeout one that did not come within init_timeout_ms. `comm`
- * stays as usable as it was, but for gwPeerLost. The new communicator is independent of `comm`:
- * either may be destroyed first. */
+ * stays as usable as it was, but for gwPeerLost. Where `comm` fails at the very end, ranks that
+ * were through have a communicator whose others are gone: its next use fails. The new communicator
+ * is independent of `comm`: either may be destroyed first. */
 GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newcomm,
                               const gwConfig_t* config);
 
