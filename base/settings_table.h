@@ -66,13 +66,14 @@ inline constexpr std::array kSettings = {
         .scope = SettingScope::kCommunicator,
         .default_text = "on",
         .doc = "keep two residuals per tensor, so that an aborted step can be run again exactly"},
-    SettingRow{.name = "seed",
-               .type = SettingType::kInt,
-               .scope = SettingScope::kCommunicator,
-               .default_text = "0",
-               .min = 0,
-               .max = 0xFFFFFFFF,
-               .doc = "of all random rounding; the same seed gives the same bits"},
+    SettingRow{
+        .name = "seed",
+        .type = SettingType::kInt,
+        .scope = SettingScope::kCommunicator,
+        .default_text = "0",
+        .min = 0,
+        .max = 0xFFFFFFFF,
+        .doc = "of all random rounding; the same seed gives the same bits, with any spec but auto"},
 
     // How it travels.
     SettingRow{
@@ -185,14 +186,16 @@ inline constexpr std::array kSettings = {
         .default_text = "",
         .doc =
             "host:port where rank 0 waits for the others; empty asks the launcher's own variables"},
-    SettingRow{
-        .name = "port",
-        .type = SettingType::kInt,
-        .scope = SettingScope::kCommunicator,
-        .default_text = "0",
-        .min = 0,
-        .max = 65535,
-        .doc = "TCP port that rank 0 listens on where root names none; 0 takes any free one"},
+    SettingRow{.name = "port",
+               .type = SettingType::kInt,
+               .scope = SettingScope::kCommunicator,
+               .default_text = "0",
+               .min = 0,
+               .max = 65535,
+               .doc =
+                   "TCP port that rank 0 listens on where root names none; 0: the one behind "
+                   "MASTER_PORT, else one of 20000 to 29999 that follows from the job, or with a "
+                   "unique id any free one"},
     SettingRow{
         .name = "secret",
         .type = SettingType::kString,

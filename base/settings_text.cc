@@ -20,7 +20,18 @@ constexpr std::string_view kPageHead =
     "prints\n"
     "each value and where it came from. An unknown name in the file and a value that is not "
     "accepted are\n"
-    "errors; an unknown `GRADWIRE_` variable is a warning.\n";
+    "errors; an unknown `GRADWIRE_` variable is a warning. A `gradwire.toml`:\n"
+    "\n"
+    "    compress = \"qsgd(bits=8)\"\n"
+    "    window = 8\n"
+    "    op_timeout_ms = \"20s\"\n"
+    "\n"
+    "All ranks must have the same `compress`, `transport`, `algorithm`, `nonfinite`, "
+    "`transaction`, "
+    "`seed`,\n"
+    "`slice_elems`, `window`, `heartbeat_ms`, `heartbeat_timeout_ms` and, over `shm`, "
+    "`fragment_bytes`: the\n"
+    "start fails where they differ. Others may differ.\n";
 
 std::string_view ScopeTitle(SettingScope scope) {
   switch (scope) {
