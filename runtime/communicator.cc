@@ -75,16 +75,19 @@ Communicator::~Communicator() {
   if (!finalized_ && !is_fatal_.load()) {
     (void)Leave(Deadline::After(*clock_, PatienceNs(parts_.abort_timeout_ns)));
   }
+  const Status destroyed(gwAborted, {.message = "the communicator was destroyed",
+                                     .hint = "Wait for all requests before gwCommDestroy",
+                                     .rank = parts_.rank});
   const bool idle = engine_->WithCore([](EngineCore& core) { return core.idle(); });
   if (!idle && !is_fatal_.load()) {
-    // Requests outlive the communicator and must not stay incomplete.
-    engine_->Abort(Status(gwAborted, {.message = "the communicator was destroyed",
-                                      .hint = "Wait for all requests before gwCommDestroy",
-                                      .rank = parts_.rank}));
+    engine_->Abort(destroyed);
     engine_->HelpUntil([&](const EngineCore&) { return is_fatal_.load(); }, end);
   }
   parts_.wake_target->store(nullptr);
   parts_.control->Shutdown();
+  // Requests outlive the communicator and must not stay incomplete, also where the time was up
+  // before anybody had polled.
+  engine_->Close(destroyed);
   engine_.reset();
   if (!is_fatal_.load())
     parts_.recorder->Record({.kind = RecordKind::kClose, .time_ns = clock_->NowNs()});

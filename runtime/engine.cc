@@ -36,7 +36,9 @@ Engine::Engine(const EngineCore::Options& options, const IdlePolicy& idle, Trans
       idle_(idle),
       core_(options, transport, control, clock, listener) {}
 
-Engine::~Engine() {
+Engine::~Engine() { StopThread(); }
+
+void Engine::StopThread() {
   if (!thread_.joinable()) return;
   stop_ = true;
   Wake();
@@ -117,6 +119,11 @@ void Engine::NoteStepBegin(uint64_t step) {
 
 void Engine::Abort(const Status& status) {
   Push([this, status] { core_.Abort(status); });
+}
+
+void Engine::Close(const Status& status) {
+  StopThread();
+  WithCore([&](EngineCore& core) { core.Close(status); });
 }
 
 bool Engine::TakeInboxLocked() {

@@ -39,6 +39,9 @@ class Engine {
   // Wakes nobody: it is only for the record.
   void NoteStepBegin(uint64_t step);
   void Abort(const Status& status);
+  // Ends the thread; then what is left completes, with `status`. Nothing but the destructor comes
+  // after it.
+  void Close(const Status& status);
 
   // Submits and works until the operation is done: the thread is not woken.
   void SubmitAndHelp(const std::shared_ptr<Operation>& operation);
@@ -64,6 +67,7 @@ class Engine {
   bool TakeInboxLocked();
   bool PollLocked();
   void Loop();
+  void StopThread();
   bool HelpLocked(std::unique_lock<std::mutex>* core, const Ready& ready, const Deadline& deadline);
   void Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns);
   void LetOthersIn(std::unique_lock<std::mutex>* core);

@@ -93,6 +93,9 @@ class EngineCore final : private ControlSink, private TransferListener {
   bool Poll();
   // Ends the epoch from this side. Idempotent.
   void Abort(const Status& status);
+  // The last call before the destructor: what is left completes now, with `status` unless the epoch
+  // has ended already, and whether or not the transport has let go of its memory.
+  void Close(const Status& status);
 
   uint16_t turn() const { return turn_; }
   const Status& fatal() const { return fatal_; }
@@ -163,6 +166,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   void FatalForAll(Status why);
   void GiveUp(uint64_t step);
   bool DrainFatal();
+  void TellFatal();
   void CheckTimeouts();
   void CheckMessages();
   void NoteWaiting();

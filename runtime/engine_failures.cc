@@ -177,14 +177,26 @@ void EngineCore::FatalForAll(Status why) {
 
 void EngineCore::Abort(const Status& status) { Fatal(status); }
 
+void EngineCore::Close(const Status& status) {
+  if (fatal_told_ || idle()) return;
+  Fatal(status);
+  (void)DrainFatal();  // one look: the transport may have let go already
+  if (!fatal_told_) TellFatal();
+}
+
 // Requests complete only when the transport has let go of their memory, or its time is up.
 bool EngineCore::DrainFatal() {
-  if (fatal_told_) return transport_->Progress(&driver_) > 0;
   const bool moved = transport_->Progress(&driver_) > 0;
+  if (fatal_told_) return moved;
   const bool quiet = driver_.Quiet() && messages_.Quiet();
   if (!quiet && clock_->NowNs() < quiet_deadline_ns_) return moved;
+  TellFatal();
+  return true;
+}
+
+void EngineCore::TellFatal() {
   fatal_told_ = true;
-  if (!quiet) {
+  if (!driver_.Quiet() || !messages_.Quiet()) {
     GW_LOG(kWarn, kColl,
            "the transport has not let go of memory in time: what operations sent from may be read "
            "until gwCommDestroy");
@@ -200,7 +212,6 @@ bool EngineCore::DrainFatal() {
   ends_.clear();
   if (driver_.Quiet()) graveyard_.clear();
   listener_->OnFatal(told);
-  return true;
 }
 
 // ---- time ----

@@ -135,6 +135,24 @@ TEST_F(LateRanks, Rank0IsMissedByWhoWaitsForAnother) {
   EXPECT_EQ(root->status.code(), gwPeerLost);
 }
 
+// The time for an orderly end is up, and nobody polls any more.
+TEST_F(LateRanks, ClosingCompletesWhatTheOthersDoNotMeet) {
+  const auto begun = Submit(1, Collective::kAllReduce);
+  job_[1].Poll();
+  const auto waiting = Submit(1, Collective::kAllReduce);
+  job_[1].core().Close(Status(gwAborted, "closed"));
+  for (const auto& operation : {begun, waiting}) {
+    EXPECT_TRUE(operation->done.load());
+    EXPECT_EQ(operation->status.code(), gwAborted) << operation->status.ToString();
+  }
+  EXPECT_EQ(job_[1].fatal().code(), gwAborted);
+}
+
+TEST_F(LateRanks, ClosingWhatIsAtRestIsNoFailure) {
+  job_[1].core().Close(Status(gwAborted, "closed"));
+  EXPECT_TRUE(job_[1].fatal().ok()) << job_[1].fatal().ToString();
+}
+
 class LateVoters : public LateRanks {
  protected:
   LateVoters() : LateRanks(kOpTimeoutNs) {}

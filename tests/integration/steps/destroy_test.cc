@@ -47,29 +47,35 @@ const Situation kSituations[] = {
        EXPECT_EQ(gwStepEnd(comm, nullptr), gwSuccess) << gwGetLastError(comm);
      }}};
 
-void StartRank(const gwUniqueId& id, int rank, gwComm_t* comm, gwTensor_t* tensor) {
+struct Start {
+  gwUniqueId id;
+  const char* settings;
+};
+
+void StartRank(const Start& start, int rank, gwComm_t* comm, gwTensor_t* tensor) {
   gwConfig_t config = GW_CONFIG_INITIALIZER;
-  config.settings = "transport=loopback; debug=none";
-  ASSERT_EQ(gwCommInitRankConfig(comm, 2, id, rank, &config), gwSuccess) << gwGetLastError(nullptr);
+  config.settings = start.settings;
+  ASSERT_EQ(gwCommInitRankConfig(comm, 2, start.id, rank, &config), gwSuccess)
+      << gwGetLastError(nullptr);
   ASSERT_EQ(gwTensorRegister(*comm, "w", &kElems, 1, gwFloat32, nullptr, tensor), gwSuccess);
 }
 
 // `leaving` destroys; the other rank calls nothing until that has returned.
-void ExpectBounded(const Situation& situation, int leaving) {
+void ExpectBounded(const Situation& situation, int leaving, const char* settings) {
   SCOPED_TRACE(situation.name);
-  gwUniqueId id;
-  ASSERT_EQ(gwGetUniqueId(&id), gwSuccess) << gwGetLastError(nullptr);
+  Start start = {.id = {}, .settings = settings};
+  ASSERT_EQ(gwGetUniqueId(&start.id), gwSuccess) << gwGetLastError(nullptr);
   std::latch has_left(1);
   std::thread silent([&] {
     gwComm_t comm = nullptr;
     gwTensor_t tensor = nullptr;
-    StartRank(id, 1 - leaving, &comm, &tensor);
+    StartRank(start, 1 - leaving, &comm, &tensor);
     has_left.wait();
     EXPECT_EQ(gwCommDestroy(comm), gwSuccess);
   });
   gwComm_t comm = nullptr;
   gwTensor_t tensor = nullptr;
-  StartRank(id, leaving, &comm, &tensor);
+  StartRank(start, leaving, &comm, &tensor);
   Begun begun;
   situation.begin(comm, tensor, &begun);
   const int64_t start_ns = SteadyClock().NowNs();
@@ -85,10 +91,22 @@ TEST(Destroy, IsBoundedWhateverTheOthersDo) {
   std::vector<std::thread> jobs;  // at the same time: each takes seconds
   for (const Situation& situation : kSituations) {
     for (const int leaving : {0, 1}) {
-      jobs.emplace_back([&situation, leaving] { ExpectBounded(situation, leaving); });
+      jobs.emplace_back([&situation, leaving] {
+        ExpectBounded(situation, leaving, "transport=loopback; debug=none");
+      });
     }
   }
   for (std::thread& job : jobs) job.join();
+}
+
+// The time for leaving and the time for taking back are over together.
+TEST(Destroy, CompletesRequestsHoweverLateItIs) {
+  constexpr int kTries = 20;
+  for (const Situation& situation : kSituations) {
+    for (int i = 0; i < kTries; ++i) {
+      ExpectBounded(situation, i % 2, "transport=loopback; debug=none; abort_timeout_ms=1");
+    }
+  }
 }
 
 }  // namespace
