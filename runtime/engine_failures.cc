@@ -102,7 +102,10 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
   const bool is_first = FirstInDoubt(revoked_op_, op_seq) != revoked_op_;
   if (!fatal_.ok() || (revoked_ && !is_first)) return;
   why = Locate(std::move(why), op_seq).WithRank(options_.rank);
-  if (!revoked_) StopSlices(why);
+  if (!revoked_) {
+    StopSlices(why);
+    last_move_ns_ = clock_->NowNs();  // whoever is to vote on it has its time from now on
+  }
   if (tell_others) {
     ControlMessage message = {
         .turn = turn_,
@@ -218,7 +221,9 @@ void EngineCore::TellFatal() {
 
 void EngineCore::CheckTimeouts() {
   if (CheckLostPeers()) return;
-  if (queue_.empty() && ends_.empty() && ballot_.last_vote_ns() == 0) return;
+  // A revoked turn waits for its result, also where nothing of it was begun here.
+  const bool waits = !queue_.empty() || !ends_.empty() || revoked_;
+  if (!waits && ballot_.last_vote_ns() == 0) return;
   const int64_t now_ns = clock_->NowNs();
   if (std::exchange(moved_, false)) {
     last_move_ns_ = now_ns;

@@ -125,6 +125,21 @@ TEST_F(LateRanks, Rank0IsMissedByAllThatEndAStep) {
   }
 }
 
+// Nothing was begun here, but without the result of an abort that was heard this rank could not
+// leave.
+TEST_F(LateRanks, Rank0IsMissedByWhoWaitsForTheEndOfAnAbort) {
+  job_.SayBye(0);
+  ASSERT_TRUE(BeLate());
+  job_[0].core().RevokeStep(0, Status(gwAborted, "a rank gave the step up"));
+  job_.Kill(0);
+  const int64_t begin_ns = job_.now_ns();
+  for (int rank : {1, 2}) {
+    ASSERT_TRUE(RunUntilFatal(rank)) << rank;
+    ExpectMisses(rank, 0);
+  }
+  EXPECT_GT(job_.now_ns() - begin_ns, kNsPerSecond) << "the result may be on its way";
+}
+
 // It did its part, but nobody would hear of rank 2 if that were lost.
 TEST_F(LateRanks, Rank0IsMissedByWhoWaitsForAnother) {
   const auto root = Submit(1, Collective::kReduce, 1);
