@@ -193,6 +193,7 @@ Status Communicator::CheckUsable() const {
 // A turn that ended without this thread's doing was aborted. The caller hears of each such turn
 // once, here or as the outcome of the step that it begins in it, then goes on in the next.
 Status Communicator::CatchUp() {
+  FollowLooks();
   if (Ahead(user_turn_, engine_turn_.load()) >= 0) return Status();
   const std::optional<TurnResult> result = ResultOf(user_turn_);
   if (!step_open_) ++user_turn_;
@@ -207,6 +208,7 @@ Status Communicator::BeginStep(uint64_t step) {
   GW_RETURN_IF_ERROR(CheckUsable());
   if (step_open_)
     return Status(gwInvalidUsage, "a step is open already", "End it with gwStepEnd first");
+  FollowLooks();
   step_open_ = true;
   step_has_submits_ = false;
   step_ = step;
@@ -334,6 +336,10 @@ void Communicator::FollowTurn(uint16_t failed) {
   if (step_open_ || left_behind) return;
   (void)WaitForTurn(static_cast<uint16_t>(failed + 1), Deadline::Never());
   user_turn_ = static_cast<uint16_t>(failed + 1);
+}
+
+void Communicator::FollowLooks() {
+  if (failed_turn_) FollowTurn(*std::exchange(failed_turn_, std::nullopt));
 }
 
 std::optional<TurnResult> Communicator::ResultOf(uint16_t turn) {

@@ -116,6 +116,9 @@ class Communicator final : private EngineListener {
   StatusOr<std::unique_ptr<Request>> SubmitScatter(const SubmittedTensor& tensor, ReduceOp op);
   // gwTimeout: still under way.
   Status Wait(Request* request, int64_t timeout_ns);
+  // How a request that is done ended. Never waits: neither for the engine, which may be in a long
+  // pass of a codec, nor for the end of a turn that failed.
+  Status Look(const Request& request);
 
   Status BeginStep(uint64_t step);
   Status SetLossScale(float scale);
@@ -177,6 +180,7 @@ class Communicator final : private EngineListener {
                                                  Scheme scheme);
   Status WaitForTurn(uint16_t turn, const Deadline& deadline);
   void FollowTurn(uint16_t failed);
+  void FollowLooks();
   std::optional<TurnResult> ResultOf(uint16_t turn);
   TurnEnd MakeTurnEnd(bool no_wait);
   void LeaveStep();
@@ -193,6 +197,7 @@ class Communicator final : private EngineListener {
 
   // The caller's thread.
   uint16_t user_turn_ = 0;
+  std::optional<uint16_t> failed_turn_;  // that Look told of: it is still to be followed
   bool step_open_ = false;
   bool step_has_submits_ = false;
   uint64_t submit_count_ = 0;  // calls that submitted tensors, refused ones too

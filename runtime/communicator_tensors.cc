@@ -280,6 +280,13 @@ Status Communicator::Wait(Request* request, int64_t timeout_ns) {
   return status;
 }
 
+// The next call that needs the turn follows it.
+Status Communicator::Look(const Request& request) {
+  Status status = request.status();
+  if (!status.ok() && !step_open_) failed_turn_ = request.operations[0]->turn;
+  return status;
+}
+
 // ---- their state ----
 
 // Waits for a vote under way, but not for operations outside steps: they may have no end.

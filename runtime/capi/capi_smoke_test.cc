@@ -1,13 +1,17 @@
 // Ranks as threads of one process, through the C API alone.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "gradwire/gradwire.h"
 
 namespace {
@@ -106,6 +110,43 @@ TEST(CapiSmoke, RanksThatDisagreeAllHearWhy) {
     EXPECT_EQ(gwAllReduce(data.data(), data.data(), 1000, gwFloat32, gwSum, comm, nullptr),
               gwSuccess)
         << gwGetLastError(comm);
+  });
+}
+
+// Holds the engine in the log: the line is written by who ends the communicator.
+struct HeldEngine {
+  std::promise<void> held, may_go;
+  bool holds = false, went_in_time = false;
+
+  static void OnLine(void* user, gradwire::LogLevel, gradwire::LogSubsys, const char*) {
+    auto* const self = static_cast<HeldEngine*>(user);
+    if (std::exchange(self->holds, true)) return;
+    self->held.set_value();
+    self->went_in_time =
+        self->may_go.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  }
+};
+
+TEST(CapiSmoke, AskingForACompleteRequestDoesNotWaitForTheEngine) {
+  RunRanks(1, "transport=loopback", [](int, int, gwComm_t comm) {
+    gwTensor_t tensor = nullptr;
+    ASSERT_EQ(gwTensorRegister(comm, "w", nullptr, 0, gwFloat32, nullptr, &tensor), gwSuccess);
+    float value = 1;
+    gwRequest_t request = nullptr;
+    ASSERT_EQ(gwAllReduceTensor(tensor, &value, &value, gwSum, nullptr, &request), gwSuccess);
+    ASSERT_EQ(gwRequestWait(request, -1), gwSuccess);
+    static HeldEngine engine;  // the log may look at it for a moment more
+    ASSERT_TRUE(gradwire::ConfigureLog({.callback = HeldEngine::OnLine, .user = &engine}).ok());
+    std::thread aborting([&] { gwCommAbort(comm); });
+    engine.held.get_future().wait();
+    int done = 0;
+    EXPECT_EQ(gwRequestTest(request, &done), gwSuccess);
+    EXPECT_EQ(done, 1);
+    engine.may_go.set_value();
+    aborting.join();
+    ASSERT_TRUE(gradwire::ConfigureLog({}).ok());
+    EXPECT_TRUE(engine.went_in_time);
+    EXPECT_EQ(gwRequestFree(request), gwSuccess);
   });
 }
 

@@ -260,7 +260,7 @@ GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done)) {
   if (done == nullptr) return Report(request->owner, Status(gwInvalidArgument, "done is null"));
   *done = request->request->done() ? 1 : 0;
   if (*done == 0) return gwSuccess;
-  return Report(request->owner, request->owner->comm->Wait(request->request.get(), 0));
+  return Report(request->owner, request->owner->comm->Look(*request->request));
 }
 
 // Also after its communicator is gone: a complete request needs it no more.
