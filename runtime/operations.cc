@@ -300,6 +300,8 @@ void TensorOperation::OnComplete() {
     TensorState& tensor = *submitted.tensor;
     const bool pays = elems > 0 && !Rides(tensor);
     Charge(pays ? static_cast<double>(tensor.elems) / static_cast<double>(elems) : 0, &tensor);
+    // Also where nothing is kept, or kept in place: of one rank, or without transactions.
+    tensor.took_part = in_step;
     SettleResidual(submitted);
     SettleReplicated(&tensor);
     if (!in_step) {  // no vote is asked

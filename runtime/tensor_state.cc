@@ -210,14 +210,13 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
   for (const auto& [name, tensor] : tensors_) {
     if (std::exchange(tensor->replicated_staged, false) && commit) tensor->replicated.Commit();
     const bool fresh = std::exchange(tensor->fresh, false);
+    const bool took_part = std::exchange(tensor->took_part, false);
     const bool staged = std::exchange(tensor->staged, false);
     const bool travelled = std::exchange(tensor->travelled, false);
     if (fresh && !commit) tensor->residual.Release();
     if (!commit) continue;
-    if (staged) {
-      tensor->committed_step = step;
-      if (tensor->local.allocated()) tensor->local.Commit();
-    }
+    if (took_part) tensor->committed_step = step;
+    if (staged && tensor->local.allocated()) tensor->local.Commit();
     if (!tensor->residual.allocated()) continue;
     if (staged) tensor->residual.Commit();
     if (travelled) tensor->residual.Release();

@@ -107,7 +107,8 @@ struct TensorState {
   std::atomic<bool> in_flight{false};  // an operation is under way
   uint64_t last_submit = 0;            // the call that named it last, to find it named twice
   bool submitted = false;              // in the open step
-  bool staged = false;                 // complete in the open step, awaiting the vote
+  bool took_part = false;              // complete in the open step, awaiting the vote
+  bool staged = false;                 // likewise, with slots that the vote flips
   bool replicated_staged = false;      // likewise, also without transactions
   bool travelled = false;              // in the open step: the residual was sent on, and is nothing
   bool fresh = false;                  // the residual came to be in the open step
@@ -134,7 +135,7 @@ struct TensorState {
   // Of its carrier method before there is a step, for this many ranks. The thread that submits.
   const std::vector<RoundSpec>& Rounds(int world_size);
   // The open step leaves no trace, but for what was written in place.
-  void ForgetStaged() { staged = replicated_staged = travelled = false; }
+  void ForgetStaged() { took_part = staged = replicated_staged = travelled = false; }
   bool feedback() const { return codec.feedback == Feedback::kOn; }
   bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
 

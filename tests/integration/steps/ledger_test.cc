@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -125,6 +126,46 @@ TEST(Ledger, TellsWhatCodecsKeep) {
       ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
       EXPECT_EQ(NumberIn(LedgerText(comm), "held_bytes"), c.residual_bytes + c.method_bytes);
     });
+  }
+}
+
+// One step with the tensor; then the number of the last one that counts for it.
+int64_t CommittedAfter(gwComm_t comm, gwTensor_t tensor, int64_t step,
+                       const std::function<void()>& before_end) {
+  float grad = 1;
+  gwRequest_t request = nullptr;
+  EXPECT_EQ(gwStepBegin(comm, step), gwSuccess);
+  EXPECT_EQ(gwAllReduceTensor(tensor, &grad, &grad, gwSum, nullptr, &request), gwSuccess);
+  EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+  EXPECT_EQ(gwRequestFree(request), gwSuccess);
+  before_end();
+  gwStepOutcome_t outcome = gwStepAborted;
+  EXPECT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+  EXPECT_EQ(outcome, gwStepCommitted);
+  return NumberIn(LedgerText(comm), "committed_step");
+}
+
+TEST(Ledger, TellsTheLastStepWithTheTensor) {
+  for (const int ranks : {1, 2}) {
+    for (const char* settings : {"", "transaction=off"}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks " + settings);
+      RunRanks(ranks, settings, [](int, gwComm_t comm) {
+        gwTensor_t tensor = nullptr;
+        ASSERT_EQ(gwTensorRegister(comm, "w", nullptr, 0, gwFloat32, nullptr, &tensor), gwSuccess);
+        EXPECT_EQ(CommittedAfter(comm, tensor, 7, [] {}), 7);
+        const auto discard = [&] { EXPECT_EQ(gwTensorDiscardStep(tensor), gwSuccess); };
+        EXPECT_EQ(CommittedAfter(comm, tensor, 8, discard), 7);
+        float grad = 1;
+        gwRequest_t request = nullptr;
+        ASSERT_EQ(gwAllReduceTensor(tensor, &grad, &grad, gwSum, nullptr, &request), gwSuccess);
+        EXPECT_EQ(gwRequestWait(request, -1), gwSuccess);
+        EXPECT_EQ(gwRequestFree(request), gwSuccess);
+        gwStepOutcome_t outcome = gwStepAborted;
+        ASSERT_EQ(gwStepBegin(comm, 9), gwSuccess);
+        ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+        EXPECT_EQ(NumberIn(LedgerText(comm), "committed_step"), 7) << "of no step, or without it";
+      });
+    }
   }
 }
 
