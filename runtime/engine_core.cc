@@ -206,6 +206,8 @@ bool EngineCore::AdmitSlices() {
               .op_seq = progress.operation->op_seq,
               .slice = static_cast<uint32_t>(index)});
       }
+      driver_.Admit(progress.operation->op_seq, static_cast<uint32_t>(index),
+                    progress.operation->slices());
       active_.push_back({progress.operation.get(),
                          std::move(*slice),
                          {progress.operation->op_seq, static_cast<uint32_t>(index)},
@@ -276,6 +278,7 @@ void EngineCore::FinishSlice(size_t index) {
   const RunKey active_key = active_[index].key;
   operation->stats.Add(active_[index].slice->stats());
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
+  driver_.Retire(active_key.op_seq, active_key.slice);
   ++slices_done_;
   if (operation->slices() > 1) {
     Note({.kind = RecordKind::kSliceDone,

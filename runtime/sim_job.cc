@@ -11,7 +11,6 @@
 namespace gradwire {
 namespace {
 
-constexpr uint64_t kJob = 4711;
 constexpr LivenessOptions kLiveness = {.period_ns = 5 * kNsPerMs, .bound_ns = 100 * kNsPerMs};
 // Rounds without effect until time passes: the faulty transport counts polls.
 constexpr int kIdleRounds = 40;
@@ -37,7 +36,7 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
       transport_(std::move(transport)) {
   const EngineCore::Options core = {.rank = rank,
                                     .world_size = options.world_size,
-                                    .job = kJob,
+                                    .job = kSimJobNumber,
                                     .window = options.window,
                                     .slice_bytes = SliceBytes(options.slice_elems),
                                     .op_timeout_ns = options.op_timeout_ns,
@@ -185,7 +184,7 @@ SimJob::SimJob(const JobOptions& options) : options_(options) {
   network.world_size = options.world_size;
   network_ = Must(SimNetwork::Make(network));
   control_ = std::make_unique<SimControl>(SimControlOptions{.world_size = options.world_size,
-                                                            .job = kJob,
+                                                            .job = kSimJobNumber,
                                                             .liveness = kLiveness,
                                                             .seed = network.seed},
                                           &network_->clock());

@@ -24,6 +24,9 @@
 
 namespace gradwire {
 
+// As frames carry it.
+inline constexpr uint64_t kSimJobNumber = 4711;
+
 struct JobOptions {
   int world_size = 2;
   int64_t slice_elems = 1024;

@@ -50,6 +50,23 @@ EventDriver::Run* EventDriver::FindRun(const RunKey& key) {
   return nullptr;
 }
 
+EventDriver::AdmittedSlice* EventDriver::FindAdmitted(const RunKey& key) {
+  const auto it = std::find_if(admitted_.begin(), admitted_.end(), [&](const AdmittedSlice& s) {
+    return s.op_seq == key.op_seq && s.slice == key.slice;
+  });
+  return it == admitted_.end() ? nullptr : &*it;
+}
+
+void EventDriver::Admit(uint32_t op_seq, uint32_t slice, int64_t slices) {
+  last_admitted_ = admitted_.emplace_back(AdmittedSlice{op_seq, slice});
+  last_admitted_slices_ = slices;
+}
+
+void EventDriver::Retire(uint32_t op_seq, uint32_t slice) {
+  std::erase_if(admitted_,
+                [&](const AdmittedSlice& s) { return s.op_seq == op_seq && s.slice == slice; });
+}
+
 // One that last ran the same schedule, so that its executor serves again.
 int EventDriver::FreeSlot(const PreparedSchedule* schedule) {
   int lowest = -1, free = 0;
@@ -73,6 +90,7 @@ void EventDriver::Start(const RunSpec& spec) {
   }
   run.spec = spec;
   run.live = true;
+  if (AdmittedSlice* admitted = FindAdmitted(spec.key)) ++admitted->runs;
   const size_t steps = spec.schedule->schedule.steps.size();
   run.recvs.resize(steps);
   for (RecvState& r : run.recvs) r.received = 0, r.expected = false;
@@ -104,6 +122,8 @@ void EventDriver::BeginTurn(uint16_t turn) {
   turn_ = turn;
   finished_.clear();  // cancelled ones, whose names the new turn gives again
   completed_below_ = 0;
+  admitted_.clear();
+  last_admitted_.reset();
   submitted_.reset();
   cancelled_ = false;
   std::erase_if(kept_, [&](const Kept& kept) {
@@ -243,15 +263,44 @@ void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragmen
   }
   if (ahead == 1) return Keep(peer, header, fragment);
   if (Run* run = FindRun(key)) return Receive(*run, peer, header, fragment);
-  if (static_cast<int32_t>(header.op_seq - completed_below_) < 0) {
-    return Fail(peer, key,
-                Status(gwMismatch,
-                       fmt::format("rank {} still sends for operation #{}, which is complete here",
-                                   peer, header.op_seq)));
-  }
+  if (Status s = CheckAwaited(peer, key); !s.ok()) return Fail(peer, key, std::move(s));
   const bool beyond = submitted_ && static_cast<int32_t>(header.op_seq - *submitted_) >= 0;
   if (beyond) return FailBeyond(peer, key);
   Keep(peer, header, fragment);
+}
+
+// Of a frame of this turn for a run that is not under way here: it may be one that will be.
+Status EventDriver::CheckAwaited(int peer, const RunKey& key) {
+  if (static_cast<int32_t>(key.op_seq - completed_below_) < 0) {
+    return Status(gwMismatch,
+                  fmt::format("rank {} still sends for operation #{}, which is complete here", peer,
+                              key.op_seq));
+  }
+  if (!last_admitted_) return Status();
+  const int32_t ahead = static_cast<int32_t>(key.op_seq - last_admitted_->op_seq);
+  if (ahead > 0) return Status();
+  if (ahead == 0 && key.slice >= last_admitted_slices_) {
+    return Status(gwMismatch, fmt::format("rank {} sends slice {} of operation #{}, which has {} "
+                                          "here",
+                                          peer, key.slice, key.op_seq, last_admitted_slices_));
+  }
+  if (ahead == 0 && key.slice > last_admitted_->slice) return Status();
+  const AdmittedSlice* admitted = FindAdmitted(key);
+  if (admitted != nullptr && static_cast<int8_t>(key.run - admitted->runs) >= 0) return Status();
+  const std::string run = admitted == nullptr ? "" : fmt::format("run {} of ", key.run);
+  return Status(
+      gwMismatch,
+      fmt::format("rank {} still sends for {}slice {} of operation #{}, which is complete here",
+                  peer, run, key.slice, key.op_seq));
+}
+
+void EventDriver::SetCompletedBelow(uint32_t op_seq) {
+  completed_below_ = op_seq;
+  for (const Kept& kept : kept_) {
+    if (kept.header.turn != turn_) continue;
+    const RunKey key = KeyOf(kept.header);
+    if (Status s = CheckAwaited(kept.peer, key); !s.ok()) return Fail(kept.peer, key, std::move(s));
+  }
 }
 
 void EventDriver::SetSubmitted(uint32_t operations) {

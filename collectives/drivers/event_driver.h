@@ -113,8 +113,16 @@ class EventDriver : public Sink {
   void BeginTurn(uint16_t turn);
   uint16_t turn() const { return turn_; }
 
-  // All operations of this turn below `op_seq` are complete here: a frame for one is a mismatch.
-  void SetCompletedBelow(uint32_t op_seq) { completed_below_ = op_seq; }
+  // A slice of this turn begins here, one of `slices` of its operation: in order of operations and
+  // slices, before its first run. Until it is retired frames for runs that it has not begun are
+  // kept; those for what is complete, and for slices that its operation does not have, are
+  // mismatches. Without these calls all frames are kept that SetCompletedBelow lets pass.
+  void Admit(uint32_t op_seq, uint32_t slice, int64_t slices);
+  // That slice is complete.
+  void Retire(uint32_t op_seq, uint32_t slice);
+  // All operations of this turn below `op_seq` are complete here: a frame for one is a mismatch,
+  // also one that was kept.
+  void SetCompletedBelow(uint32_t op_seq);
   // This turn has so many operations and gets no more: a frame for a further one is a mismatch.
   void SetSubmitted(uint32_t operations);
 
@@ -173,6 +181,11 @@ class EventDriver : public Sink {
     // Bare headers take memory too.
     int64_t size() const { return static_cast<int64_t>(sizeof header) + bytes.size(); }
   };
+  struct AdmittedSlice {
+    uint32_t op_seq = 0;
+    uint32_t slice = 0;
+    uint8_t runs = 0;  // begun, may wrap
+  };
   struct PeerState {
     std::deque<PendingSend> sends;
     int32_t in_flight = 0;
@@ -185,6 +198,8 @@ class EventDriver : public Sink {
 
   int FreeSlot(const PreparedSchedule* schedule);
   Run* FindRun(const RunKey& key);
+  AdmittedSlice* FindAdmitted(const RunKey& key);
+  Status CheckAwaited(int peer, const RunKey& key);
   void Accept(int peer, const FrameHeader& header, ConstBytes fragment);
   void Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment);
   void Consume(Run& run, int32_t step, int64_t offset, ConstBytes fragment);
@@ -219,8 +234,11 @@ class EventDriver : public Sink {
   std::vector<SentMessage>* record_ = nullptr;
   int64_t outstanding_sends_ = 0;
   uint32_t completed_below_ = 0;
-  std::optional<uint32_t> submitted_;  // of this turn, once that is final
-  bool cancelled_ = false;             // this turn
+  std::vector<AdmittedSlice> admitted_;         // not retired; at most the window
+  std::optional<AdmittedSlice> last_admitted_;  // of this turn
+  int64_t last_admitted_slices_ = 0;            // of its operation
+  std::optional<uint32_t> submitted_;           // of this turn, once that is final
+  bool cancelled_ = false;                      // this turn
   bool runs_moved_ = false;
   uint16_t turn_ = 0;
 };

@@ -1,7 +1,10 @@
 // What the event driver refuses: damaged, forged, repeated and mismatching frames.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "collectives/drivers/driver_ends.h"
@@ -202,6 +205,73 @@ TEST_F(HandMadeFrames, AFrameForACompleteOperationIsAMismatch) {
   FrameHeader header = Header();
   header.op_seq = 2;
   Arrive(header);
+  ExpectError(gwMismatch);
+}
+
+TEST_F(HandMadeFrames, AFrameForACompleteOperationThatWasKeptIsAMismatch) {
+  FrameHeader header = Header();
+  header.op_seq = 1;
+  Arrive(header);
+  driver().SetCompletedBelow(1);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  driver().SetCompletedBelow(2);
+  ExpectError(gwMismatch);
+}
+
+// Operation 1 of two slices has its first one complete, operation 2 all of it, before operation 0.
+TEST_F(HandMadeFrames, AFrameForWhatIsCompleteOutOfOrderIsAMismatch) {
+  driver().Admit(0, 0, 1);
+  for (uint32_t slice : {0, 1}) driver().Admit(1, slice, 2);
+  driver().Admit(2, 0, 1);
+  driver().Retire(1, 0);
+  driver().Retire(2, 0);
+  const std::pair<uint32_t, uint32_t> complete[] = {{1, 0}, {2, 0}};
+  const std::pair<uint32_t, uint32_t> missing[] = {{0, 1}, {1, 2}, {2, 1}};
+  const std::pair<uint32_t, uint32_t> awaited[] = {{0, 0}, {1, 1}, {3, 0}, {3, 7}};
+  FrameHeader header = Header();
+  const auto arrive = [&](std::pair<uint32_t, uint32_t> at) {
+    SCOPED_TRACE(testing::Message() << "slice " << at.second << " of operation " << at.first);
+    std::tie(header.op_seq, header.slice) = at;
+    Arrive(header);
+  };
+  for (const auto& at : awaited) {
+    arrive(at);
+    EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  }
+  for (const auto& at : complete) {
+    arrive(at);
+    ExpectError(gwMismatch);
+  }
+  for (const auto& at : missing) {
+    arrive(at);
+    ExpectError(gwMismatch);
+  }
+  EXPECT_EQ(driver().counters().staged_bytes, std::ssize(awaited) * header.fragment_bytes);
+}
+
+TEST_F(HandMadeFrames, SlicesAreAwaitedAnewInEachTurn) {
+  driver().Admit(0, 0, 1);
+  driver().Retire(0, 0);
+  driver().BeginTurn(1);
+  FrameHeader header = Header();
+  header.turn = 1;
+  Arrive(header);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+}
+
+TEST_F(HandMadeFrames, AFrameForARunThatIsCompleteIsAMismatch) {
+  constexpr uint32_t kNextRun = 1u << 24;  // the run's number is in the top bits
+  for (int rank : {0, 1}) {
+    ends_[rank].driver->Admit(0, 0, 1);
+    ends_.Start(rank);
+  }
+  ends_.PollUntilStill();
+  ASSERT_TRUE(driver().TakeFinished().has_value());
+  FrameHeader header = Header();
+  header.message |= kNextRun;
+  Arrive(header);
+  EXPECT_FALSE(driver().TakeProtocolError().has_value());
+  Arrive(Header());
   ExpectError(gwMismatch);
 }
 
