@@ -9,6 +9,7 @@
 
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "base/one_line.h"
 #include "runtime/tensor_list.h"
 #include "transports/control/message.h"
 
@@ -295,11 +296,9 @@ Status Communicator::AbortStep(std::string_view why) {
   GW_RETURN_IF_ERROR(CheckUsable());
   if (!step_open_) return Status(gwInvalidUsage, "no step is open", "Begin one with gwStepBegin");
   GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
-  engine_->WithCore([&](EngineCore& core) {
-    core.RevokeStep(user_turn_,
-                    Status(gwAborted, fmt::format("rank {} gave the step up{}{}", parts_.rank,
-                                                  why.empty() ? "" : ": ", why)));
-  });
+  const std::string told = why.empty() ? "" : ": " + OneLine(std::string(why));
+  const Status reason(gwAborted, fmt::format("rank {} gave the step up{}", parts_.rank, told));
+  engine_->WithCore([&](EngineCore& core) { core.RevokeStep(user_turn_, reason); });
   return EndStep().status();
 }
 
@@ -435,9 +434,9 @@ void Communicator::Abort() {
                      Deadline::After(*clock_, parts_.abort_timeout_ns));
 }
 
-void Communicator::SetLastError(const Status& status) {
+void Communicator::SetLastError(std::string text) {
   std::lock_guard lock(mu_);
-  last_error_ = status.ToString();
+  last_error_ = std::move(text);
 }
 
 std::string Communicator::last_error() const {

@@ -142,7 +142,7 @@ class Communicator final : private EngineListener {
   // Success while usable.
   Status async_error() const;
 
-  void SetLastError(const Status& status);
+  void SetLastError(std::string text);
   std::string last_error() const;
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/one_line.h"
 #include "runtime/hex_text.h"
 
 namespace gradwire {
@@ -97,11 +98,6 @@ std::string ReasonOf(const Status& error) {
   const ErrorDetail& d = error.detail();
   if (error.code() != gwTransportUnavailable) return error.ToString();
   return d.hint.empty() ? d.message : fmt::format("{}. {}", d.message, d.hint);
-}
-
-std::string OneLine(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
 }
 
 }  // namespace

@@ -113,6 +113,28 @@ TEST(CapiSmoke, RanksThatDisagreeAllHearWhy) {
   });
 }
 
+TEST(CapiSmoke, LastErrorsAreOneLineWhateverTheCallerPassed) {
+  RunRanks(2, "transport=loopback", [](int rank, int, gwComm_t comm) {
+    ASSERT_EQ(gwStepBegin(comm, 1), gwSuccess);
+    if (rank == 0) {
+      EXPECT_EQ(gwStepAbort(comm, "out of\nmemory"), gwSuccess);
+    } else {
+      gwStepOutcome_t outcome = gwStepCommitted;
+      EXPECT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+      EXPECT_EQ(outcome, gwStepAborted);
+      EXPECT_NE(std::string(gwGetLastError(comm)).find("out of memory"), std::string::npos)
+          << gwGetLastError(comm);
+    }
+    gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+    config.spec = "no\ncodec";
+    gwTensor_t tensor = nullptr;
+    EXPECT_EQ(gwTensorRegister(comm, "w", nullptr, 0, gwFloat32, &config, &tensor),
+              gwInvalidArgument);
+    EXPECT_EQ(std::string(gwGetLastError(comm)).find('\n'), std::string::npos)
+        << gwGetLastError(comm);
+  });
+}
+
 // Holds the engine in the log: the line is written by who ends the communicator.
 struct HeldEngine {
   std::promise<void> held, may_go;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/forks.h"
+#include "base/one_line.h"
 
 namespace gradwire {
 
@@ -21,9 +22,9 @@ gwResult_t Report(gwComm_t comm, Status status, const char* caller) {
   status = std::move(status).WithOp(*caller == 'p' ? caller + 1 : caller);
   if (comm != nullptr && comm->comm) {
     status = std::move(status).WithRank(comm->comm->rank());
-    comm->comm->SetLastError(status);
+    comm->comm->SetLastError(OneLine(status.ToString()));
   } else {
-    ThreadError() = status.ToString();
+    ThreadError() = OneLine(status.ToString());
   }
   return status.code();
 }
