@@ -167,6 +167,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   void GiveUp(uint64_t step);
   bool DrainFatal();
   void TellFatal();
+  static void WarnOfUnquiet();
   void CheckTimeouts();
   void CheckMessages();
   void NoteWaiting();

@@ -197,13 +197,16 @@ bool EngineCore::DrainFatal() {
   return true;
 }
 
+// What is said where a request completes though the transport may still read what it sent from.
+void EngineCore::WarnOfUnquiet() {
+  GW_LOG(kWarn, kColl,
+         "the transport has not let go of memory in time: what operations sent from may be read "
+         "until gwCommDestroy");
+}
+
 void EngineCore::TellFatal() {
   fatal_told_ = true;
-  if (!driver_.Quiet() || !messages_.Quiet()) {
-    GW_LOG(kWarn, kColl,
-           "the transport has not let go of memory in time: what operations sent from may be read "
-           "until gwCommDestroy");
-  }
+  if (!driver_.Quiet() || !messages_.Quiet()) WarnOfUnquiet();
   // The operations name themselves; a call that comes later hears which one was under way.
   Status told = fatal_;
   if (!queue_.empty()) told = Locate(std::move(told), queue_.front().operation->op_seq);

@@ -140,7 +140,11 @@ bool EngineCore::MaybeEndTurn() {
   // way here.
   if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
   TurnResult result = *std::exchange(result_, std::nullopt);
-  if (driver_.Quiet()) graveyard_.clear();
+  if (driver_.Quiet()) {
+    graveyard_.clear();
+  } else {
+    WarnOfUnquiet();
+  }
   NoteStatus({.kind = RecordKind::kResult,
               .turn = turn_,
               .step = result.step,

@@ -1,15 +1,19 @@
-// Ranks that come late, and ranks that leave while others still work, in virtual time.
+// Ranks and transports that come late, and ranks that leave while others still work, in virtual
+// time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "collectives/schedule.h"
 #include "runtime/sim_job.h"
@@ -195,6 +199,36 @@ TEST_F(LateVoters, WhoKeepsTheOthersFromEndingAStepIsNamed) {
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(job_[rank].results()[kTries].outcome, StepOutcome::kCommit) << rank;
   }
+}
+
+// The transport never says that it has let go of what was sent from.
+TEST(LateTransport, IsToldOfWhereAnAbortedStepEndsWithoutIt) {
+  std::vector<std::string> lines;
+  const auto keep = [](void* user, LogLevel, LogSubsys, const char* line) {
+    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
+  };
+  ASSERT_TRUE(ConfigureLog({.callback = keep, .user = &lines}).ok());
+  SimJob job({.world_size = kRanks,
+              .loopback = true,
+              .faults = FaultPlan{.delay_polls = 1'000'000'000, .late_sent = 1}});
+  std::array<float, kRanks> values = {};
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto* const value = reinterpret_cast<std::byte*>(&values[rank]);
+    const RawOp op = {
+        .collective = Collective::kAllReduce, .send = value, .recv = value, .count = 1};
+    const AlgorithmRow& row = ChooseAlgorithm(
+        {.collective = op.collective, .world_size = kRanks, .bytes = sizeof(float)});
+    operations.push_back(job[rank].SubmitRaw(op, row, 0));
+    job[rank].Poll();
+  }
+  job[0].core().RevokeStep(0, Status(gwAborted, "rank 0 gave the step up"));
+  EXPECT_TRUE(job.RunUntil(
+      [&] { return std::ranges::all_of(operations, [](const auto& o) { return o->done.load(); }); },
+      kBoundNs));
+  EXPECT_TRUE(ConfigureLog({}).ok());
+  EXPECT_THAT(lines, testing::Not(testing::IsEmpty()));
+  EXPECT_THAT(lines, testing::Each(HasSubstr("has not let go of memory in time")));
 }
 
 class StuckVoters : public LateRanks {
