@@ -67,7 +67,7 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
       if (stranger.fd.get() == fd) Hear(&stranger, guests);
     }
   }
-  if (Outstayed()) TurnAway(&strangers_.front());
+  if (Outstayed()) PushOut(&strangers_.front(), guests);
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.fd.valid(); });
   if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_)
     listen_again_ns_ = Watch(listener_.get()) == 0 ? 0 : clock_.NowNs() + kPauseNs;
@@ -76,6 +76,9 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
 
 void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
   for (int i = 0; i < kAcceptsPerVisit; ++i) {
+    const bool is_full = strangers_.size() >= MostStrangers(world_size_);
+    const int64_t grown_up_ns = is_full ? strangers_.front().since_ns + kYouthNs : 0;
+    if (clock_.NowNs() < grown_up_ns) return RestUntil(grown_up_ns);
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) return Refused(errno);
     if (const int error = Watch(fd.get()); error != 0) return Refused(error);
@@ -85,9 +88,14 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
     if (!stranger.fd.valid()) continue;
     strangers_.push_back(std::move(stranger));
     if (strangers_.size() <= MostStrangers(world_size_)) continue;
-    TurnAway(&strangers_.front());
+    PushOut(&strangers_.front(), guests);
     strangers_.erase(strangers_.begin());
   }
+}
+
+void TcpDoor::RestUntil(int64_t ns) {
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  listen_again_ns_ = ns;
 }
 
 void TcpDoor::Refused(int error) {
@@ -96,9 +104,7 @@ void TcpDoor::Refused(int error) {
   const bool runs_short =
       error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
   if (!runs_short) return;
-  // Who knocks stays in the backlog, and would end every wait at once.
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
-  listen_again_ns_ = clock_.NowNs() + kPauseNs;
+  RestUntil(clock_.NowNs() + kPauseNs);
   if (!runs_short_.Allow(&left_out)) return;
   GW_LOG(kWarn, kNet, "tcp: no peer can connect: {}", std::strerror(error));
 }
@@ -117,6 +123,12 @@ void TcpDoor::Hear(Stranger* stranger, std::vector<TcpGuest>* guests) {
   if (!src) return TurnAway(stranger);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, stranger->fd.get(), nullptr);
   guests->push_back({.src = *src, .fd = std::move(stranger->fd)});
+}
+
+// One visit does not look at all who have spoken.
+void TcpDoor::PushOut(Stranger* stranger, std::vector<TcpGuest>* guests) {
+  Hear(stranger, guests);
+  if (stranger->fd.valid()) TurnAway(stranger);
 }
 
 void TcpDoor::TurnAway(Stranger* stranger) {

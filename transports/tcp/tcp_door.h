@@ -22,13 +22,15 @@ struct TcpGuest {
 };
 
 // Strangers, connections that have not said hello, cost a descriptor and a few bytes each. There
-// are at most MostStrangers, one more pushes the oldest out; none stays longer than kPatienceNs.
+// are at most MostStrangers, one more pushes the oldest out; none stays longer than kPatienceNs. A
+// member who is pushed out calls again, and has kYouthNs to say hello.
 class TcpDoor {
  public:
   // Members are strangers too until they are heard, and all may come at once.
   static size_t MostStrangers(int world_size) { return 64 + static_cast<size_t>(world_size); }
-  // Longer than the default heartbeat bound: who is silent longer is lost anyway.
   static constexpr int64_t kPatienceNs = 15 * kNsPerSecond;
+  // Nobody younger is pushed out. While all are, others stay in the backlog.
+  static constexpr int64_t kYouthNs = 100 * kNsPerMs;
 
   // `clock` outlives this.
   TcpDoor(const Clock& clock, int world_size);
@@ -57,7 +59,11 @@ class TcpDoor {
   // Afterwards a stranger whose descriptor is gone is none any more.
   void Hear(Stranger* stranger, std::vector<TcpGuest>* guests);
   void TurnAway(Stranger* stranger);
+  // Unless it has said hello meanwhile.
+  void PushOut(Stranger* stranger, std::vector<TcpGuest>* guests);
   void AcceptAll(std::vector<TcpGuest>* guests);
+  // Who knocks stays in the backlog until then, and ends no wait.
+  void RestUntil(int64_t ns);
   // One more connection could not be accepted or watched: errno.
   void Refused(int error);
   int Watch(int fd);       // errno; 0: it went well

@@ -24,6 +24,7 @@ void TcpOutbox::Frame::Report(std::vector<SendToken>* done) {
 void TcpOutbox::Greet(const TcpHello& hello) {
   static_assert(sizeof hello <= kTcpHeadBytes);
   frames_.emplace_back().AppendToHead(hello);
+  greets_ = true;
 }
 
 int64_t TcpOutbox::Push(const FrameHeader& header, ConstBytes payload, SendToken token) {
@@ -63,6 +64,7 @@ void TcpOutbox::Advance(int64_t bytes, std::vector<SendToken>* done) {
   for (; next != frames_.end() && written_ >= next->bytes(); ++next) {
     written_ -= next->bytes();
     next->Report(done);
+    greets_ = false;
   }
   frames_.erase(frames_.begin(), next);
 }
@@ -88,6 +90,7 @@ void TcpOutbox::Cancel(uint32_t op_seq, std::vector<SendToken>* done) {
 void TcpOutbox::Clear(std::vector<SendToken>* done) {
   for (Frame& frame : frames_) frame.Report(done);
   frames_.clear();
+  greets_ = false;
   written_ = 0;
 }
 

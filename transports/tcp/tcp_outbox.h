@@ -31,6 +31,10 @@ class TcpOutbox {
 
   // Goes out before all frames; when empty(). No Cancel takes it away.
   void Greet(const TcpHello& hello);
+  // It is not all out yet, and so no frame is.
+  bool greets() const { return greets_; }
+  // While greets(): from the start again, to another connection.
+  void GreetAgain() { written_ = 0; }
 
   // `payload` stays unmodified until its token is done. Not when full(). Returns the bytes that
   // travel besides header and payload.
@@ -63,6 +67,7 @@ class TcpOutbox {
   };
 
   std::vector<Frame> frames_;
+  bool greets_ = false;
   int64_t written_ = 0;           // of the first
   std::vector<std::byte> aside_;  // the payload of the first, where that was cancelled
 };

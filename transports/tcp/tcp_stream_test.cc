@@ -130,6 +130,20 @@ TEST(TcpOutboxTest, PutsHelloPrefixAndPadAroundAFrame) {
   EXPECT_TRUE(outbox.empty());
 }
 
+TEST(TcpOutboxTest, GreetsAgainUntilTheGreetingIsOut) {
+  TcpOutbox outbox;
+  outbox.Greet({.src = 3, .token = Token(0xAB)});
+  outbox.Push({.message = 9}, {}, 77);
+  std::vector<SendToken> done;
+  EXPECT_EQ(Write(&outbox, sizeof(TcpHello) - 1, &done).size(), sizeof(TcpHello) - 1);
+  EXPECT_TRUE(outbox.greets());
+  outbox.GreetAgain();
+  EXPECT_EQ(Write(&outbox, sizeof(TcpHello), &done).substr(0, 8), std::string("GWT1\1\0\3\0", 8));
+  EXPECT_FALSE(outbox.greets());
+  EXPECT_EQ(Write(&outbox, 1000, &done).substr(0, 4), "GWF1");
+  EXPECT_EQ(done, (std::vector<SendToken>{77}));
+}
+
 // Frames of all sizes, written and read in pieces of all sizes.
 TEST(TcpStreamTest, ArrivesWholeHoweverItIsCut) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {

@@ -40,6 +40,12 @@ constexpr int kEventsPerProgress = 64;
 // and a job of many ranks asks thousands of times a minute.
 constexpr int kKeepaliveProbes = 5;
 
+// A door under siege closes whom it has not heard yet, but nobody who is new. So a greeting goes
+// out soon or not at all: later it might cross the close, and be lost with the frames behind it.
+constexpr int64_t kGreetWithinMs = TcpDoor::kYouthNs / kNsPerMs / 2;
+// More often it is no siege.
+constexpr int kMostCalls = 8;
+
 // Whose event it is: a rank and one of its connections.
 enum class Way : uint32_t { kIn, kOut, kDoor };
 constexpr uint64_t Mark(Way way, int rank = 0) {
@@ -67,6 +73,14 @@ void Prepare(int fd, int64_t death_timeout_ns) {
 
 // Why a connection has ended. `error` is errno; 0: the peer closed it.
 std::string Why(int error) { return error == 0 ? "closed by the peer" : std::strerror(error); }
+
+// How long a connection has stood on which nothing comes.
+int64_t StandingMs(int fd) {
+  tcp_info info = {};
+  socklen_t bytes = sizeof info;
+  (void)getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes);
+  return info.tcpi_last_data_recv;
+}
 
 // What this process lacks is no word about the peer.
 gwResult_t CodeOf(int error) {
@@ -99,6 +113,7 @@ struct TcpPeer {
   UniqueFd in, out;
   TcpInbox inbox;
   TcpOutbox outbox;
+  int calls = 0;             // how often `out` was made
   bool writable = false;     // `out` may take more: neither in the making nor full
   bool unreachable = false;  // `out` has failed; what comes in is still delivered
   bool lost = false;
@@ -155,7 +170,10 @@ class TcpTransport final : public Transport {
  private:
   Status Watch(int fd, uint32_t events, uint64_t mark);
   void Open(TcpPeer* peer);
+  void Call(TcpPeer* peer);
+  bool CallAgain(TcpPeer* peer);
   void Flush(TcpPeer* peer);
+  void OnEnd(TcpPeer* peer, int error);
   void Fail(TcpPeer* peer, int error);
   void Lose(TcpPeer* peer, const std::string& why, gwResult_t code = gwPeerLost);
   void Admit();
@@ -216,6 +234,13 @@ SendOutcome TcpTransport::TrySend(int rank, const FrameHeader& header, ConstByte
 }
 
 void TcpTransport::Open(TcpPeer* peer) {
+  peer->outbox.Greet({.src = static_cast<uint16_t>(rank_), .token = peer->token});
+  framing_bytes_ += sizeof(TcpHello);
+  Call(peer);
+}
+
+void TcpTransport::Call(TcpPeer* peer) {
+  ++peer->calls;
   peer->out.reset(socket(peer->address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!peer->out.valid()) return Fail(peer, errno);
   Prepare(peer->out.get(), death_timeout_ns_);
@@ -224,8 +249,16 @@ void TcpTransport::Open(TcpPeer* peer) {
   // By edges: a queue that fills and empties needs no calls besides.
   const uint32_t events = EPOLLOUT | EPOLLIN | EPOLLRDHUP | EPOLLET;
   if (!Watch(peer->out.get(), events, Mark(Way::kOut, peer->rank)).ok()) return Fail(peer, errno);
-  peer->outbox.Greet({.src = static_cast<uint16_t>(rank_), .token = peer->token});
-  framing_bytes_ += sizeof(TcpHello);
+}
+
+// Whether that makes sense: the peer has heard nothing yet. At once, for who is new is heard.
+bool TcpTransport::CallAgain(TcpPeer* peer) {
+  if (!peer->outbox.greets() || peer->calls >= kMostCalls) return false;
+  CloseConnection(epoll_.get(), SHUT_RDWR, &peer->out);
+  peer->writable = false;
+  peer->outbox.GreetAgain();
+  Call(peer);
+  return true;
 }
 
 void TcpTransport::Flush(TcpPeer* peer) {
@@ -239,9 +272,15 @@ void TcpTransport::Flush(TcpPeer* peer) {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       peer->writable = false;  // until the next edge
     } else if (errno != EINTR) {
-      return Fail(peer, errno);
+      return OnEnd(peer, errno);
     }
   }
+}
+
+// Of `out`. Another error tells that nobody listens there.
+void TcpTransport::OnEnd(TcpPeer* peer, int error) {
+  const bool was_closed = error == 0 || error == ECONNRESET || error == EPIPE;
+  if (!was_closed || !CallAgain(peer)) Fail(peer, error);
 }
 
 // Nothing goes to the peer any more. What it has sent before may still be on its way: its
@@ -309,8 +348,10 @@ void TcpTransport::OnOut(TcpPeer* peer, uint32_t events) {
     int error = 0;
     socklen_t bytes = sizeof error;
     (void)getsockopt(peer->out.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
-    return Fail(peer, error);
+    return OnEnd(peer, error);
   }
+  const bool greets = peer->outbox.greets();
+  if (greets && StandingMs(peer->out.get()) > kGreetWithinMs && CallAgain(peer)) return;
   peer->writable = true;
   Flush(peer);
 }

@@ -154,6 +154,93 @@ TEST(TcpTransportTest, StrangersAreTurnedAwayAndChangeNothing) {
   for (const UniqueFd& fd : waiting) EXPECT_FALSE(IsClosed(fd)) << "there is time yet";
 }
 
+// What `end`, rank 0 of 2, takes for rank 1.
+UniqueFd ListenAsRank1(Transport* end) {
+  StatusOr<UniqueFd> listener = Listen(*InterfaceAddress("lo", 0));
+  EXPECT_TRUE(listener.ok()) << listener.status().ToString();
+  const TcpAddress rank1 = {.rank = 1,
+                            .fragment_bytes = end->caps().max_fragment_bytes,
+                            .host_port = BoundAddress(listener->get())->ToString()};
+  EXPECT_TRUE(end->Connect(std::vector<std::string>{end->address(), EncodeTcpAddress(rank1)}).ok());
+  return std::move(*listener);
+}
+
+// Waits for it.
+UniqueFd Accept(const UniqueFd& listener) {
+  pollfd caller = {listener.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&caller, 1, kPatienceNs / kNsPerMs), 1);
+  return UniqueFd(accept(listener.get(), nullptr, nullptr));
+}
+
+// Whether all that has come is a greeting and a frame without a fragment.
+bool HasHeardAFrame(const UniqueFd& fd) {
+  std::array<std::byte, 4096> all;
+  const ssize_t bytes = recv(fd.get(), all.data(), all.size(), MSG_PEEK | MSG_DONTWAIT);
+  return bytes == static_cast<ssize_t>(sizeof(TcpHello)) + TcpFrameBytes(0);
+}
+
+TEST(TcpTransportTest, StrangersPushNoRankOutOfTheJob) {
+  Ends ends = Connected(2);
+  Recorder heard0, heard1;
+  EXPECT_EQ(Send(ends[0].get(), 1, {.message = 5}, {}), SendOutcome::kAccepted);
+  ASSERT_TRUE(Until({{ends[1].get(), &heard1}}, [&] { return heard1.messages.empty(); }));
+  std::vector<UniqueFd> strangers;
+  for (size_t i = 0; i <= TcpDoor::MostStrangers(2); ++i) strangers.push_back(Call(*ends[1]));
+  // Rank 0, which computes, was there before.
+  ASSERT_TRUE(Until({{ends[1].get(), &heard1}}, [&] { return IsClosed(strangers[0]); }));
+  EXPECT_TRUE(Until({{ends[0].get(), &heard0}, {ends[1].get(), &heard1}}, [&] {
+    return !heard1.messages.empty() || !heard0.lost.empty();
+  })) << "nothing comes";
+  EXPECT_EQ(heard1.messages, (std::vector<uint32_t>{5}));
+  EXPECT_TRUE(heard0.lost.empty()) << heard0.why;
+}
+
+TEST(TcpTransportTest, RankThatWasNotHeardCallsAgain) {
+  auto end = MakeEnd(0);
+  const UniqueFd listener = ListenAsRank1(end.get());
+  Recorder heard;
+  EXPECT_EQ(Send(end.get(), 1, {}, {}, 7), SendOutcome::kAccepted);
+  for (int i = 0; i < 3; ++i) {
+    Accept(listener).reset();
+    end->Progress(&heard);
+  }
+  const UniqueFd connection = Accept(listener);
+  EXPECT_TRUE(Until({{end.get(), &heard}}, [&] { return HasHeardAFrame(connection); }));
+  EXPECT_EQ(heard.sent, std::set<SendToken>{7});
+  EXPECT_TRUE(heard.lost.empty()) << heard.why;
+  EXPECT_EQ(end->framing_bytes(), int64_t{sizeof(TcpHello) + sizeof(TcpPrefix)});
+}
+
+TEST(TcpTransportTest, PeerThatHearsNobodyIsLostInTheEnd) {
+  auto end = MakeEnd(0);
+  const UniqueFd listener = ListenAsRank1(end.get());
+  Recorder heard;
+  EXPECT_EQ(Send(end.get(), 1, {}, {}, 7), SendOutcome::kAccepted);
+  int calls = 0;
+  for (; heard.lost.empty() && calls < 100; ++calls) {
+    Accept(listener).reset();
+    end->Progress(&heard);
+  }
+  EXPECT_EQ(calls, 8);
+  EXPECT_EQ(heard.sent, std::set<SendToken>{7});
+}
+
+// Its greeting might cross the close of a door that is under siege.
+TEST(TcpTransportTest, RankThatStoodStillGreetsOnANewConnection) {
+  auto end = MakeEnd(0);
+  const UniqueFd listener = ListenAsRank1(end.get());
+  Recorder heard;
+  EXPECT_EQ(Send(end.get(), 1, {}, {}, 7), SendOutcome::kAccepted);
+  const UniqueFd old = Accept(listener);
+  pollfd nothing_comes = {old.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&nothing_comes, 1, TcpDoor::kYouthNs / kNsPerMs), 0);
+  end->Progress(&heard);
+  EXPECT_TRUE(EndsClosed(old));
+  const UniqueFd connection = Accept(listener);
+  EXPECT_TRUE(Until({{end.get(), &heard}}, [&] { return HasHeardAFrame(connection); }));
+  EXPECT_TRUE(heard.lost.empty()) << heard.why;
+}
+
 TEST(TcpTransportTest, RankConnectsOnce) {
   Ends ends = Connected(2);
   Recorder heard0, heard1;
@@ -397,12 +484,7 @@ TEST(TcpTransportTest, QueueIsBoundedAndCancelFreesEverySource) {
 
 TEST(TcpTransportTest, FramingIsWhatTravelsBesideFrames) {
   auto end = MakeEnd(0);
-  auto listener = Listen(*InterfaceAddress("lo", 0));
-  ASSERT_TRUE(listener.ok());
-  const TcpAddress peer = {.rank = 1,
-                           .fragment_bytes = end->caps().max_fragment_bytes,
-                           .host_port = BoundAddress(listener->get())->ToString()};
-  ASSERT_TRUE(end->Connect(std::vector<std::string>{end->address(), EncodeTcpAddress(peer)}).ok());
+  const UniqueFd listener = ListenAsRank1(end.get());
   Recorder heard;
   const std::byte data[100] = {};
   int64_t frames = 0, payload = 0;
@@ -413,7 +495,7 @@ TEST(TcpTransportTest, FramingIsWhatTravelsBesideFrames) {
   ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return heard.sent.size() == 4; }));
   const int64_t framing = end->framing_bytes();
   end.reset();
-  const UniqueFd connection(accept(listener->get(), nullptr, nullptr));
+  const UniqueFd connection(accept(listener.get(), nullptr, nullptr));
   std::vector<std::byte> all(4096);
   const ssize_t travelled = recv(connection.get(), all.data(), all.size(), MSG_WAITALL);
   EXPECT_EQ(travelled, payload + frames * int64_t{sizeof(FrameHeader)} + framing);
@@ -490,8 +572,16 @@ TEST_F(TcpDoorTest, OneStrangerTooManyPushesTheOldestOut) {
     strangers.push_back(Call(door_.address()));
     Visit();
   }
-  EXPECT_FALSE(IsClosed(strangers.front()));
   strangers.push_back(Call(door_.address()));
+  door_.Visit(&guests_);
+  EXPECT_FALSE(IsClosed(strangers.front())) << "it is new, and the last one waits";
+  pollfd door = {door_.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&door, 1, 0), 0) << "every wait would end at once";
+  clock_.Advance(TcpDoor::kYouthNs - 1);
+  EXPECT_FALSE(door_.overdue());
+  clock_.Advance(1);
+  EXPECT_TRUE(door_.overdue());
+  door_.Visit(&guests_);
   Visit();
   EXPECT_TRUE(EndsClosed(strangers[0]));
   EXPECT_FALSE(IsClosed(strangers[1]));
@@ -501,6 +591,24 @@ TEST_F(TcpDoorTest, OneStrangerTooManyPushesTheOldestOut) {
   while (guests_.empty() && !HasFatalFailure()) Visit();
   ASSERT_EQ(guests_.size(), 1u);
   EXPECT_EQ(guests_[0].src, 1);
+}
+
+// A visit looks at 64 of those who have spoken, and the member has spoken last.
+TEST_F(TcpDoorTest, HelloThatHasComeIsReadBeforeItsRankIsPushedOut) {
+  std::vector<UniqueFd> callers;
+  for (size_t i = 0; i < TcpDoor::MostStrangers(2); ++i) {
+    callers.push_back(Call(door_.address()));
+    Visit();
+  }
+  clock_.Advance(TcpDoor::kYouthNs);
+  door_.Visit(&guests_);
+  const UniqueFd one_more = Call(door_.address());
+  for (size_t i = 1; i < callers.size(); ++i) Say(callers[i], std::byte{0});
+  Say(callers[0], TcpHello{.src = 1, .token = door_.token()});
+  Visit();
+  ASSERT_EQ(guests_.size(), 1u);
+  EXPECT_EQ(guests_[0].src, 1);
+  EXPECT_FALSE(IsClosed(callers[0]));
 }
 
 // The sockets of this process, as a child of fork holds them.
