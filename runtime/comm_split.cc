@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "runtime/comm_start.h"
 #include "transports/bootstrap/unique_id.h"
 
@@ -99,6 +100,7 @@ class GroupId {
 
 StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitPart& mine) {
   const int64_t start_ns = mine.settings->DurationNs("init_timeout_ms");
+  const uint64_t split_salt = parent.TakeSplitSalt();
   const StatusOr<std::vector<Word>> wishes = Exchange(parent, mine.refused, WordOf(mine), start_ns);
   if (!wishes.ok()) return wishes.status();
 
@@ -115,8 +117,11 @@ StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitP
   if (!group.empty()) {
     const auto place = std::find(group.begin(), group.end(), parent.rank());
     StatusOr<std::unique_ptr<Communicator>> start =
-        StartGroup((*ids)[group.front()].id, static_cast<int>(place - group.begin()),
-                   static_cast<int>(group.size()), *mine.settings, interrupted);
+        StartGroup({.id = (*ids)[group.front()].id,
+                    .rank = static_cast<int>(place - group.begin()),
+                    .world_size = static_cast<int>(group.size()),
+                    .seed_salt = Hasher().Add(split_salt).Add(*mine.color).digest()},
+                   *mine.settings, interrupted);
     status = start.status();
     if (start.ok()) started = std::move(*start);
   }

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "collectives/schedule.h"
 #include "runtime/agreed_text.h"
@@ -46,6 +47,7 @@ struct Identity {
   bool insecure = false;
   uint64_t job = 0;                                // names the rendezvous
   bool is_group = false;                           // of a split: its files have names of their own
+  uint64_t seed_salt = 0;                          // of a group
   const std::atomic<bool>* interrupted = nullptr;  // ends the start early
 };
 
@@ -230,8 +232,11 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   const StatusOr<uint64_t> drawn = NumberIn(chosen, "job", 0, UINT64_MAX);
   if (!drawn.ok()) return drawn.status();
   const uint64_t job = *drawn;
-  const StatusOr<AgreedSettings> settled = ParseAgreed(chosen);
+  StatusOr<AgreedSettings> settled = ParseAgreed(chosen);
   if (!settled.ok()) return settled.status();
+  if (me.is_group) {
+    settled->seed = static_cast<uint32_t>(Hasher().Add(settled->seed).Add(me.seed_salt).digest());
+  }
 
   const auto file = [&](const std::string& name) {
     return name.empty() || !me.is_group ? name : fmt::format("{}-{:016x}", name, job);
@@ -421,12 +426,13 @@ StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int 
   return Start(std::move(*me), settings);
 }
 
-StatusOr<std::unique_ptr<Communicator>> StartGroup(const UniqueId& id, int rank, int world_size,
+StatusOr<std::unique_ptr<Communicator>> StartGroup(const GroupPlace& place,
                                                    const Settings& settings,
                                                    const std::atomic<bool>* interrupted) {
-  StatusOr<Identity> me = IdentityFrom(id, rank, world_size);
+  StatusOr<Identity> me = IdentityFrom(place.id, place.rank, place.world_size);
   if (!me.ok()) return me.status();
   me->is_group = true;
+  me->seed_salt = place.seed_salt;
   me->interrupted = interrupted;
   return Start(std::move(*me), settings);
 }

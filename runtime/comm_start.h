@@ -3,6 +3,7 @@
 #define GRADWIRE_RUNTIME_COMM_START_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -21,10 +22,18 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
 // Joins by unique id or by the launcher's environment (no launcher: a world of one). Collective.
 StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int rank,
                                                         int world_size, const Settings& settings);
-// The same for a group of a communicator's ranks. `interrupted` (outlives the call) is set from any
-// thread when the group cannot come together any more: gwRevoked within 100 ms. Files that the
-// settings name get the job behind their name: other groups of the process have the same settings.
-StatusOr<std::unique_ptr<Communicator>> StartGroup(const UniqueId& id, int rank, int world_size,
+
+// A rank's place in a group of a communicator's ranks.
+struct GroupPlace {
+  UniqueId id = {};  // the group's
+  int rank = 0, world_size = 1;
+  uint64_t seed_salt = 0;  // the group's: its random rounding is that of no other group
+};
+
+// The same for such a group. `interrupted` (outlives the call) is set from any thread when the
+// group cannot come together any more: gwRevoked within 100 ms. Files that the settings name get
+// the job behind their name: other groups of the process have the same settings.
+StatusOr<std::unique_ptr<Communicator>> StartGroup(const GroupPlace& place,
                                                    const Settings& settings,
                                                    const std::atomic<bool>* interrupted);
 StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& environment,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/one_line.h"
 #include "runtime/tensor_list.h"
@@ -389,6 +390,10 @@ void Communicator::OnFatal(const Status& status) {
 }
 
 // What happens between the two lines is seen by the second, what happens later by the engine.
+uint64_t Communicator::TakeSplitSalt() {
+  return Hasher().Add(parts_.agreed.seed).Add(splits_++).digest();
+}
+
 const std::atomic<bool>* Communicator::WatchForFailure() {
   failed_.store(false);
   if (is_fatal_.load() || Ahead(engine_turn_.load(), user_turn_) > 0) failed_.store(true);

@@ -139,6 +139,9 @@ class Communicator final : private EngineListener {
   // For a caller that is about to wait for other ranks by means of its own: becomes true when the
   // communicator ends or the turn fails, which the next call then tells. Lives as long as this.
   const std::atomic<bool>* WatchForFailure();
+  // Equal on all ranks and another one for each split of this or any other communicator of the job,
+  // as far as all ranks call it equally often.
+  uint64_t TakeSplitSalt();
   // Success while usable.
   Status async_error() const;
 
@@ -203,6 +206,7 @@ class Communicator final : private EngineListener {
   uint64_t submit_count_ = 0;  // calls that submitted tensors, refused ones too
   uint64_t step_ = 0;
   float loss_scale_ = 1.0f;
+  uint32_t splits_ = 0;
   int64_t step_begin_ns_ = 0;
   StepClock step_clock_;
   bool finalized_ = false;

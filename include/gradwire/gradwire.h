@@ -158,7 +158,8 @@ GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
  * gwPeerLost is a rank that died, gwTimeout one that did not come within init_timeout_ms. `comm`
  * stays as usable as it was, but for gwPeerLost. Where `comm` fails at the very end, ranks that
  * were through have a communicator whose others are gone: its next use fails. The new communicator
- * is independent of `comm`: either may be destroyed first. */
+ * is independent of `comm`: either may be destroyed first; the random
+ * rounding of each group is its own. */
 GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newcomm,
                               const gwConfig_t* config);
 
@@ -329,7 +330,7 @@ GW_API gwResult_t gwStepBegin(gwComm_t comm, uint64_t step);
 /* Gradients of this step are multiplied by `scale` (loss scaling). Between gwStepBegin and the
  * first submit; finite, > 0. Residuals
  * are kept in units of the power of two not above it, so that a change of scale by powers of two is
- * exact. */
+ * exact; after any other what was kept back counts for up to twice as much or half. */
 GW_API gwResult_t gwStepSetLossScale(gwComm_t comm, float scale);
 /* All ranks agree on how the step ended; residuals are committed or kept. With an outcome update
  * the weights only after gwStepCommitted. gwSuccess also for skipped and aborted: then

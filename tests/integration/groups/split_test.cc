@@ -146,6 +146,52 @@ TEST(Split, HasTheParentsSettingsOrItsOwn) {
   });
 }
 
+// What a step makes of 0.3 in each element: with two levels they are rounded at random.
+std::vector<float> Rounded(gwComm_t comm) {
+  std::vector<float> values(4096, 0.3f);
+  values[0] = 1;
+  const int64_t shape = static_cast<int64_t>(values.size());
+  gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+  config.spec = "qsgd(bits=2)";
+  gwTensor_t tensor = nullptr;
+  gwRequest_t request = nullptr;
+  gwStepOutcome_t outcome = gwStepAborted;
+  EXPECT_EQ(gwTensorRegister(comm, "w", &shape, 1, gwFloat32, &config, &tensor), gwSuccess);
+  EXPECT_EQ(gwStepBegin(comm, 1), gwSuccess);
+  EXPECT_EQ(gwAllReduceTensor(tensor, values.data(), values.data(), gwSum, nullptr, &request),
+            gwSuccess);
+  EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+  EXPECT_EQ(gwRequestFree(request), gwSuccess);
+  EXPECT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+  return values;
+}
+
+// Sums of groups' sums would not average a noise that is the same in all.
+TEST(Split, GroupsRoundEachInItsOwnWay) {
+  std::vector<std::vector<float>> rounded(4), again(4);
+  for (auto* results : {&rounded, &again}) {
+    RunRanks(4, "", [&](int rank, gwComm_t comm) {
+      gwComm_t half = nullptr, inner = nullptr, second = nullptr;
+      ASSERT_EQ(gwCommSplit(comm, rank / 2, 0, &half, nullptr), gwSuccess);
+      ASSERT_EQ(gwCommSplit(comm, rank / 2, 0, &second, nullptr), gwSuccess);
+      ASSERT_EQ(gwCommSplit(half, 0, 0, &inner, nullptr), gwSuccess);
+      const std::vector<float> halves = Rounded(half), seconds = Rounded(second);
+      if (rank % 2 == 0) {
+        (*results)[rank] = halves;
+        (*results)[rank + 1] = Rounded(inner);
+        EXPECT_NE(halves, seconds);
+      } else {
+        (void)Rounded(inner);
+      }
+      for (const gwComm_t made : {half, inner, second}) EXPECT_EQ(gwCommDestroy(made), gwSuccess);
+    });
+  }
+  for (size_t a = 0; a < rounded.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) EXPECT_NE(rounded[a], rounded[b]) << a << ", " << b;
+  }
+  EXPECT_EQ(rounded, again) << "a rerun repeats the bits";
+}
+
 // In the middle of a step, whose tensors and outcome it does not touch.
 TEST(Split, WithinAStep) {
   RunRanks(3, "", [](int rank, gwComm_t comm) {
