@@ -18,6 +18,12 @@ std::string MillisecondsText(int64_t ns) {
   return fmt::format("{:g}", static_cast<double>(ns) / kNsPerMs);
 }
 
+// As far as rank 0 can have set it.
+StatusOr<uint64_t> SettingIn(const OpText& text, SettingKey<SettingType::kInt> key) {
+  const SettingRow& row = kSettings[key.index()];
+  return NumberIn(text, row.name, row.min, row.max);
+}
+
 }  // namespace
 
 OpText AgreedText(const Settings& settings) {
@@ -50,11 +56,11 @@ StatusOr<uint64_t> NumberIn(const OpText& text, std::string_view field, uint64_t
 }
 
 StatusOr<AgreedSettings> ParseAgreed(const OpText& text) {
-  const StatusOr<uint64_t> slice_elems = NumberIn(text, "slice_elems", 0, INT64_MAX);
+  const StatusOr<uint64_t> slice_elems = SettingIn(text, "slice_elems");
   if (!slice_elems.ok()) return slice_elems.status();
-  const StatusOr<uint64_t> window = NumberIn(text, "window", 1, INT32_MAX);
+  const StatusOr<uint64_t> window = SettingIn(text, "window");
   if (!window.ok()) return window.status();
-  const StatusOr<uint64_t> seed = NumberIn(text, "seed", 0, UINT32_MAX);
+  const StatusOr<uint64_t> seed = SettingIn(text, "seed");
   if (!seed.ok()) return seed.status();
   const std::string policy = FindInOpText(text, "nonfinite");
   const bool one_host = FindInOpText(text, "one_host") == "1";

@@ -29,6 +29,14 @@ TEST(ParseAgreed, ReadsWhatRankZeroWrote) {
   EXPECT_GT(agreed->slice.elems, 0);
 }
 
+OpText ChosenWith(std::string_view field, std::string_view value) {
+  OpText text = Chosen();
+  for (auto& line : text) {
+    if (line.first == field) line.second = value;
+  }
+  return text;
+}
+
 TEST(ParseAgreed, NamesTheNumberThatIsMissingOrNone) {
   for (const char* field : {"slice_elems", "window", "seed"}) {
     OpText without = Chosen();
@@ -36,15 +44,23 @@ TEST(ParseAgreed, NamesTheNumberThatIsMissingOrNone) {
     EXPECT_EQ(ParseAgreed(without).status().code(), gwMismatch) << field;
     EXPECT_EQ(ParseAgreed(without).status().detail().field, field);
     for (const char* text : {"", "x", "-1", "+1", " 1", "4x", "99999999999999999999"}) {
-      OpText wrong = Chosen();
-      for (auto& [name, value] : wrong) {
-        if (name == field) value = text;
-      }
-      const Status status = ParseAgreed(wrong).status();
+      const Status status = ParseAgreed(ChosenWith(field, text)).status();
       EXPECT_EQ(status.code(), gwMismatch) << field << " " << text;
       EXPECT_EQ(status.detail().field, field);
       EXPECT_NE(status.ToString().find(field), std::string::npos) << status.ToString();
     }
+  }
+}
+
+// Sizes of memory follow from them, and overflow beyond.
+TEST(ParseAgreed, RefusesWhatNoSettingAllows) {
+  const std::pair<const char*, int64_t> most[] = {
+      {"slice_elems", int64_t{1} << 28}, {"window", 64}, {"seed", 0xFFFFFFFF}};
+  for (const auto& [field, number] : most) {
+    EXPECT_TRUE(ParseAgreed(ChosenWith(field, std::to_string(number))).ok()) << field;
+    const Status status = ParseAgreed(ChosenWith(field, std::to_string(number + 1))).status();
+    EXPECT_EQ(status.code(), gwMismatch) << field;
+    EXPECT_EQ(status.detail().field, field);
   }
 }
 
