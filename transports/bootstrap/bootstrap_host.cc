@@ -70,9 +70,13 @@ class HostShell : public HostWires {
     bool closing = false;
   };
 
+  // A connection that has lost a part of a message is over, also where the error would pass. That
+  // shows when it is read.
   static void Flush(Socket* s) {
-    // A broken connection shows when it is read.
-    if (WriteSome(s->fd.get(), &s->out, &s->out_offset) != 0) s->out.clear();
+    if (WriteSome(s->fd.get(), &s->out, &s->out_offset) == 0) return;
+    (void)shutdown(s->fd.get(), SHUT_RDWR);
+    s->out.clear();
+    s->out_offset = 0;
   }
 
   bool HasOutput() const {

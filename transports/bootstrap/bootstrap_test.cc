@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -21,6 +22,22 @@
 
 #include "transports/bootstrap/rendezvous_guest.h"
 #include "transports/bootstrap/unique_id.h"
+
+namespace {
+// After so many more bytes a call of this thread fails once, as where the system has no buffer for
+// it.
+thread_local std::optional<size_t> sends_until_failure;
+}  // namespace
+
+extern "C" ssize_t send(int fd, const void* data, size_t bytes, int flags) {
+  if (sends_until_failure == 0) {
+    sends_until_failure.reset();
+    errno = ENOBUFS;
+    return -1;
+  }
+  if (sends_until_failure) bytes = std::min(bytes, std::exchange(*sends_until_failure, 0));
+  return sendto(fd, data, bytes, flags, nullptr, 0);
+}
 
 namespace gradwire {
 namespace {
@@ -141,6 +158,22 @@ TEST(Bootstrap, GuestsMayCallBeforeRankZeroListens) {
   job.Start(0);
   job.Join();
   ExpectStarted(&job, 3);
+}
+
+TEST(Bootstrap, ConnectionThatLostAPartOfAMessageIsMadeAnew) {
+  Job job(2);
+  job.Start(0, [](BootstrapOptions* options) {
+    options->hello_timeout_ns = 60 * kNsPerSecond;
+    options->timeout_ns = 10 * kNsPerSecond;
+    options->entropy = [first = true](Bytes out) mutable {
+      if (std::exchange(first, false)) sends_until_failure = 100;  // of the hello
+      return SystemEntropy(out);
+    };
+  });
+  job.Start(1, [](BootstrapOptions* options) { options->timeout_ns = 10 * kNsPerSecond; });
+  job.Join();
+  EXPECT_TRUE(job.status(0).ok()) << job.status(0).ToString();
+  EXPECT_TRUE(job.status(1).ok()) << job.status(1).ToString();
 }
 
 TEST(Bootstrap, WrongSecretIsRefusedAndTheOthersGoOn) {
