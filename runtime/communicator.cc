@@ -52,7 +52,12 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
   EngineListener* listener = comm.get();
   comm->engine_ = std::make_unique<Engine>(options, p.idle, p.transport.get(), p.control.get(),
                                            comm->clock_, listener);
-  GW_RETURN_IF_ERROR(comm->engine_->StartThread());
+  if (Status started = comm->engine_->StartThread(); !started.ok()) {
+    // The others are told why; a leave would tell them that this rank is finished.
+    comm->parts_.control->LeaveWith(Status(started).WithRank(p.rank));
+    comm->finalized_ = true;
+    return started;
+  }
   if (!p.record_path.empty()) {
     comm->engine_->WithCore([&](EngineCore& core) { core.SetRecord(&comm->record_); });
   }
