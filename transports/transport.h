@@ -88,6 +88,10 @@ class Transport {
   // Drops what is queued for this collective operation; its tokens complete within the abort bound.
   // Frames with kFramePointToPoint count on their own and are left alone.
   virtual void Cancel(uint32_t op_seq) = 0;
+
+  // The destructor is to wait no longer, for peers or for what was accepted to go out; it has a
+  // bound of its own besides.
+  virtual void LimitClosing(int64_t /*ns*/) {}
 };
 
 // What a factory may need. Times and environment come from outside.

@@ -33,6 +33,7 @@ class FaultyTransport final : public Transport {
   void Wake() override { inner_->Wake(); }
   int64_t framing_bytes() const override { return inner_->framing_bytes(); }
   void Cancel(uint32_t op_seq) override;
+  void LimitClosing(int64_t ns) override { inner_->LimitClosing(ns); }
 
  private:
   class Relay;

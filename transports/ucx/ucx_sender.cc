@@ -23,9 +23,6 @@ constexpr int64_t kFirstRefusalNs = 2 * kNsPerSecond;
 // take a pause of a busy machine for a death.
 constexpr int64_t kLeastConnectBoundNs = 5 * kNsPerSecond;
 
-constexpr int64_t kFlushBoundNs = kNsPerSecond;
-constexpr int64_t kCloseBoundNs = kNsPerSecond / 2;
-
 const UcxLayout& LayoutOf(UcxFabric fabric) {
   switch (fabric) {
     case UcxFabric::kShared: return kUcxQueueLayout;
@@ -309,9 +306,9 @@ int UcxSender::Report(Sink* sink) {
   return reports;
 }
 
-void UcxSender::Shutdown() {
+void UcxSender::Shutdown(int64_t bound_ns) {
   AfterProgress();
-  ProgressUntil(kFlushBoundNs, [this] {
+  ProgressUntil(bound_ns / 3 * 2, [this] {
     bool flushed = closing_ == 0;
     for (UcxPeer& peer : peers_) flushed = Flushed(&peer) && flushed;
     return flushed;
@@ -320,7 +317,7 @@ void UcxSender::Shutdown() {
   for (UcxPeer& peer : peers_) {
     if (peer.endpoint != nullptr) Close(&peer);
   }
-  ProgressUntil(kCloseBoundNs, [this] { return closing_ == 0; });
+  ProgressUntil(bound_ns / 3, [this] { return closing_ == 0; });
 }
 
 // Whether what was accepted is out of UCX's hands; to be asked until it is.

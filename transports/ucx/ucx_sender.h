@@ -77,9 +77,9 @@ class UcxSender {
   // OnSent and OnPeerLost for what happened since the last call; returns how many.
   int Report(Sink* sink);
 
-  // Delivers what was accepted, for at most a second, then closes everything, for at most half a
-  // second. Nothing but the destructor may follow.
-  void Shutdown();
+  // Delivers what was accepted, for two thirds of the bound, then closes everything, for a third.
+  // Nothing but the destructor may follow.
+  void Shutdown(int64_t bound_ns);
 
  private:
   // UCX's callbacks; all of them run inside a call of ours on this thread.

@@ -29,6 +29,15 @@ class Losses final : public Sink {
   std::string text;
 };
 
+// A millisecond passes whenever somebody looks.
+class HastyClock final : public Clock {
+ public:
+  int64_t NowNs() const override { return now_ns_ += kNsPerMs; }
+
+ private:
+  mutable int64_t now_ns_ = 0;
+};
+
 class UcxSenderTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,13 +50,17 @@ class UcxSenderTest : public testing::Test {
     }
     receiver_ = std::make_unique<UcxReceiver>(*workers_[1], SteadyClock(), 2);
     ASSERT_TRUE(receiver_->Start().ok());
-    sender_ = std::make_unique<UcxSender>(*workers_[0], clock_, 0, 2, kDeathTimeoutNs);
+    MakeSender(clock_);
+  }
+
+  void MakeSender(const Clock& clock) {
+    sender_ = std::make_unique<UcxSender>(*workers_[0], clock, 0, 2, kDeathTimeoutNs);
     ASSERT_TRUE(sender_->Start().ok());
     sender_->SetAddresses({workers_[0]->address, workers_[1]->address});
   }
 
   void TearDown() override {
-    if (sender_ != nullptr) sender_->Shutdown();
+    if (sender_ != nullptr) sender_->Shutdown(kNsPerSecond);
     for (const auto& worker : workers_) {
       if (worker != nullptr) worker->Close();
     }
@@ -61,6 +74,7 @@ class UcxSenderTest : public testing::Test {
   }
 
   ManualClock clock_{kNsPerSecond};
+  HastyClock hasty_;
   std::unique_ptr<UcxWorker> workers_[2];
   std::unique_ptr<UcxReceiver> receiver_;  // the peer's
   std::unique_ptr<UcxSender> sender_;
@@ -107,6 +121,27 @@ TEST_F(UcxSenderTest, APeerThatHasAnEndpointIsWatchedToo) {
   ProgressSender();
   EXPECT_EQ(losses_.ranks, std::vector<int>{1});
   EXPECT_EQ(sender_->TrySend(1, {}, {}, 1), SendOutcome::kLost);
+}
+
+TEST_F(UcxSenderTest, ShutdownWaitsNoLongerThanItMay) {
+  MakeSender(hasty_);
+  const Deadline patience = Deadline::After(SteadyClock(), 60 * kNsPerSecond);
+  while (sender_->TrySend(1, {}, {}, 1) != SendOutcome::kAccepted) {
+    ASSERT_FALSE(patience.Expired(SteadyClock()));
+    ProgressSender();
+    Progress(*workers_[1]);
+  }
+  // The peer listens no more, and no more fits.
+  const std::vector<std::byte> data(workers_[0]->plan.fragment_bytes);
+  const ConstBytes all = {data.data(), static_cast<int64_t>(data.size())};
+  for (int refused = 0; refused < 1000;) {
+    refused += sender_->TrySend(1, {}, all, 1) == SendOutcome::kFull;
+    ProgressSender();
+  }
+  const int64_t before_ns = hasty_.NowNs();
+  sender_->Shutdown(300 * kNsPerMs);
+  EXPECT_LE(hasty_.NowNs() - before_ns, 310 * kNsPerMs);
+  sender_.reset();
 }
 
 TEST_F(UcxSenderTest, NothingIsWatchedTwice) {

@@ -29,6 +29,9 @@ constexpr int64_t kBlindWaitNs = 100 * kNsPerUs;
 // Short against the bound of a connection.
 constexpr int64_t kConnectingWaitNs = 100 * kNsPerMs;
 
+// Of the destructor, if nobody asks for less.
+constexpr int64_t kClosingNs = 1500 * kNsPerMs;
+
 class UcxTransport final : public Transport {
  public:
   UcxTransport(std::unique_ptr<UcxWorker> worker, const TransportOptions& options)
@@ -47,7 +50,7 @@ class UcxTransport final : public Transport {
 
   ~UcxTransport() override {
     receiver_.SetSink(nullptr);
-    sender_.Shutdown();
+    sender_.Shutdown(closing_ns_);
     worker_->Close();
     if (wake_fd_ >= 0) close(wake_fd_);
   }
@@ -134,6 +137,8 @@ class UcxTransport final : public Transport {
 
   void Cancel(uint32_t op_seq) override { sender_.Cancel(op_seq); }
 
+  void LimitClosing(int64_t ns) override { closing_ns_ = std::min(ns, kClosingNs); }
+
  private:
   UcxAddress Own() const {
     return {.fabric = worker_->plan.fabric,
@@ -158,6 +163,7 @@ class UcxTransport final : public Transport {
   UcxReceiver receiver_;
   UcxSender sender_;
   int wake_fd_ = -1;
+  int64_t closing_ns_ = kClosingNs;
 };
 
 }  // namespace

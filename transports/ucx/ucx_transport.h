@@ -22,9 +22,9 @@ namespace gradwire {
 // Fragments given to OnFragment are aligned to 8 bytes, nearly always to 64. A source is read when
 // UCX has room for it and never after its OnSent; the loss of a peer frees its sources at once,
 // Cancel those that UCX has not begun to read. The destructor delivers what was accepted, for at
-// most a second, and then lets go. gwTransportUnavailable: UCX is missing or too old, or offers no
-// way to another process. gwInvalidArgument: rank, world_size (at most 65535) or fragment_bytes (a
-// multiple of 64, at most 65280) is out of range.
+// most a second or two thirds of LimitClosing, and then lets go. gwTransportUnavailable: UCX is
+// missing or too old, or offers no way to another process. gwInvalidArgument: rank, world_size (at
+// most 65535) or fragment_bytes (a multiple of 64, at most 65280) is out of range.
 StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const TransportOptions& options);
 
 // Whether there is a UCX on this machine, also one that cannot be used.
