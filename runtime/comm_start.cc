@@ -305,6 +305,12 @@ bool HasLauncher(const Environment& environment) {
   });
 }
 
+// A number below `least` asks the launcher's own variables.
+void PutNumber(const char* name, int64_t number, int64_t least, Environment* environment) {
+  environment->erase(name);
+  if (number >= least) environment->emplace(name, std::to_string(number));
+}
+
 // The environment as the launcher's detection reads it, with what the API and gradwire.toml say
 // about the rendezvous. The settings have sorted out who wins.
 Environment WithRendezvousSettings(Environment environment, const Settings& settings) {
@@ -314,10 +320,9 @@ Environment WithRendezvousSettings(Environment environment, const Settings& sett
   if (settings.is_set("insecure")) {
     environment["GRADWIRE_INSECURE"] = std::string(settings.Bool("insecure") ? "1" : "0");
   }
-  if (settings.is_set("rank")) environment["GRADWIRE_RANK"] = std::to_string(settings.Int("rank"));
-  if (settings.is_set("world_size")) {
-    environment["GRADWIRE_WORLD_SIZE"] = std::to_string(settings.Int("world_size"));
-  }
+  if (settings.is_set("rank")) PutNumber("GRADWIRE_RANK", settings.Int("rank"), 0, &environment);
+  if (settings.is_set("world_size"))
+    PutNumber("GRADWIRE_WORLD_SIZE", settings.Int("world_size"), 1, &environment);
   return environment;
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <string>
@@ -170,6 +171,27 @@ TEST(CapiSmoke, AskingForACompleteRequestDoesNotWaitForTheEngine) {
     EXPECT_TRUE(engine.went_in_time);
     EXPECT_EQ(gwRequestFree(request), gwSuccess);
   });
+}
+
+gwResult_t InitUnderTorchrun(const char* settings) {
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = settings;
+  gwComm_t comm = nullptr;
+  const gwResult_t result = gwCommInitEnv(&comm, &config);
+  EXPECT_EQ(gwCommDestroy(comm), gwSuccess);
+  return result;
+}
+
+TEST(CapiSmoke, RankAndWorldSizeMayAskTheLauncher) {
+  const std::pair<const char*, const char*> torchrun[] = {
+      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
+  for (const auto& [name, value] : torchrun) setenv(name, value, 1);
+  EXPECT_EQ(InitUnderTorchrun("rank=-1; world_size=0"), gwSuccess) << gwGetLastError(nullptr);
+  setenv("GRADWIRE_RANK", "-1", 1);
+  setenv("GRADWIRE_WORLD_SIZE", "0", 1);
+  EXPECT_EQ(InitUnderTorchrun(nullptr), gwSuccess) << gwGetLastError(nullptr);
+  for (const char* name : {"GRADWIRE_RANK", "GRADWIRE_WORLD_SIZE"}) unsetenv(name);
+  for (const auto& [name, value] : torchrun) unsetenv(name);
 }
 
 }  // namespace
