@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/wrapping.h"
 #include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/one_line.h"
+#include "base/wrapping.h"
 #include "runtime/tensor_list.h"
 #include "transports/control/message.h"
 
@@ -27,9 +28,6 @@ constexpr int64_t kMaxTableBytes = kMaxControlBodyBytes / 2;
 // Of the time that destroying may take, how long others are waited for. The rest is for taking back
 // what they did not come to.
 int64_t PatienceNs(int64_t destroy_ns) { return destroy_ns / 5 * 4; }
-
-// How many turns `a` is ahead of `b`.
-int Ahead(uint16_t a, uint16_t b) { return static_cast<int16_t>(static_cast<uint16_t>(a - b)); }
 
 }  // namespace
 
@@ -203,7 +201,7 @@ Status Communicator::CheckUsable() const {
 // once, here or as the outcome of the step that it begins in it, then goes on in the next.
 Status Communicator::CatchUp() {
   FollowLooks();
-  if (Ahead(user_turn_, engine_turn_.load()) >= 0) return Status();
+  if (TurnsAhead(user_turn_, engine_turn_.load()) >= 0) return Status();
   const std::optional<TurnResult> result = ResultOf(user_turn_);
   if (!step_open_) ++user_turn_;
   Status reason =
@@ -273,7 +271,7 @@ StatusOr<StepEnd> Communicator::EndStep() {
   GW_RETURN_IF_ERROR(CheckUsable());
   if (!step_open_) return Status(gwInvalidUsage, "no step is open", "Begin one with gwStepBegin");
   const uint16_t turn = user_turn_;
-  if (Ahead(engine_turn_.load(), turn) <= 0) engine_->EndTurn(MakeTurnEnd(false));
+  if (TurnsAhead(engine_turn_.load(), turn) <= 0) engine_->EndTurn(MakeTurnEnd(false));
   const Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1), Deadline::Never());
   LeaveStep();
   // A rank lost right after the outcome does not change it.
@@ -330,7 +328,7 @@ bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadlin
 // Until the engine has reached `turn`.
 Status Communicator::WaitForTurn(uint16_t turn, const Deadline& deadline) {
   auto reached = [&](const EngineCore&) {
-    return is_fatal_.load() || Ahead(engine_turn_.load(), turn) >= 0;
+    return is_fatal_.load() || TurnsAhead(engine_turn_.load(), turn) >= 0;
   };
   if (!HelpUntil(reached, deadline)) return Status(gwTimeout, "the step has not ended");
   return async_error();
@@ -339,7 +337,7 @@ Status Communicator::WaitForTurn(uint16_t turn, const Deadline& deadline) {
 // An operation that failed took its turn along. Its error has been told, so the next call must not
 // find the turn ended and tell it again.
 void Communicator::FollowTurn(uint16_t failed) {
-  const bool left_behind = Ahead(user_turn_, failed) > 0;
+  const bool left_behind = TurnsAhead(user_turn_, failed) > 0;
   if (step_open_ || left_behind) return;
   (void)WaitForTurn(static_cast<uint16_t>(failed + 1), Deadline::Never());
   user_turn_ = static_cast<uint16_t>(failed + 1);
@@ -403,7 +401,7 @@ uint64_t Communicator::TakeSplitSalt() {
 
 const std::atomic<bool>* Communicator::WatchForFailure() {
   failed_.store(false);
-  if (is_fatal_.load() || Ahead(engine_turn_.load(), user_turn_) > 0) failed_.store(true);
+  if (is_fatal_.load() || TurnsAhead(engine_turn_.load(), user_turn_) > 0) failed_.store(true);
   return &failed_;
 }
 

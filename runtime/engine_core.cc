@@ -6,6 +6,7 @@
 #include "base/failpoint.h"
 #include "base/keep_forever.h"
 #include "base/log.h"
+#include "base/wrapping.h"
 #include "runtime/recorder/recorded_text.h"
 
 namespace gradwire {
@@ -67,7 +68,7 @@ EngineCore::~EngineCore() {
 void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   operation->submit_ns = clock_->NowNs();
   if (!fatal_.ok()) return Refuse(*operation, fatal_);
-  const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(operation->turn - turn_));
+  const int ahead = TurnsAhead(operation->turn, turn_);
   if (ahead < 0) return RefuseLate(operation.get());
   operation->op_seq = TakeOpSeq(ahead == 0 ? &submitted_ : &submitted_later_);
   operation->signature = operation->Signature();
@@ -112,7 +113,7 @@ DriverCounters EngineCore::counters() const {
 
 void EngineCore::EndTurn(const TurnEnd& end) {
   // Aborted while the caller did not know yet.
-  if (static_cast<int16_t>(static_cast<uint16_t>(end.turn - turn_)) < 0) {
+  if (TurnsAhead(end.turn, turn_) < 0) {
     if (end.no_wait) GiveUp(end.step);
     return;
   }

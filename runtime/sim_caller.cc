@@ -31,8 +31,7 @@ bool Caller::Act() {
 }
 
 bool Caller::Begin() {
-  if (static_cast<int16_t>(static_cast<uint16_t>(user_turn_ - me().turn())) <= 0)
-    user_turn_ = me().turn();
+  if (TurnsAhead(user_turn_, me().turn()) <= 0) user_turn_ = me().turn();
   context_ = {.number = step().number + (Faulty(FaultKind::kOtherStep) ? 1 : 0),
               .turn = user_turn_};
   memory_[step_].assign(step().ops.size() + 1, {});

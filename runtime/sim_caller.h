@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/wrapping.h"
 #include "runtime/sim_job.h"
 #include "runtime/sim_scenario.h"
 
@@ -75,9 +76,7 @@ class Caller {
     return s_.fault == kind && s_.fault_rank == rank_ && attempt_ == 0 &&
            s_.fault_step == static_cast<int>(step_);
   }
-  bool TurnIsOver() {
-    return static_cast<int16_t>(static_cast<uint16_t>(me().turn() - context_.turn)) > 0;
-  }
+  bool TurnIsOver() { return TurnsAhead(me().turn(), context_.turn) > 0; }
   void Pause() {
     if (s_.longest_pause_ns > 0)
       wake_ns_ = job_->now_ns() + static_cast<int64_t>(random_.Below(s_.longest_pause_ns));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "base/wrapping.h"
 #include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {
@@ -249,7 +250,7 @@ void EventDriver::OnFragment(int peer, const FrameHeader& header, ConstBytes fra
 
 void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragment) {
   runs_moved_ = true;
-  const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(header.turn - turn_));
+  const int ahead = TurnsAhead(header.turn, turn_);
   const RunKey key = KeyOf(header);
   if (ahead < 0 || (ahead == 0 && cancelled_)) {
     ++counters_.stale_frames;
@@ -264,27 +265,27 @@ void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragmen
   if (ahead == 1) return Keep(peer, header, fragment);
   if (Run* run = FindRun(key)) return Receive(*run, peer, header, fragment);
   if (Status s = CheckAwaited(peer, key); !s.ok()) return Fail(peer, key, std::move(s));
-  const bool beyond = submitted_ && static_cast<int32_t>(header.op_seq - *submitted_) >= 0;
+  const bool beyond = submitted_ && !IsBefore(header.op_seq, *submitted_);
   if (beyond) return FailBeyond(peer, key);
   Keep(peer, header, fragment);
 }
 
 // Of a frame of this turn for a run that is not under way here: it may be one that will be.
 Status EventDriver::CheckAwaited(int peer, const RunKey& key) {
-  if (static_cast<int32_t>(key.op_seq - completed_below_) < 0) {
+  if (IsBefore(key.op_seq, completed_below_)) {
     return Status(gwMismatch,
                   fmt::format("rank {} still sends for operation #{}, which is complete here", peer,
                               key.op_seq));
   }
   if (!last_admitted_) return Status();
-  const int32_t ahead = static_cast<int32_t>(key.op_seq - last_admitted_->op_seq);
-  if (ahead > 0) return Status();
-  if (ahead == 0 && key.slice >= last_admitted_slices_) {
+  if (IsBefore(last_admitted_->op_seq, key.op_seq)) return Status();
+  const bool is_last = key.op_seq == last_admitted_->op_seq;
+  if (is_last && key.slice >= last_admitted_slices_) {
     return Status(gwMismatch, fmt::format("rank {} sends slice {} of operation #{}, which has {} "
                                           "here",
                                           peer, key.slice, key.op_seq, last_admitted_slices_));
   }
-  if (ahead == 0 && key.slice > last_admitted_->slice) return Status();
+  if (is_last && key.slice > last_admitted_->slice) return Status();
   const AdmittedSlice* admitted = FindAdmitted(key);
   if (admitted != nullptr && static_cast<int8_t>(key.run - admitted->runs) >= 0) return Status();
   const std::string run = admitted == nullptr ? "" : fmt::format("run {} of ", key.run);
@@ -307,7 +308,7 @@ void EventDriver::SetSubmitted(uint32_t operations) {
   submitted_ = operations;
   for (const Kept& kept : kept_) {
     const FrameHeader& h = kept.header;
-    const bool beyond = static_cast<int32_t>(h.op_seq - operations) >= 0;
+    const bool beyond = !IsBefore(h.op_seq, operations);
     if (beyond && h.turn == turn_) return FailBeyond(kept.peer, KeyOf(h));
   }
 }

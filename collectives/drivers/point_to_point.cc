@@ -10,6 +10,7 @@
 #include "base/error_code.h"
 #include "base/keep_forever.h"
 #include "base/log.h"
+#include "base/wrapping.h"
 
 namespace gradwire {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 constexpr int kAnnounced = 16;
 // READYs before their send is called. A correct peer stays below.
 constexpr size_t kMostReady = 4 * kAnnounced;
-
-bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 
 const char* NameOf(Transfer::Kind kind) {
   return kind == Transfer::Kind::kSend ? "send" : "receive";

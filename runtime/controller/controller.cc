@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/wrapping.h"
 #include "runtime/controller/controlled.h"
 #include "runtime/controller/knowledge.h"
 #include "runtime/file_claim.h"
@@ -81,7 +82,7 @@ int64_t Controller::TurnNumber(uint16_t turn) const {
 }
 
 int64_t Controller::Number(uint16_t turn) const {
-  return turns_ + static_cast<int16_t>(turn - static_cast<uint16_t>(turns_));
+  return turns_ + TurnsAhead(turn, static_cast<uint16_t>(turns_));
 }
 
 int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/wrapping.h"
 #include "runtime/controller/auto_spec.h"
 #include "runtime/controller/bounds.h"
 #include "runtime/controller/decider.h"
@@ -63,7 +64,7 @@ std::optional<Decision> Decider::Run() {
   ++m_.steps;
   const StepInput& step = input_.step;
   // Once, not for ever: the number of a turn wraps.
-  m_.in_effect = m_.in_effect || static_cast<int16_t>(step.turn - m_.from_turn) >= 0;
+  m_.in_effect = m_.in_effect || TurnsAhead(step.turn, m_.from_turn) >= 0;
   if (!m_.in_effect) return std::nullopt;
   TakeTensors();
   if (m_.phase == Memory::Phase::kSettled) m_.time_us += std::min(step.step_us, StaleUs());

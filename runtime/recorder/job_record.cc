@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/wrapping.h"
 #include "runtime/recorder/entry_text.h"
 
 namespace gradwire {
@@ -43,7 +44,7 @@ std::vector<int64_t> UnwrapTurns(const std::vector<RecorderEntry>& entries) {
   std::optional<int64_t> now;
   for (const RecorderEntry& e : entries) {
     if (HasTurn(e.kind)) {
-      now = now ? *now + static_cast<int16_t>(static_cast<uint16_t>(e.turn - *now)) : e.turn;
+      now = now ? *now + TurnsAhead(e.turn, static_cast<uint16_t>(*now)) : e.turn;
     }
     turns.push_back(now.value_or(0));
   }
@@ -61,7 +62,8 @@ void AlignTurns(std::vector<std::vector<int64_t>>* turns_of_ranks) {
     if (turns.empty()) continue;
     if (!reference) reference = turns.back();
     const int64_t ahead = turns.back() - *reference;
-    const int64_t near = static_cast<int16_t>(static_cast<uint16_t>(ahead));
+    const int64_t near =
+        TurnsAhead(static_cast<uint16_t>(turns.back()), static_cast<uint16_t>(*reference));
     for (int64_t& turn : turns) turn += near - ahead;
   }
   static_assert(kTurns == int64_t{UINT16_MAX} + 1);

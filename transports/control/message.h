@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "base/view.h"
+#include "base/wrapping.h"
 
 namespace gradwire {
 
@@ -27,12 +28,8 @@ inline constexpr uint16_t kAllRanks = 0xFFFF;  // dst: everybody but the sender
 inline constexpr int kMaxControlRanks = 0xFFFE;
 inline constexpr uint32_t kNoOpSeq = 0xFFFFFFFF;  // no operation in particular
 
-// Operations are counted from 0 in every turn, and the numbers wrap: outside of steps a turn has no
-// end.
-inline bool IsBefore(uint32_t op_seq, uint32_t other) {
-  return static_cast<int32_t>(op_seq - other) < 0;
-}
-// Of two in doubt the first; kNoOpSeq is behind all.
+// Of two operations in doubt the first; kNoOpSeq is behind all. They are counted from 0 in every
+// turn, and the numbers wrap: outside of steps a turn has no end.
 inline uint32_t FirstInDoubt(uint32_t a, uint32_t b) {
   if (a == kNoOpSeq || b == kNoOpSeq) return a == kNoOpSeq ? b : a;
   return IsBefore(b, a) ? b : a;
