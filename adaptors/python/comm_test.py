@@ -1,6 +1,7 @@
 """The package with a world of one rank."""
 
 import array
+import contextlib
 import gc
 import pickle
 import threading
@@ -290,11 +291,9 @@ class LifeTest(unittest.TestCase):
         comm.close()
         comm.close()
         self.assertTrue(comm.closed)
-        with self.assertRaisesRegex(gradwire.InvalidArgument, "is null.* gwCommUserRank"):
-            _ = comm.rank
-        # Its text is of another thread.
-        with self.assertRaisesRegex(gradwire.InvalidArgument, "is null.* gwBarrier"):
-            comm.barrier()
+        for call in (lambda: comm.rank, comm.barrier, comm.stats, comm.raise_async_error):
+            with self.assertRaisesRegex(gradwire.InvalidUsage, "the communicator is closed"):
+                call()
 
     def test_an_exception_in_a_with_block_aborts(self):
         with self.assertRaisesRegex(KeyError, "mine"):
@@ -365,6 +364,61 @@ class LifeTest(unittest.TestCase):
         with self.assertRaises(gradwire.InvalidUsage):
             request.wait()
 
+    def _expect_end_behind_call(self, discard):
+        """discard(comm) while the library is about to get what it would free."""
+        comm, library, destroyed = _comm(debug="error"), gradwire.comm.lib, []
+        submit, destroy = library.gwAllReduceTensors, library.gwCommDestroy
+
+        def interrupted_submit(*args):
+            discard(comm)
+            self.assertEqual(destroyed, [])  # else it would be used now
+            return submit(*args)
+
+        def watched_destroy(handle):
+            destroyed.append(handle)
+            return destroy(handle)
+
+        group = gradwire.Group([comm.tensor("w", [1])], [_floats(1)])
+        with mock.patch.object(library, "gwAllReduceTensors", interrupted_submit), \
+                mock.patch.object(library, "gwCommDestroy", watched_destroy):
+            with self.assertRaises(gradwire.Aborted):
+                comm.submit(group)
+            self.assertEqual(len(destroyed), 1)
+        self.assertTrue(comm.closed)
+
+    def test_what_a_call_uses_goes_behind_it(self):
+        """Discarded by a signal's handler, in the interrupted frame, or by another thread."""
+        def discard_in_thread(comm):
+            other = threading.Thread(target=comm.discard)
+            other.start()
+            other.join()
+            self.assertTrue(comm.closed)
+
+        self._expect_end_behind_call(gradwire.Comm.discard)
+        self._expect_end_behind_call(discard_in_thread)
+
+    def test_what_a_wait_uses_goes_behind_it(self):
+        comm, library = _comm(debug="error"), gradwire.comm.lib
+        wait, free = library.gwRequestWait, library.gwRequestFree
+        freed = []
+
+        def interrupted_wait(*args):
+            comm.discard()
+            self.assertEqual(freed, [])
+            return wait(*args)
+
+        def watched_free(handle):
+            freed.append(handle)
+            return free(handle)
+
+        request = self._submitted(comm)
+        with mock.patch.object(library, "gwRequestWait", interrupted_wait), \
+                mock.patch.object(library, "gwRequestFree", watched_free), \
+                contextlib.suppress(gradwire.Aborted):  # it may have been complete
+            request.wait()
+        self.assertEqual(len(freed), 1)
+        self.assertTrue(comm.closed)
+
     def test_abort_ends_what_is_under_way(self):
         comm = _comm(debug="error")
         comm.raise_async_error()
@@ -378,7 +432,7 @@ class LifeTest(unittest.TestCase):
         comm, library = _comm(debug="error"), gradwire.comm.lib
         abort, destroy = library.gwCommAbort, library.gwCommDestroy
         aborting, destroyed, overtaken = threading.Event(), threading.Event(), []
-        comm._ending = ending = _WatchedLock(comm._ending)
+        comm._life._ending = ending = _WatchedLock(comm._life._ending)
 
         def slow_abort(handle):
             ending.wanted.clear()

@@ -152,7 +152,7 @@ class InterruptTest(unittest.TestCase):
         comm = _comm()
         with mock.patch.object(_library.lib, "gwCommDestroy",
                                return_value=gwResult_t.gwInvalidUsage), \
-                mock.patch.object(gradwire.comm, "_RETURN_S", 0.0):
+                mock.patch.object(gradwire.lifetime, "_RETURN_S", 0.0):
             with self.assertRaises(gradwire.InvalidUsage):
                 comm.discard()
         self.assertFalse(comm.closed)
@@ -170,7 +170,7 @@ class InterruptTest(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             comm.discard()
         self.assertTrue(comm.closed)
-        with self.assertRaises(gradwire.InvalidArgument):
+        with self.assertRaises(gradwire.InvalidUsage):
             comm.stats()
         del comm
         gc.collect()

@@ -153,11 +153,12 @@ def terminated_barrier(comm):
 
 
 def interrupted_twice(comm):
-    """What the first one leaves in the worker does not keep the communicator from being destroyed."""
-    destroy, codes = lib.gwCommDestroy, []
+    """What the first one leaves in the worker ends, and the communicator behind it."""
+    destroy, codes, destroyed = lib.gwCommDestroy, [], threading.Event()
 
     def watched_destroy(handle):
         codes.append(destroy(handle))
+        destroyed.set()
         return codes[-1]
 
     def wait():
@@ -168,7 +169,8 @@ def interrupted_twice(comm):
         finally:
             with mock.patch.object(lib, "gwCommDestroy", watched_destroy):
                 comm._destroy()
-            assert codes[0] != 0 and codes[-1] == 0, codes
+                assert comm.closed and destroyed.wait(20)
+            assert codes == [0], codes
 
     _interrupt_in(comm, wait)
 

@@ -5,22 +5,18 @@ import enum
 import json
 import math
 import operator
-import threading
-import time
 import weakref
 
 from gradwire import _bindings as c
-from gradwire._library import ProcessLock, check, interruptible, lib
+from gradwire._library import check, interruptible, lib
 from gradwire.buffers import as_buffer, data_type
 from gradwire.errors import InvalidArgument, InvalidUsage
+from gradwire.lifetime import Lifetime, end_later
 from gradwire.request import Request, Submission
 from gradwire.tensors import Tensor
 
 _OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
         "min": c.gwRedOp_t.gwMin, "avg": c.gwRedOp_t.gwAvg}
-
-# How long the end of a communicator waits for the call that an abort has ended.
-_RETURN_S = 10.0
 
 
 class Outcome(enum.Enum):
@@ -66,17 +62,6 @@ def unique_id():
     return bytes(made)
 
 
-def _end_later(call, made):
-    """Nobody wants the communicator any more that a call which was interrupted may yet make."""
-    def end():
-        call.join()
-        if made:
-            lib.gwCommAbort(made)
-            _destroy_handle(made)
-
-    threading.Thread(target=end, name="gradwire-end", daemon=True).start()
-
-
 def _start(function, *args):
     """Calls one of the functions that make a communicator; its handle."""
     handle = c.gwComm_t()
@@ -84,47 +69,12 @@ def _start(function, *args):
     def call():
         check(function(ctypes.byref(handle), *args))
 
-    interruptible(call, on_interrupt=lambda started: _end_later(started, handle))
+    interruptible(call, on_interrupt=lambda started: end_later(started, handle))
     return handle
 
 
-def _destroy_handle(handle):
-    """Frees the communicator and clears the handle; the result where that was refused."""
-    end = time.monotonic() + _RETURN_S
-    while True:
-        # Cleared before the call: a handler of a signal may raise right behind it, and nobody must
-        # use what is gone.
-        value, handle.value = handle.value, None
-        code = lib.gwCommDestroy(c.gwComm_t(value))
-        if code == c.gwResult_t.gwSuccess:
-            return code
-        handle.value = value
-        # A worker may be in a call that a handler has left, and returns from it after an abort. A
-        # child of fork is refused for ever.
-        if lib.gwCommAbort(handle) != c.gwResult_t.gwSuccess or time.monotonic() > end:
-            return code
-        time.sleep(0.01)
-
-
-def _end(handle, pending, ending):
-    """Of a communicator that nobody closed: bounded, and the other ranks are told."""
-    with ending.here():
-        if handle:
-            if pending:
-                lib.gwCommAbort(handle)
-            _destroy_handle(handle)
-        _free(pending)
-
-
-def _free(pending):
-    """After the end of the communicator, which completes all submissions."""
-    for submission in list(pending):
-        if submission.free():
-            pending.pop(submission, None)
-
-
 class Comm:
-    """One rank's end of a job. One thread at a time, but for abort().
+    """One rank's end of a job. One thread at a time, but for abort() and discard().
 
     A `with` block leaves in good order, or aborts where it is left by an exception. A communicator
     that is dropped, or still there at exit, takes leave too, or aborts where something is under
@@ -132,11 +82,9 @@ class Comm:
     """
 
     def __init__(self, handle):
-        self._handle = handle
-        self._pending = {}  # Submission: None, in the order of submission
-        # A handle that one thread destroys another one must not abort.
-        self._ending = ProcessLock()
-        weakref.finalize(self, _end, handle, self._pending, self._ending)
+        self._life = Lifetime(handle)
+        self._handle, self._pending = handle, self._life.pending
+        weakref.finalize(self, self._life.finish)
 
     @classmethod
     def from_environment(cls, settings=None):
@@ -180,7 +128,12 @@ class Comm:
 
     # ---- the handle ----
 
+    def in_call(self):
+        """What to hold in each call of the library: the communicator's end waits for it."""
+        return self._life
+
     def _check(self, code):
+        """Within in_call()."""
         check(code, self._handle)
 
     def _call(self, function, *args, made=None):
@@ -190,11 +143,12 @@ class Comm:
         """
         # The text of an error without a communicator belongs to the thread.
         def checked(*args):
-            self._check(function(*args))
+            with self.in_call():
+                self._check(function(*args))
 
         def abort(call):
             if made is not None:
-                _end_later(call, made)
+                end_later(call, made)
             self.abort()
             call.join()
 
@@ -202,7 +156,8 @@ class Comm:
 
     def _int(self, function):
         value = ctypes.c_int()
-        self._check(function(self._handle, ctypes.byref(value)))
+        with self.in_call():
+            self._check(function(self._handle, ctypes.byref(value)))
         return value.value
 
     @property
@@ -215,7 +170,7 @@ class Comm:
 
     @property
     def closed(self):
-        return not self._handle
+        return self._life.is_over
 
     def check_open(self):
         """Raises where it is closed: the library has nothing of it any more."""
@@ -235,28 +190,25 @@ class Comm:
 
     def abort(self):
         """Ends everything under way, here and at the other ranks. Any thread, any time."""
-        with self._ending.here():
-            if not self.closed:
-                self._check(lib.gwCommAbort(self._handle))
+        check(self._life.abort())
 
     def discard(self):
-        """Aborts, waits for nobody and frees everything."""
+        """Aborts, waits for nobody and frees everything. Any thread, any time.
+
+        What calls use that are under way is freed when the last one is left.
+        """
         self.abort()
         self._destroy()
 
     def _destroy(self):
-        with self._ending.here():
-            try:
-                code = _destroy_handle(self._handle)
-            finally:
-                _free(self._pending)
-            self._check(code)
+        check(self._life.end(), self._handle)
 
     def raise_async_error(self):
         """Raises what ended the communicator; returns while it is usable."""
         code = ctypes.c_int()
-        self._check(lib.gwCommGetAsyncError(self._handle, ctypes.byref(code)))
-        self._check(code.value)
+        with self.in_call():
+            self._check(lib.gwCommGetAsyncError(self._handle, ctypes.byref(code)))
+            self._check(code.value)
 
     # ---- exact collectives: complete on return ----
 
@@ -344,8 +296,9 @@ class Comm:
         config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
                                     c.GW_VERSION_CODE, None if spec is None else spec.encode())
         handle = c.gwTensor_t()
-        self._check(lib.gwTensorRegister(self._handle, name.encode(), lengths, len(shape),
-                                         kind, ctypes.byref(config), ctypes.byref(handle)))
+        with self.in_call():
+            self._check(lib.gwTensorRegister(self._handle, name.encode(), lengths, len(shape),
+                                             kind, ctypes.byref(config), ctypes.byref(handle)))
         return Tensor(self, handle, name, math.prod(shape), kind)
 
     def submit(self, group, op="sum", keep=None):
@@ -373,14 +326,15 @@ class Comm:
             raise ValueError("the tensors belong to another communicator: submit them there")
 
     def _submit(self, submission, function, *args):
-        self._free_dropped()
-        # Before the call: an exception may come from a signal handler right behind it.
-        self._pending[submission] = None
-        try:
-            self._check(function(*args, None, ctypes.byref(submission.handle)))
-        finally:
-            if not submission.handle:
-                self._pending.pop(submission, None)
+        with self.in_call():
+            self._free_dropped()
+            # Before the call: an exception may come from a signal handler right behind it.
+            self._pending[submission] = None
+            try:
+                self._check(function(*args, None, ctypes.byref(submission.handle)))
+            finally:
+                if not submission.handle:
+                    self._pending.pop(submission, None)
         return Request(self, submission)
 
     def release(self, submission):
@@ -404,29 +358,33 @@ class Comm:
 
     def begin_step(self, number, loss_scale=None):
         """Opens a step; number and loss_scale are equal on all ranks."""
-        self._check(lib.gwStepBegin(self._handle, number))
-        if loss_scale is not None:
-            self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
+        with self.in_call():
+            self._check(lib.gwStepBegin(self._handle, number))
+            if loss_scale is not None:
+                self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
 
     def end_step(self):
         """All ranks agree on how the step ended; after other outcomes last_error() says why.
 
         NonFinite: aborted under nonfinite=error."""
         outcome = ctypes.c_int()
-        try:
-            self._call(lib.gwStepEnd, self._handle, ctypes.byref(outcome))
-        finally:
-            self._free_dropped()
+        with self.in_call():
+            try:
+                self._call(lib.gwStepEnd, self._handle, ctypes.byref(outcome))
+            finally:
+                self._free_dropped()
         return Outcome(c.gwStepOutcome_t(outcome.value))
 
     def abort_step(self, why=""):
         """Gives the open step up: it ends as ABORTED on all ranks, which are told why."""
-        self._call(lib.gwStepAbort, self._handle, why.encode())
-        self._free_dropped()
+        with self.in_call():
+            self._call(lib.gwStepAbort, self._handle, why.encode())
+            self._free_dropped()
 
     def last_error(self):
         """The text of the communicator's last error; empty: there was none."""
-        return lib.gwGetLastError(self._handle).decode(errors="replace")
+        with self.in_call():
+            return lib.gwGetLastError(self._handle).decode(errors="replace")
 
     # ---- state and statistics ----
 
@@ -449,11 +407,12 @@ class Comm:
 
     def _json(self, function):
         size = ctypes.c_size_t()
-        self._check(function(self._handle, None, ctypes.byref(size)))
-        # Counters may get longer between the two calls.
-        size.value += 4096
-        buffer = ctypes.create_string_buffer(size.value)
-        self._check(function(self._handle, buffer, ctypes.byref(size)))
+        with self.in_call():
+            self._check(function(self._handle, None, ctypes.byref(size)))
+            # Counters may get longer between the two calls.
+            size.value += 4096
+            buffer = ctypes.create_string_buffer(size.value)
+            self._check(function(self._handle, buffer, ctypes.byref(size)))
         return json.loads(buffer.value)
 
     def stats(self):

@@ -61,11 +61,13 @@ class Request:
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_ended():
             left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
-            code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
-            if code != c.gwResult_t.gwTimeout:
-                self._complete(code)
+            with self._comm.in_call():
+                code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
+                if code != c.gwResult_t.gwTimeout:
+                    self._complete(code)
+                    return
             # It may also have ended with this code: an operation has a bound of its own.
-            elif not self.test() and end is not None and time.monotonic() >= end:
+            if not self.test() and end is not None and time.monotonic() >= end:
                 raise TimedOut(c.gwResult_t.gwTimeout, self._comm.last_error())
 
     def test(self):
@@ -73,11 +75,12 @@ class Request:
         if self._is_ended():
             return True
         done = ctypes.c_int()
-        code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))
-        if done.value:
-            self._complete(code)
-        else:
-            check(code, self._comm._handle)
+        with self._comm.in_call():
+            code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))
+            if done.value:
+                self._complete(code)
+            else:
+                check(code, self._comm._handle)
         return bool(done.value)
 
     def _complete(self, code):

@@ -31,7 +31,8 @@ class Tensor:
                              f"{times}{buffer.count} of {buffer.dtype.name}")
 
     def _call(self, function, *args):
-        check(function(self.handle, *args), self.comm._handle)
+        with self.comm.in_call():
+            check(function(self.handle, *args), self.comm._handle)
 
     def set_spec(self, spec):
         """Another codec from the next operation on."""

@@ -88,6 +88,8 @@ class Handle:
         try:
             yield
         except gradwire.GradwireError:
+            # Where it was aborted meanwhile, the calls have failed for want of a communicator.
+            self._check_whole()
             raise
         except BaseException:
             self._comm.abort()
@@ -121,10 +123,6 @@ class Handle:
         try:
             with self.taking_part(), self._waiting():
                 outcome = self._outcome(sent)
-        except gradwire.GradwireError:
-            # Where it was aborted meanwhile, the calls have failed for want of a communicator.
-            self._check_whole()
-            raise
         finally:
             self._is_open = False
         self._step += 1
@@ -203,7 +201,10 @@ class Handle:
             self._comm.close()
 
     def abort(self):
-        """Ends at once, also amid a step: backward raises, on the other ranks PeerLost."""
+        """Ends at once, also amid a step: backward raises, on the other ranks PeerLost.
+
+        Any thread, any time, also a signal's handler: what a backward under way uses goes with it.
+        """
         self.is_cut_off = True
         self._comm.discard()
 

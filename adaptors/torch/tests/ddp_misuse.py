@@ -1,6 +1,10 @@
 """Wrong uses, and steps that fail on the way. Scenarios of ddp_program."""
 
+import contextlib
 import gc
+import os
+import signal
+import threading
 import weakref
 from unittest import mock
 
@@ -223,6 +227,40 @@ def aborted_amid_a_backward():
         _rank_1_is_told(loss)
         module = model.module
         del model, loss, place
+        gc.collect()
+        again, new_handle = attached(FEEDBACK, module)
+        models.train(again, range(2))
+        new_handle.close()
+
+
+@contextlib.contextmanager
+def _calling_soon(call, by_signal):
+    """From another thread while this one waits, or from a signal's handler in this one."""
+    def send():
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    old = signal.signal(signal.SIGUSR1, lambda number, frame: call())
+    timer = threading.Timer(0.3, send if by_signal else call)
+    timer.start()
+    yield
+    timer.join()
+    signal.signal(signal.SIGUSR1, old)
+
+
+def aborted_while_backward_waits():
+    """What the calls under way use must not go before they return."""
+    for by_signal in (False, True):
+        model, handle = attached(FEEDBACK)
+        models.train(model, range(2))
+        loss = models.loss_of(model, 2)
+        if dist.get_rank() == 0:
+            with _calling_soon(handle.abort, by_signal):
+                expect_raises(gradwire.Aborted, "was aborted", loss.backward)
+            assert not handle.attached
+        dist.barrier()  # rank 1 comes only now
+        _rank_1_is_told(loss)
+        module = model.module
+        del model, loss
         gc.collect()
         again, new_handle = attached(FEEDBACK, module)
         models.train(again, range(2))
