@@ -285,6 +285,52 @@ class TensorsTest(unittest.TestCase):
         self.assertIsNone(numbers())
 
 
+class ThreadsTest(unittest.TestCase):
+    def test_one_thread_waits_for_another_one_s_call(self):
+        comm, library = _comm(), gradwire.comm.lib
+        barrier, stats = library.gwBarrier, library.gwCommGetStats
+        inside, is_under_way, overtaken = threading.Event(), [], []
+        comm._life._turn = turn = _WatchedLock(comm._life._turn)
+
+        def slow_barrier(*args):
+            is_under_way.append(True)
+            turn.wanted.clear()
+            inside.set()
+            self.assertTrue(turn.wanted.wait(_LONG_S))
+            is_under_way.clear()
+            return barrier(*args)
+
+        def watched_stats(*args):
+            overtaken.extend(is_under_way)
+            return stats(*args)
+
+        with mock.patch.object(library, "gwBarrier", slow_barrier), \
+                mock.patch.object(library, "gwCommGetStats", watched_stats):
+            other = threading.Thread(target=comm.barrier)
+            other.start()
+            self.assertTrue(inside.wait(_LONG_S))
+            comm.stats()
+            other.join()
+        self.assertEqual(overtaken, [])
+        comm.close()
+
+    def test_a_handler_calls_amid_a_call_of_its_thread(self):
+        """Also what another thread calls for it."""
+        comm, library, numbers = _comm(), gradwire.comm.lib, _floats(1)
+        submit = library.gwAllReduceTensors
+
+        def interrupted_submit(*args):
+            self.assertEqual(comm.ledger()["tensors"][0]["name"], "w")
+            comm.save_state()
+            return submit(*args)
+
+        tensor = comm.tensor("w", [1])
+        with mock.patch.object(library, "gwAllReduceTensors", interrupted_submit):
+            tensor.all_reduce(numbers).wait()
+        self.assertEqual(numbers[0], 1)
+        comm.close()
+
+
 class LifeTest(unittest.TestCase):
     def test_a_closed_communicator_refuses(self):
         comm = _comm()

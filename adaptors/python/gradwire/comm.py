@@ -74,7 +74,8 @@ def _start(function, *args):
 
 
 class Comm:
-    """One rank's end of a job. One thread at a time, but for abort() and discard().
+    """One rank's end of a job. Calls of several threads wait for each other, but for abort() and
+    discard().
 
     A `with` block leaves in good order, or aborts where it is left by an exception. A communicator
     that is dropped, or still there at exit, takes leave too, or aborts where something is under
@@ -132,6 +133,10 @@ class Comm:
         """What to hold in each call of the library: the communicator's end waits for it."""
         return self._life
 
+    def turn(self):
+        """What to hold besides, but where the library takes any thread."""
+        return self._life.turn()
+
     def _check(self, code):
         """Within in_call()."""
         check(code, self._handle)
@@ -141,9 +146,11 @@ class Comm:
 
         made: the handle of another one, if the call makes one.
         """
+        turn = self.turn()
+
         # The text of an error without a communicator belongs to the thread.
         def checked(*args):
-            with self.in_call():
+            with self.in_call(), turn:
                 self._check(function(*args))
 
         def abort(call):
@@ -296,7 +303,7 @@ class Comm:
         config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
                                     c.GW_VERSION_CODE, None if spec is None else spec.encode())
         handle = c.gwTensor_t()
-        with self.in_call():
+        with self.in_call(), self.turn():
             self._check(lib.gwTensorRegister(self._handle, name.encode(), lengths, len(shape),
                                              kind, ctypes.byref(config), ctypes.byref(handle)))
         return Tensor(self, handle, name, math.prod(shape), kind)
@@ -326,7 +333,7 @@ class Comm:
             raise ValueError("the tensors belong to another communicator: submit them there")
 
     def _submit(self, submission, function, *args):
-        with self.in_call():
+        with self.in_call(), self.turn():
             self._free_dropped()
             # Before the call: an exception may come from a signal handler right behind it.
             self._pending[submission] = None
@@ -358,7 +365,7 @@ class Comm:
 
     def begin_step(self, number, loss_scale=None):
         """Opens a step; number and loss_scale are equal on all ranks."""
-        with self.in_call():
+        with self.in_call(), self.turn():
             self._check(lib.gwStepBegin(self._handle, number))
             if loss_scale is not None:
                 self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
@@ -407,7 +414,7 @@ class Comm:
 
     def _json(self, function):
         size = ctypes.c_size_t()
-        with self.in_call():
+        with self.in_call(), self.turn():
             self._check(function(self._handle, None, ctypes.byref(size)))
             # Counters may get longer between the two calls.
             size.value += 4096

@@ -61,7 +61,7 @@ class Request:
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_ended():
             left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
-            with self._comm.in_call():
+            with self._comm.in_call(), self._comm.turn():
                 code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
                 if code != c.gwResult_t.gwTimeout:
                     self._complete(code)
@@ -75,7 +75,7 @@ class Request:
         if self._is_ended():
             return True
         done = ctypes.c_int()
-        with self._comm.in_call():
+        with self._comm.in_call(), self._comm.turn():
             code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))
             if done.value:
                 self._complete(code)

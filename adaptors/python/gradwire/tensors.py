@@ -31,7 +31,7 @@ class Tensor:
                              f"{times}{buffer.count} of {buffer.dtype.name}")
 
     def _call(self, function, *args):
-        with self.comm.in_call():
+        with self.comm.in_call(), self.comm.turn():
             check(function(self.handle, *args), self.comm._handle)
 
     def set_spec(self, spec):

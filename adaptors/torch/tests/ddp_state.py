@@ -5,6 +5,7 @@ import gc
 import io
 import shutil
 import tempfile
+import threading
 import tracemalloc
 import warnings
 
@@ -297,6 +298,26 @@ def replicated_state_is_kept_at_another_size():
     assert len(kept) > basis, len(kept)
     models.train(model, range(4, 6))
     expect_equal_on_ranks(models.weights(model))
+    handle.close()
+
+
+def statistics_from_another_thread():
+    """While backward is under way, which they must not disturb."""
+    model, handle = attached(FEEDBACK)
+    trained, counts = threading.Event(), []
+
+    def watch():
+        while not trained.is_set():
+            counts.append(handle.stats()["steps"])
+            assert len(handle.ledger()["tensors"]) == 8
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    models.train(model, range(40))
+    trained.set()
+    watcher.join()
+    assert counts == sorted(counts) and len(set(counts)) > 2, counts
+    assert handle.stats()["commits"] == 40
     handle.close()
 
 
