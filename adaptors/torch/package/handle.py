@@ -190,8 +190,17 @@ class Handle:
     def detach(self):
         """The next step is exact and carries what was kept back; then torch's own group works."""
         self._check_attached()
-        self._flushing = True
+        if self._is_open:
+            self._give_up_before_detach()
         self._tensors.flush()
+        self._flushing = True
+
+    def _give_up_before_detach(self):
+        """A step that a failed backward has left open; its tensors keep their specs to the end."""
+        if torch._C._current_graph_task_id() != -1:
+            raise gradwire.InvalidUsage(gwResult_t.gwInvalidUsage,
+                                        f"'{self._name}' is in a step: detach after backward")
+        self._abandon()
 
     def close(self):
         """Ends at once; what was kept back is lost. Collective, but where a step failed: abort()."""

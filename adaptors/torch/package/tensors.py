@@ -1,7 +1,9 @@
 """Registered tensors: what stands for a gradient in the library."""
 
+import contextlib
 from typing import NamedTuple
 
+import gradwire
 from gradwire.torch.parameters import DATA_TYPES
 
 
@@ -34,13 +36,24 @@ class Tensors:
     def _register(self, owner):
         what = self._describe(owner)
         return self._comm.tensor(f"{self._prefix}/{what.name}", what.shape, DATA_TYPES[what.dtype],
-                                 "none" if what.exact else self._spec)
+                                 self._spec_of(what))
+
+    def _spec_of(self, what):
+        return "none" if what.exact else self._spec
 
     def flush(self):
-        """From now on all are exact, and carry what was kept back."""
+        """From now on all are exact, and carry what was kept back; after an error none is."""
+        exact = []
+        try:
+            for owner, tensor in self._made.values():
+                tensor.set_spec("none")
+                exact.append((owner, tensor))
+        except gradwire.GradwireError:
+            for owner, tensor in exact:
+                with contextlib.suppress(gradwire.GradwireError):
+                    tensor.set_spec(self._spec_of(self._describe(owner)))
+            raise
         self._spec = "none"
-        for _, tensor in self._made.values():
-            tensor.set_spec(self._spec)
 
     def reset(self):
         """Registers all of them again: nothing is kept back."""

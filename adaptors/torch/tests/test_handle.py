@@ -1,5 +1,6 @@
 """What attach() and a handle do, without ranks."""
 
+import array
 import gc
 from unittest import mock
 
@@ -11,6 +12,7 @@ from gradwire._bindings import gwResult_t
 from gradwire.torch import attaching
 from gradwire.torch.ddp import DdpHandle
 from gradwire.torch.handle import Handle
+from gradwire.torch.tensors import Description, Tensors
 
 
 def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
@@ -39,6 +41,54 @@ def _handle():
     comm = gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1)
     tensor = comm.tensor("model/w", [100], spec="topk(0.01,min_numel=0)")
     return Handle(comm, tensor, "model", None)
+
+
+def _handle_with_tensors(comm, *names):
+    """(handle, its tensors): compressed, and one that is exact anyway."""
+    tensors = Tensors(comm, "model", "topk(0.5,min_numel=0)",
+                      lambda name: Description(name, (4,), torch.float32, name == "exact"))
+    for name in ("exact", *names):
+        tensors.of(name)
+    return Handle(comm, tensors, "model", None), tensors
+
+
+def _specs(handle):
+    return [row["spec"].partition("(")[0] for row in handle.ledger()["tensors"]]
+
+
+def test_detach_gives_up_what_a_failed_backward_left_open():
+    with gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1) as comm:
+        handle, tensors = _handle_with_tensors(comm, "first", "last")
+        handle._begin()
+        comm.submit(gradwire.Group([tensors.of("last")], [array.array("f", bytes(16))])).wait()
+        handle.detach()
+        assert _specs(handle) == ["none", "none", "none"]
+        handle._begin()
+        handle._end()
+        assert not handle.attached
+
+
+def test_detach_amid_a_backward_changes_nothing():
+    with gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1) as comm:
+        handle, _ = _handle_with_tensors(comm, "first")
+        loss = torch.ones(1, requires_grad=True).sum()
+        loss.register_hook(lambda grad: handle.detach())
+        handle._begin()
+        with pytest.raises(gradwire.InvalidUsage, match="detach after backward"):
+            loss.backward()
+        handle._end()
+        assert handle.attached and _specs(handle) == ["none", "topk"]
+
+
+def test_a_flush_that_fails_flushes_nothing():
+    with gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1) as comm:
+        handle, tensors = _handle_with_tensors(comm, "first", "last")
+        comm.begin_step(0)
+        comm.submit(gradwire.Group([tensors.of("last")], [array.array("f", bytes(16))])).wait()
+        with pytest.raises(gradwire.InvalidUsage):
+            tensors.flush()
+        assert _specs(handle) == ["none", "topk", "topk"]
+        comm.abort_step()
 
 
 def test_loading_needs_no_numpy():
