@@ -203,10 +203,16 @@ class Handle:
         self._abandon()
 
     def close(self):
-        """Ends at once; what was kept back is lost. Collective, but where a step failed: abort()."""
+        """Ends at once; what was kept back is lost. Collective, but where a step failed: abort().
+
+        Who comes more than 5 s late counts as having left.
+        """
         if self.attached and (self._is_open or self._is_broken()):
             self.abort()
-        else:
+            return
+        # Rank 0 waits for the others, whom it would tell what became of a step or a rank. No step is
+        # open, so there is nothing to tell, and they know that it has left: they can close, too.
+        with contextlib.suppress(gradwire.TimedOut):
             self._comm.close()
 
     def abort(self):

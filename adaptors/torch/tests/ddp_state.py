@@ -321,6 +321,20 @@ def statistics_from_another_thread():
     handle.close()
 
 
+def a_rank_that_closes_late():
+    """Later than rank 0 waits for it: as where it evaluates and saves what the others do not."""
+    model, handle = attached(FEEDBACK, settings={"abort_timeout_ms": 200})
+    models.train(model, range(2))
+    if dist.get_rank() == 0:
+        handle.close()
+    dist.barrier()
+    if dist.get_rank() != 0:
+        assert handle.stats()["commits"] == 2 and handle.state_dict()
+        handle.close()
+    assert not handle.attached
+    models.train(model, range(2))  # by torch's own group
+
+
 def detach_and_attach_again():
     plain, (ours, handle) = models.wrap(), attached("none")
     models.train(plain, range(3))
