@@ -91,7 +91,8 @@ class _Usage:
 
     @classmethod
     def of(cls, model, parameters):
-        """None: all are used, or there is no telling, as where some were frozen after wrapping."""
+        """None: all are used, or there is no telling which, as where some that have sparse gradients
+        were frozen after wrapping."""
         if not model.find_unused_parameters or model.static_graph:
             return None
         known = len(parameters) == model.reducer._get_local_used_map().numel()
@@ -226,7 +227,26 @@ def _reduced(model):
         for name, parameter in module.named_parameters(recurse=False):
             if f"{module_name}.{name}" not in model.parameters_to_ignore:
                 found[id(parameter)] = parameter
-    return found.values()
+    return list(found.values())
+
+
+def _trained(model):
+    """The parameters that its reducer has, in its order: those that trained when it was wrapped."""
+    reduced = _reduced(model)
+    trained = [parameter for parameter in reduced if parameter.requires_grad]
+    # Without this DistributedDataParallel does not go on with what was frozen since, and does not
+    # know how many it has.
+    if not model.find_unused_parameters or model.static_graph or not hasattr(model, "reducer"):
+        return trained
+    if len(trained) == model.reducer._get_local_used_map().numel():
+        return trained
+    # Made of zeros, as large as the model.
+    try:
+        buckets = model.reducer._get_zeros_like_grad_buckets()
+    except RuntimeError:  # of sparse gradients
+        return trained
+    known = {id(parameter) for bucket in buckets for parameter in bucket.parameters()}
+    return [parameter for parameter in reduced if id(parameter) in known]
 
 
 def _shape_in_memory(parameter):
@@ -247,10 +267,8 @@ class DdpModel:
         self.groups = [model.process_group]
         self._names = {id(parameter): plain_name(name)
                        for name, parameter in model.module.named_parameters()}
-        # [(plain name, parameter)] of those that it averages if it was wrapped as the model is now,
-        # in the order of its reducer.
-        self.trained = [(self._names[id(parameter)], parameter)
-                        for parameter in _reduced(model) if parameter.requires_grad]
+        # [(plain name, parameter)]
+        self.trained = [(self._names[id(parameter)], parameter) for parameter in _trained(model)]
 
     @property
     def size(self):

@@ -28,7 +28,7 @@ class Tensors:
         self._made = {}  # id of the owner -> (owner, its tensor)
 
     def of(self, owner):
-        """Registers it at its first use: torch goes on with what was frozen after wrapping."""
+        """Registers it at its first use, if torch sends what did not seem to train."""
         if id(owner) not in self._made:
             self._made[id(owner)] = owner, self._register(owner)
         return self._made[id(owner)][1]

@@ -196,6 +196,24 @@ def a_resumed_run_is_one_that_was_wrapped_again():
                  _resumed(torch.load(file, weights_only=True), weights, range(6, 12)))
 
 
+def what_was_frozen_after_wrapping_is_saved():
+    """DistributedDataParallel goes on to send it; its tensor is there when state is loaded."""
+    def frozen():
+        model = models.wrap(find_unused_parameters=True)
+        model.module[0].weight.requires_grad_(False)
+        return model, gradwire.torch.attach(model, "topk(0.05)", min_numel=0)
+
+    model, handle = frozen()
+    models.train(model, range(3))
+    state = handle.state_dict()
+    handle.close()
+    model, handle = frozen()
+    handle.load_state_dict(state)
+    models.train(model, range(2))
+    assert handle.stats()["commits"] == 2
+    handle.close()
+
+
 def nothing_is_lost_by_a_resume():
     """The sum of what came out, and of the flush at the end, is that of what went in."""
     total = 0
