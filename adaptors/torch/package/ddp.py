@@ -24,8 +24,8 @@ def _check_finalization(model):
 def _check_join(model):
     if model._join_config.enable and not model._divide_by_initial_world_size:
         raise ValueError("with a communication hook DistributedDataParallel does not divide "
-                         "gradients, and gradwire averages over all ranks, also those that have "
-                         "joined: join(divide_by_initial_world_size=True). An earlier join(...=False) "
+                         "gradients, and averages, of gradwire or after it of torch, are over all "
+                         "ranks, also those that have joined: join(divide_by_initial_world_size=True). An earlier join(...=False) "
                          "counts until another is entered, as join(enable=False)")
 
 
@@ -45,11 +45,13 @@ class _Router(Router):
         self._model = weakref.ref(model)
 
     def route(self, bucket):
+        if bucket.index() == 0:
+            # Also where torch averages: within a hook it divides by the number of all ranks, too.
+            _check_join(self._model())
         if self.is_free:
             return allreduce_hook(self.group, bucket)
         if bucket.index() == 0:
             _check_finalization(self._model())
-            _check_join(self._model())
         with self.handle.taking_part():
             return self.handle.on_bucket(bucket)
 

@@ -89,16 +89,20 @@ def finalized_by_hand():
 
 
 def joins_that_divide_by_fewer_ranks():
-    """Raised on all ranks, by the first step, also of one that has no input."""
-    model, handle = attached("none")
+    """Raised on all ranks, by the first step, also of one that has no input, and after the end."""
+    for closes_first in (False, True):
+        model, handle = attached("none")
+        if closes_first:
+            handle.close()
 
-    def train():
-        with model.join(divide_by_initial_world_size=False):
-            models.train(model, range(dist.get_rank()))
+        def train(model=model):
+            with model.join(divide_by_initial_world_size=False):
+                models.train(model, range(dist.get_rank()))
 
-    expect_raises(ValueError, "divide_by_initial_world_size=True", train)
-    assert handle.stats()["steps"] == 0
-    handle.close()
+        expect_raises(ValueError, "divide_by_initial_world_size=True", train)
+        if not closes_first:
+            assert handle.stats()["steps"] == 0
+            handle.close()
 
 
 def ranks_with_other_specs():
