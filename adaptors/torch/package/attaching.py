@@ -1,6 +1,7 @@
 """attach(): what all kinds of models have in common."""
 
 import contextlib
+import gc
 import sys
 import warnings
 import weakref
@@ -50,6 +51,22 @@ def _check_router(model, wrapped):
     elif router.is_attached:
         raise RuntimeError("gradwire is attached to this model already: detach first, which takes "
                            "one more step")
+
+
+def _is_taken(name, trained):
+    """Whether another model is attached under it; not so an earlier wrapping of the parameters."""
+    mine = [parameter for _, parameter in trained]
+    return any(router.is_attached and router.handle.name == name and not router.handle.sends(mine)
+               for router in list(_routers.values()))
+
+
+def _check_name(name, trained):
+    if not _is_taken(name, trained):
+        return
+    gc.collect()  # a model that nobody has any more may be in a cycle
+    if _is_taken(name, trained):
+        raise ValueError(f"another model is attached as '{name}', and their states would have the "
+                         "same keys: give each model of a process a name=, or detach the other one")
 
 
 def _with_defaults(settings, scaler):
@@ -110,6 +127,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN
             scaler = None
         settings = _with_defaults(settings, scaler)
         wrapped.end_open_steps()
+        _check_name(name, wrapped.trained)
     wrapped.make_equal()
     comm = rendezvous.join(place, settings)
     try:

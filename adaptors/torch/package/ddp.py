@@ -193,7 +193,7 @@ class DdpHandle(Handle):
 
     def has_open_step_of(self, parameters):
         """Whether a step of any of the parameters has begun and not ended."""
-        return self.attached and self._is_open and self._tensors.has_any_of(parameters)
+        return self.attached and self._is_open and self.sends(parameters)
 
     @staticmethod
     def _for_users(error):

@@ -169,6 +169,14 @@ class Handle:
     # ---- for users ----
 
     @property
+    def name(self):
+        return self._name
+
+    def sends(self, owners):
+        """Whether gradients of any of them go its way."""
+        return self._tensors.has_any_of(owners)
+
+    @property
     def attached(self):
         return not self._comm.closed
 

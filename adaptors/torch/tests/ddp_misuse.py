@@ -36,6 +36,22 @@ def wrong_uses():
     expect_raises(ValueError, "complex", lambda: attached("none", split))
 
 
+def a_name_that_another_model_has():
+    """One that was dropped has it no more, nor one that is detached."""
+    first, handle = attached("none")
+    expect_raises(ValueError, "give each model of a process a name=", lambda: attached("none"))
+    second, other = attached("none", name="second")
+    assert not handle.state_dict().keys() & other.state_dict().keys()
+    handle.close()
+    third, _ = attached("none")
+    del first, third, _
+    fourth, handle = attached("none")
+    models.train(fourth, range(1))
+    handle.close()
+    other.close()
+    del second, fourth
+
+
 def what_ddp_itself_is_told():
     """Each is refused by name, before the ranks join."""
     with torch._dynamo.config.patch(optimize_ddp="python_reducer"):
