@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import re
 import sys
 import warnings
 import weakref
@@ -13,8 +14,10 @@ import gradwire
 from gradwire.torch import parameters, rendezvous
 from gradwire.torch.ddp import DdpModel
 
-# Tensors of fewer elements travel exactly: compressed they would save nothing.
+# Tensors of fewer elements travel exactly: compressed they would save nothing. What `auto` takes it
+# knows better: here nothing but parameters of one dimension is kept from it.
 _MIN_NUMEL = 4096
+_MIN_NUMEL_OF_AUTO = 1
 # Beside what codecs keep, at the most: test_memory checks it.
 _BUFFERS_MIB = 64
 
@@ -69,6 +72,10 @@ def _check_name(name, trained):
                          "same keys: give each model of a process a name=, or detach the other one")
 
 
+def _default_min_numel(spec):
+    return _MIN_NUMEL_OF_AUTO if re.match(r"\s*auto\b", spec) else _MIN_NUMEL
+
+
 def _with_defaults(settings, scaler):
     """What the loss scaler skips, residuals must skip too, unless told otherwise."""
     if not isinstance(settings, str):
@@ -99,7 +106,7 @@ def _describe(name, ledger, count, numel):
             f"codecs keep {besides:.1f} MB besides, buffers take at most {_BUFFERS_MIB} MiB")
 
 
-def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN_NUMEL,
+def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None,
            scaler=None, settings=None):
     """Averages the gradients of a model by gradwire. Collective.
 
@@ -110,7 +117,8 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN
     name: what tensors and state are called; another one for each model of a process.
     exclude: globs of names that stay exact, as "*.bias": of parameters; of modules that were given
         to fully_shard().
-    min_numel: tensors of fewer elements stay exact, and parameters of one dimension; 0: none.
+    min_numel: tensors of fewer elements stay exact, and parameters of one dimension. None: 4,096,
+        and with "auto" what that leaves out. 0: what the spec itself leaves out, and nothing else.
     scaler: the GradScaler of the loss, asked once a step; needed where gradients in float16 meet a
         codec with feedback (False: do without).
     settings: of the communicator, as {"nonfinite": "skip"} or text (docs/settings.md).
@@ -131,7 +139,8 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=_MIN
     wrapped.make_equal()
     comm = rendezvous.join(place, settings)
     try:
-        selection = parameters.Selection(exclude, min_numel)
+        selection = parameters.Selection(
+            exclude, _default_min_numel(spec) if min_numel is None else min_numel)
         tensors = wrapped.tensors(comm, name, spec, selection)
         if comm.rank == 0 and selection.idle_globs:
             warnings.warn(f"exclude= names nothing that is trained here with "

@@ -23,6 +23,26 @@ def some_stay_exact():
     handle.close()
 
 
+def _compressed(spec, **options):
+    """How many elements each of the tensors has that are not exact, in ascending order."""
+    _, handle = attached(spec, **options)
+    rows = handle.ledger()["tensors"]
+    handle.close()
+    return sorted(row["elems"] for row in rows if row["spec"] != "none" or row["auto"])
+
+
+def small_tensors():
+    """Of 128, 128, 128 and 8 elements, 8 x 128, and larger ones."""
+    large = [64 * 128, 128 * 128, 128 * 128]
+    assert _compressed("qsgd(bits=4)") == large
+    assert _compressed("auto") == [8 * 128] + large
+    for spec in ("auto", "qsgd(bits=4)"):
+        assert _compressed(spec, min_numel=2000) == large
+    assert _compressed("qsgd(bits=4)", min_numel=0) == [8, 128, 128, 128, 8 * 128] + large
+    assert _compressed("topk(0.01)", min_numel=0) == [8 * 128] + large
+    assert len(_compressed("topk(0.1,min_numel=0)", min_numel=0)) == 8
+
+
 def what_is_excluded_in_vain_is_told():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
