@@ -11,7 +11,7 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwire
-from gradwire.torch import parameters, rendezvous
+from gradwire.torch import comm_settings, parameters, rendezvous
 from gradwire.torch.ddp import DdpModel
 
 # Tensors of fewer elements travel exactly: compressed they would save nothing. What `auto` takes it
@@ -76,14 +76,6 @@ def _default_min_numel(spec):
     return _MIN_NUMEL_OF_AUTO if re.match(r"\s*auto\b", spec) else _MIN_NUMEL
 
 
-def _with_defaults(settings, scaler):
-    """What the loss scaler skips, residuals must skip too, unless told otherwise."""
-    if not isinstance(settings, str):
-        settings = "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
-    # Of two values of a setting the library takes the last one.
-    return f"nonfinite=skip; {settings}" if scaler else settings
-
-
 def _check_half(ledger, scaler):
     """Small gradients in half precision are zero without loss scaling; feedback then sums zeros."""
     half = [row["name"] for row in ledger["tensors"]
@@ -133,7 +125,10 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
         _check_router(model, wrapped)
         if scaler and not scaler.is_enabled():
             scaler = None
-        settings = _with_defaults(settings, scaler)
+        settings = comm_settings.with_defaults(
+            settings,
+            # What the loss scaler skips, residuals must skip too.
+            nonfinite="skip" if scaler else None)
         wrapped.end_open_steps()
         _check_name(name, wrapped.trained)
     wrapped.make_equal()

@@ -1,0 +1,53 @@
+"""Settings of communicators that gradwire.torch chooses where the user does not."""
+
+import os
+import re
+
+import torch
+
+_FILE = "gradwire.toml"  # unless the setting `config` names another
+_CONFIG = re.compile(r"\bconfig\W+([^;\s]+)")
+_MAX_TIMEOUT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
+
+
+def milliseconds(timeout):
+    """As a setting takes it."""
+    return max(1, min(int(timeout.total_seconds() * 1000), _MAX_TIMEOUT_MS))
+
+
+def timeout_of(group):
+    """Of a process group, as a setting takes it; None: torch does not tell."""
+    try:
+        backend = group._get_backend(torch.device("cpu"))
+        return milliseconds(getattr(backend, "wrapped_pg", backend).options._timeout)
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def _text_of_file(settings):
+    """The library's, which is strict with it; empty: there is none."""
+    named = _CONFIG.search(settings)
+    path = named[1] if named else os.environ.get("GRADWIRE_CONFIG") or _FILE
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _is_set(name, settings):
+    """By the environment or the file, of which the library takes less notice than of settings."""
+    if os.environ.get(f"GRADWIRE_{name.upper()}"):
+        return True
+    line = rf"^\s*[\"']?{name}[\"']?\s*="
+    return re.search(line, _text_of_file(settings), re.MULTILINE) is not None
+
+
+def with_defaults(settings, **defaults):
+    """The user's, a dict or text, as text, with the defaults that are not None and set nowhere."""
+    if not isinstance(settings, str):
+        settings = "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
+    chosen = [f"{name}={value}; " for name, value in defaults.items()
+              if value is not None and not _is_set(name, settings)]
+    # Of two values of a setting the library takes the last one.
+    return "".join(chosen) + settings
