@@ -128,7 +128,9 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
         settings = comm_settings.with_defaults(
             settings,
             # What the loss scaler skips, residuals must skip too.
-            nonfinite="skip" if scaler else None)
+            nonfinite="skip" if scaler else None,
+            # As in torch's own all-reduces, and in the backend.
+            op_timeout_ms=comm_settings.timeout_of(wrapped.groups[0]))
         wrapped.end_open_steps()
         _check_name(name, wrapped.trained)
     wrapped.make_equal()

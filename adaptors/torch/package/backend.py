@@ -15,13 +15,12 @@ from torch import distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 import gradwire
-from gradwire.torch import rendezvous, sums
+from gradwire.torch import comm_settings, rendezvous, sums
 from gradwire.torch.lane import Lane
 from gradwire.torch.parameters import DATA_TYPES
 
 _NAME = "gradwire"
 _CPU = torch.device("cpu")
-_MAX_TIMEOUT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
 _STATS_TIMEOUT_S = 5.0
 _OPERATIONS = ((dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "avg"))
 
@@ -229,16 +228,11 @@ def _announce(group):
     _announced = True
 
 
-def _milliseconds(timeout):
-    """As a setting takes it."""
-    return max(1, min(int(timeout.total_seconds() * 1000), _MAX_TIMEOUT_MS))
-
-
 def create(options, _backend_options):
     """What init_process_group and new_group call, on all ranks of the group."""
     rank, world_size = options.group_rank, options.group_size
     # As Gloo, the group waits that long for ranks that come late, now and in each operation.
-    limit_ms = _milliseconds(options.timeout)
+    limit_ms = comm_settings.milliseconds(options.timeout)
     place = rendezvous.Place(options.store, f"backend/{options.group_id}", rank, world_size,
                              datetime.timedelta(milliseconds=limit_ms))
     with rendezvous.agreement(place):

@@ -1,6 +1,7 @@
 """Wrong uses, and steps that fail on the way. Scenarios of ddp_program."""
 
 import contextlib
+import datetime
 import gc
 import os
 import signal
@@ -18,6 +19,7 @@ from torch.nn.parallel import distributed
 
 import gradwire.torch
 import models
+from gradwire.torch import rendezvous
 from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
 
 
@@ -285,6 +287,20 @@ def aborted_while_backward_waits():
         again, new_handle = attached(FEEDBACK, module)
         models.train(again, range(2))
         new_handle.close()
+
+
+def a_rank_that_comes_too_late():
+    """Backward waits as long as the process group does, unless told otherwise, and names it."""
+    group, join = dist.new_group(timeout=datetime.timedelta(seconds=77)), rendezvous.join
+    for settings in (None, {"op_timeout_ms": 500}):
+        with mock.patch.object(rendezvous, "join", wraps=join) as joined:
+            model, handle = attached(FEEDBACK, wrap_options={"process_group": group},
+                                     settings=settings)
+        assert "op_timeout_ms=77000" in joined.call_args.args[1]
+        if settings and dist.get_rank() == 0:
+            expect_raises(gradwire.TimedOut, "peer 1", models.loss_of(model, 0).backward)
+        dist.barrier()
+        handle.abort()
 
 
 def interrupted_amid_a_backward():
