@@ -8,6 +8,7 @@ from torch.autograd import Variable
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 import gradwire
+from gradwire._bindings import gwResult_t
 from gradwire.torch.handle import Handle, Router
 from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name, pointer_to
 from gradwire.torch.tensors import Description, Tensors
@@ -16,17 +17,21 @@ from gradwire.torch.tensors import Description, Tensors
 def _check_finalization(model):
     """Since torch 2.15 it may be set between any two steps."""
     if getattr(model, "require_manual_backward_finalization", False):
-        raise ValueError("gradwire gives DistributedDataParallel the averages when backward ends, "
-                         "and finalize_backward() may wait for them before: leave "
-                         "require_manual_backward_finalization off")
+        raise gradwire.InvalidArgument(
+            gwResult_t.gwInvalidArgument,
+            "gradwire gives DistributedDataParallel the averages when backward ends, and "
+            "finalize_backward() may wait for them before: leave "
+            "require_manual_backward_finalization off")
 
 
 def _check_join(model):
     if model._join_config.enable and not model._divide_by_initial_world_size:
-        raise ValueError("with a communication hook DistributedDataParallel does not divide "
-                         "gradients, and averages, of gradwire or after it of torch, are over all "
-                         "ranks, also those that have joined: join(divide_by_initial_world_size=True). An earlier join(...=False) "
-                         "counts until another is entered, as join(enable=False)")
+        raise gradwire.InvalidArgument(
+            gwResult_t.gwInvalidArgument,
+            "with a communication hook DistributedDataParallel does not divide gradients, and "
+            "averages, of gradwire or after it of torch, are over all ranks, also those that have "
+            "joined: join(divide_by_initial_world_size=True). An earlier join(...=False) counts "
+            "until another is entered, as join(enable=False)")
 
 
 def _check_gradient_hooks(trained):

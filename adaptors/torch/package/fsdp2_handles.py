@@ -46,8 +46,9 @@ class _Firing:
         place = self._output.untyped_storage().data_ptr()
         if self._is_late and any(gradient.untyped_storage().data_ptr() != place
                                  for gradient in self.unit.gradients()):
-            raise RuntimeError(f"torch {torch.__version__} copies the gradients of "
-                               f"{self.unit.name} too early for gradwire")
+            raise gradwire.InvalidUsage(gwResult_t.gwInvalidUsage,
+                                        f"torch {torch.__version__} copies the gradients of "
+                                        f"{self.unit.name} too early for gradwire")
 
 
 class Fsdp2Handle(Handle):

@@ -5,6 +5,9 @@ import weakref
 import torch
 from torch.distributed.tensor import DTensor
 
+import gradwire
+from gradwire._bindings import gwResult_t
+
 
 def local(tensor):
     """This rank's part; it shares the memory."""
@@ -47,7 +50,8 @@ class Unit:
     def check(self, output):
         """Raises if the hook got other gradients than those that were registered."""
         if (output.numel(), output.dtype) != (self.numel, self.dtype):
-            raise ValueError(
+            raise gradwire.InvalidArgument(
+                gwResult_t.gwInvalidArgument,
                 f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
                 f"and had {self.numel} of {self.dtype} to train when gradwire was attached: freeze "
                 "before that, and use each of its parameters in each step")

@@ -101,7 +101,8 @@ def finalized_by_hand():
     handle = gradwire.torch.attach(model, "none")
     models.train(model, range(2))
     model.require_manual_backward_finalization = True
-    expect_raises(ValueError, "finalize_backward()", models.loss_of(model, 2).backward)
+    expect_raises(gradwire.InvalidArgument, "finalize_backward()",
+                  models.loss_of(model, 2).backward)
     assert handle.stats()["steps"] == 2
     handle.close()
 
@@ -117,7 +118,7 @@ def joins_that_divide_by_fewer_ranks():
             with model.join(divide_by_initial_world_size=False):
                 models.train(model, range(dist.get_rank()))
 
-        expect_raises(ValueError, "divide_by_initial_world_size=True", train)
+        expect_raises(gradwire.InvalidArgument, "divide_by_initial_world_size=True", train)
         if not closes_first:
             assert handle.stats()["steps"] == 0
             handle.close()
