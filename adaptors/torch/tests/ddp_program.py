@@ -1,4 +1,4 @@
-"""What test_ddp runs on two ranks: ddp_program.py SCENARIO..."""
+"""What test_ddp runs on two ranks, and three: ddp_program.py SCENARIO..."""
 
 import ddp_misuse
 import ddp_options

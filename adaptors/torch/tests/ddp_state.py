@@ -8,6 +8,7 @@ import tempfile
 import threading
 import tracemalloc
 import warnings
+import weakref
 
 import torch
 from torch import distributed as dist
@@ -412,8 +413,8 @@ def copies_are_not_attached():
 def dropping_the_model_ends_it():
     model, handle = attached("none")
     models.train(model, range(2))
-    comm = handle._comm
+    comm = weakref.ref(handle._comm)
     del model, handle
     gc.collect()
     assert len(gradwire.torch.attaching._routers) == 0
-    del comm
+    assert comm() is None
