@@ -18,7 +18,7 @@ from gradwire._bindings import gwResult_t
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
 from gradwire.torch.handle import Router
-from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name
+from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, early_update, plain_name
 from gradwire.torch.tensors import Description, Tensors
 
 _RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and pass "
@@ -163,6 +163,9 @@ class Fsdp2Model:
                 # Also where the parameters wait in host memory (CPUOffloadPolicy).
                 raise RuntimeError(f"{name} has its gradients on {group.device}, and this build "
                                    "takes host memory only")
+        for name, parameter in self.trained:
+            if parameter._post_accumulate_grad_hooks:
+                raise early_update(f"the parameter {name}")
         _warn_of_ignored(self.trained, [group for _, group, _ in groups])
         self._units = [(module, self.make_unit(name, group)) for name, group, module in groups
                        if any(p.sharded_param.requires_grad for p in group.fsdp_params)]

@@ -7,6 +7,7 @@ from torch.distributed.tensor import DTensor
 
 import gradwire
 from gradwire._bindings import gwResult_t
+from gradwire.torch.parameters import early_update
 
 
 def local(tensor):
@@ -48,13 +49,16 @@ class Unit:
                 or param.sharded_param.dtype)
 
     def check(self, output):
-        """Raises if the hook got other gradients than those that were registered."""
+        """Raises if the hook got other gradients than those that were registered, or if what comes
+        behind it would use them too early."""
         if (output.numel(), output.dtype) != (self.numel, self.dtype):
             raise gradwire.InvalidArgument(
                 gwResult_t.gwInvalidArgument,
                 f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
                 f"and had {self.numel} of {self.dtype} to train when gradwire was attached: freeze "
                 "before that, and use each of its parameters in each step")
+        if any(param.sharded_param._post_accumulate_grad_hooks for param in self._trained()):
+            raise early_update(f"a parameter of {self.name}")
 
     def is_held_back(self, output):
         """With set_requires_all_reduce(False): then the gradients wait here, as in torch's HSDP."""
@@ -82,7 +86,6 @@ class Unit:
         return not divides and all(
             param.sharded_param.grad is None
             and getattr(param, "sharded_grad_dtype", param.orig_dtype) == output.dtype
-            and not getattr(param.sharded_param, "_post_accumulate_grad_hooks", None)
             for param in self._trained())
 
     def gradients(self):

@@ -45,6 +45,13 @@ def pointer_to(tensor):
     return gradwire.Pointer(tensor.data_ptr(), tensor.numel(), DATA_TYPES[tensor.dtype])
 
 
+def early_update(what):
+    """The error for a parameter, or one of a unit's, with a hook that FSDP runs amid the step."""
+    return ValueError(f"{what} has a hook (register_post_accumulate_grad_hook) that runs before the "
+                      "ranks have agreed on the step: an optimizer in it would keep the update of a "
+                      "step that fails. Step, and look at gradients, after backward")
+
+
 def check(trained):
     """Of [(name, parameter)]: whether the library can average their gradients."""
     for name, parameter in trained:

@@ -6,6 +6,7 @@ from unittest import mock
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
 
 import fsdp2_models
@@ -232,6 +233,25 @@ def gradients_outside_a_backward_are_refused():
         model.set_manual_backward_finalization(True)
         models.loss_of(model, 0).backward()
         expect_raises(gradwire.InvalidUsage, words, model.finalize_backward)
+        handle.close()
+
+
+def hooks_that_update_in_backward_are_refused():
+    """Also those that come after attach(), before anything is sent, with replicas and without."""
+    words = "has a hook (register_post_accumulate_grad_hook)"
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for over, across in ((None, fsdp2_models.across()), (everybody, None)):
+        model = fsdp2_models.network(over=over)
+        hook = model[2].bias.register_post_accumulate_grad_hook(lambda parameter: None)
+        expect_raises(ValueError, f"the parameter 2.bias {words}",
+                      lambda m=model, a=across: gradwire.torch.attach(m, "none", across=a))
+        hook.remove()
+        handle = gradwire.torch.attach(model, "none", across=across)
+        models.train(model, range(1))
+        model[4].bias.register_post_accumulate_grad_hook(models.fail)
+        expect_raises(ValueError, f"a parameter of 4{'' if over else '@shard'}",
+                      models.loss_of(model, 1).backward)
+        dist.barrier()
         handle.close()
 
 
