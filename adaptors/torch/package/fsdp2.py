@@ -59,8 +59,9 @@ class _Router(Router):
         if unit.is_held_back(output):
             return
         if self.is_free:
-            # Before the sum, which in float16 may be too large.
-            output /= dist.get_world_size(self.group)
+            if not unit.is_summed:
+                # Before the sum, which in float16 may be too large.
+                output /= dist.get_world_size(self.group)
             dist.all_reduce(output, group=self.group)
         else:
             with self.handle.taking_part():

@@ -127,9 +127,14 @@ class ReplicatedHandle(Fsdp2Handle):
         self._shards = unit.shards
 
     def on_gradients(self, unit, output):
-        """Averages over the replicas in place."""
-        self._send(unit, output, lambda: self._submit_average(
-            gradwire.Group([self._tensors.of(unit)], [pointer_to(output)]), output))
+        """Averages, or sums, over the replicas in place."""
+        self._send(unit, output, lambda: self._submit(unit, output))
+
+    def _submit(self, unit, output):
+        group = gradwire.Group([self._tensors.of(unit)], [pointer_to(output)])
+        if unit.is_summed:
+            return self._comm.submit(group, "sum", keep=output)
+        return self._submit_average(group, output)
 
     def _outcome(self, sent):
         """What the shards of this replica agree on: the replicas of each have voted by themselves.

@@ -71,6 +71,11 @@ class Unit:
         output.zero_()
         return True
 
+    @property
+    def is_summed(self):
+        """Over the replicas, as in torch's HSDP: FSDP then divides by a factor for all ranks."""
+        return self._group().gradient_divide_factor is not None
+
     def forget(self):
         """Nothing waits any more."""
         self._kept = None

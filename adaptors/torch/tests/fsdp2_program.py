@@ -27,6 +27,7 @@ from models import FEEDBACK, expect_equal, expect_raises
 
 COMPRESSED = ["qsgd(bits=8)", "topk(0.1)", "auto"]
 HALF = torch.bfloat16
+FP16 = {"reduce_dtype": torch.float16}
 # Types of mixed precision: whether FSDP then takes the gradients as views of the hook's tensor (None:
 # that differs between versions of torch), and how exactly two all-reduces agree.
 WAYS = [({}, True, 1e-6),
@@ -80,6 +81,27 @@ def divided_after_the_hook():
         _backward(model, [0])
     fsdp2_models.expect_close_gradients(ours, native)
     handle.close()
+
+
+def divided_by_a_factor():
+    """Over the replicas torch's HSDP then sums; so do the hooks after close()."""
+    shards, ranks = mesh()["shard"].size(), dist.get_world_size()
+    # A reduce-scatter that divides by another number than the shards' is not for Gloo.
+    for factor, force, types in ((shards, False, {}), (2 * ranks, True, {}), (ranks, False, FP16)):
+        policy = MixedPrecisionPolicy(**types)
+        native, ours = (fsdp2_models.network(over=over, mp_policy=policy)
+                        for over in (mesh(), None))
+        ours, handle = attached("none", ours)
+        for model in (native, ours):
+            for module in fsdp2_models.sharded_modules(model):
+                module.set_gradient_divide_factor(float(factor))
+                module.set_force_sum_reduction_for_comms(force)
+        for step in range(2):
+            for model in (native, ours):
+                model.zero_grad()
+                _backward(model, [step])
+            fsdp2_models.expect_close_gradients(ours, native, 1e-3 if types else 1e-6)
+            handle.close()
 
 
 def accumulated_gradients():
