@@ -97,6 +97,17 @@ class CollectivesTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidArgument, "'mean' is no operation"):
             self.comm.all_reduce(_floats(1), op="mean")
 
+    def test_only_reductions_are_in_place_without_a_second_array(self):
+        """The others' results are longer or shorter, or overwrite what is still to be sent."""
+        numbers = _floats(1, 2)
+        for name in ("all_gather", "reduce_scatter", "all_to_all"):
+            for arrays in ((numbers, None), (None, numbers)):
+                with self.subTest(name), self.assertRaisesRegex(TypeError, "NoneType"):
+                    getattr(self.comm, name)(*arrays)
+        for name in ("all_reduce", "reduce"):
+            getattr(self.comm, name)(numbers)
+            self.assertEqual(numbers, _floats(1, 2))
+
     def test_numbers_must_fit(self):
         """The low 32 bits of each are right."""
         numbers, many = _floats(1), 1 << 32

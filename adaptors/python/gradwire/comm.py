@@ -221,13 +221,13 @@ class Comm:
 
     def all_reduce(self, send, recv=None, op="sum"):
         """recv[i] = op over the ranks' send[i]; recv None: in place."""
-        source, target = _pair(send, recv, lambda count: count)
+        source, target = _reduced(send, recv)
         self._call(lib.gwAllReduce, source, target, source.count, source.dtype,
                    _operation(op), self._handle, None)
 
     def reduce(self, send, recv=None, op="sum", root=0):
         """As all_reduce, but only `root` gets the result."""
-        source, target = _pair(send, recv, lambda count: count)
+        source, target = _reduced(send, recv)
         self._call(lib.gwReduce, source, target, source.count, source.dtype,
                    _operation(op), _int(root, "root"), self._handle, None)
 
@@ -431,11 +431,16 @@ class Comm:
         return self._json(lib.gwCommGetLedger)
 
 
-def _pair(first, second, elems, writable=True):
-    """Buffers of first and second, which has elems(count of first); second None: the first."""
-    if second is None:
-        place = as_buffer(first, writable=True)
+def _reduced(send, recv):
+    """Buffers of a reduction, which have equal lengths; recv None: in place."""
+    if recv is None:
+        place = as_buffer(send, writable=True)
         return place, place
+    return _pair(send, recv, lambda count: count)
+
+
+def _pair(first, second, elems, writable=True):
+    """Buffers of first and second, which has elems(count of first)."""
     one, other = as_buffer(first, not writable), as_buffer(second, writable)
     if one.dtype != other.dtype or other.count != elems(one.count):
         raise ValueError(
