@@ -63,7 +63,7 @@ class InterruptTest(unittest.TestCase):
         for before in (True, False):
             with self.subTest(before=before):
                 comm, destroyed = _comm(), _Spy(self, "gwCommDestroy")
-                _library._forget_worker()
+                _library._workers.clear()
                 calls = _InterruptedQueue(before)
                 with mock.patch.object(queue, "SimpleQueue", return_value=calls):
                     with self.assertRaises(KeyboardInterrupt):
@@ -79,6 +79,32 @@ class InterruptTest(unittest.TestCase):
                 _library.interruptible(signal.raise_signal, signal.SIGINT,
                                        on_interrupt=lambda call: call.join())
             comm.barrier()
+
+    def test_a_handlers_call_waits_for_none_of_another_communicator(self):
+        """For one of its own it does, which takes one call at a time. Threads do not pile up."""
+        def handle(number, frame):
+            coming.set()
+            theirs.barrier()
+            called.set()
+
+        def wait(original, handle, stream):
+            if handle.value == ours._handle.value and not coming.is_set():
+                signal.raise_signal(signal.SIGUSR1)
+                self.assertTrue(awaited.wait(_LONG_S))
+            return original(handle, stream)
+
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, handle))
+        _library._workers.clear()
+        spy = _Spy(self, "gwBarrier", wait)
+        coming, called = threading.Event(), threading.Event()
+        with _comm() as ours, _comm() as other:
+            for theirs, awaited in ((other, called), (ours, coming)) * 3:
+                coming.clear()
+                called.clear()
+                ours.barrier()
+                self.assertTrue(called.is_set())
+        self.assertEqual(spy.results, [gwResult_t.gwSuccess] * 12)
+        self.assertEqual(len(_library._workers), 2)
 
     def test_a_call_that_is_left_keeps_its_arrays(self):
         left, returned = threading.Event(), threading.Event()

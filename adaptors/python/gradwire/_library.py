@@ -4,6 +4,7 @@ import ctypes
 import os
 import queue
 import threading
+import weakref
 
 from gradwire import _bindings as c
 from gradwire.errors import error_of
@@ -59,16 +60,19 @@ class ProcessLock:
 class _Call:
     """A function for another thread to run; what it returns or raises is for take()."""
 
-    def __init__(self, function, args):
+    def __init__(self, function, args, owner):
+        """owner: None, or what takes one call at a time."""
         self._function, self._args = function, args
+        self.owner = owner
+        self.is_left = False  # by who made it
+        self.ended = False
         self._value = self._error = None
-        self._ended = False
         self._running = threading.Lock()
         self._running.acquire()
 
     def run(self):
         """Once; more often has no effect."""
-        if self._ended:
+        if self.ended:
             return
         try:
             self._value = self._function(*self._args)
@@ -76,13 +80,13 @@ class _Call:
             self._error = error
         # What they hold, such as buffers, is the caller's again.
         self._function = self._args = None
-        self._ended = True
+        self.ended = True
         self._running.release()
 
     def join(self):
         """Until it has ended. Signal handlers run meanwhile, and what they raise ends the wait."""
         # A handler may raise after the lock is taken, so the lock alone does not tell.
-        while not self._ended:
+        while not self.ended:
             self._running.acquire(timeout=SLICE_S)
 
     def take(self):
@@ -102,48 +106,70 @@ class _Worker(threading.Thread):
 
     def __init__(self):
         super().__init__(name="gradwire-calls", daemon=True)
-        self.calls = queue.SimpleQueue()
+        self._calls = queue.SimpleQueue()
+        self._last = lambda: None  # a weak reference to the call that it was given last
         self.start()
 
+    def give(self, call):
+        self._last = weakref.ref(call)
+        self._calls.put(call)
+
     def run(self):
-        while (call := self.calls.get()) is not None:
+        while True:
+            call = self._calls.get()
             call.run()
             # Its outcome must not stay until the next one comes.
             del call
 
+    @property
+    def is_idle(self):
+        last = self._last()
+        return last is None or last.ended
 
-_worker = None
+    def has_call_of(self, owner):
+        """One that somebody waits for."""
+        last = self._last()
+        return last is not None and last.owner is owner and not last.ended and not last.is_left
 
 
-def _forget_worker():
-    global _worker  # pylint: disable=global-statement
-    _worker = None
+_workers = []
+# A fork's child has no such threads.
+os.register_at_fork(after_in_child=_workers.clear)
 
 
-os.register_at_fork(after_in_child=_forget_worker)
+def _worker_for(owner):
+    """A call of a signal's handler, which comes amid another, waits for that of its owner only."""
+    for worker in _workers:
+        if owner is not None and worker.has_call_of(owner):
+            return worker
+    for worker in _workers:
+        if worker.is_idle:
+            return worker
+    worker = _Worker()
+    _workers.append(worker)
+    return worker
 
 
-def interruptible(function, *args, on_interrupt):
+def interruptible(function, *args, on_interrupt, owner=None):
     """function(*args), which may wait for other ranks, while signal handlers run.
 
     Python runs them in the main thread only and only between its own instructions, so another
     thread makes the call. What a handler raises leaves at once, after on_interrupt(call), which
     must see to it that the call comes to an end.
+
+    owner: the communicator, which takes one call at a time.
     """
-    global _worker  # pylint: disable=global-statement
     if threading.current_thread() is not threading.main_thread():
         return function(*args)
-    worker = _worker = _worker or _Worker()
-    call = _Call(function, args)
+    worker, call = _worker_for(owner), _Call(function, args, owner)
     try:
-        worker.calls.put(call)
+        worker.give(call)
         call.join()
     except BaseException:
         # The worker stays with this call until it returns; the next call gets another worker.
-        _forget_worker()
+        call.is_left = True
         # A handler may raise before the first put as well as behind it.
-        worker.calls.put(call)
-        worker.calls.put(None)
+        worker.give(call)
         on_interrupt(call)
         raise
     return call.take()

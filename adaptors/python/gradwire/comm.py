@@ -159,7 +159,7 @@ class Comm:
             self.abort()
             call.join()
 
-        interruptible(checked, *args, on_interrupt=abort)
+        interruptible(checked, *args, on_interrupt=abort, owner=self)
 
     def _int(self, function):
         value = ctypes.c_int()
