@@ -119,6 +119,22 @@ class CollectivesTest(unittest.TestCase):
             with self.assertRaisesRegex(gradwire.InvalidArgument, r"-?4294967296 is not in"):
                 call()
 
+    def test_long_numbers_must_fit(self):
+        """The low 64 bits of each are right."""
+        numbers, many = _floats(1), 1 << 64
+        address, count = numbers.buffer_info()
+        long, far = (gradwire.Pointer(address, count + many, "float32"),
+                     gradwire.Pointer(address + many, count, "float32"))
+        for call in (lambda: self.comm.tensor("w", [3 + many]), lambda: self.comm.begin_step(many),
+                     lambda: self.comm.broadcast(long), lambda: self.comm.broadcast(far)):
+            with self.assertRaisesRegex(gradwire.InvalidArgument, r"\d{20} is not in .*2\^6[34]\)"):
+                call()
+        for number in (-1, (1 << 63) + 1):
+            with self.assertRaises(gradwire.InvalidArgument):
+                self.comm.tensor("w", [number])
+        with self.assertRaisesRegex(gradwire.InvalidArgument, r"step -1 is not in \[0, 2\^64\)"):
+            self.comm.begin_step(-1)
+
     def test_arrays_are_the_callers_again_when_it_returns(self):
         numbers = bytearray(8)
         for _ in range(100):

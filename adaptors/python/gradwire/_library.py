@@ -1,13 +1,14 @@
 """libgradwire.so.0: where it is, and how its calls become Python calls."""
 
 import ctypes
+import operator
 import os
 import queue
 import threading
 import weakref
 
 from gradwire import _bindings as c
-from gradwire.errors import error_of
+from gradwire.errors import InvalidArgument, error_of
 
 _NATIVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
 
@@ -43,6 +44,18 @@ def check(code, comm=None):
     if code != c.gwResult_t.gwSuccess:
         text = lib.gwGetLastError(comm) or lib.gwGetErrorString(code)
         raise error_of(code, text.decode(errors="replace"))
+
+
+def fitting(value, name, kind=ctypes.c_int):
+    """An integer for a parameter of the library's, of which ctypes would take the low bits and say
+    nothing."""
+    number = operator.index(value)
+    if kind(number).value != number:
+        bits = 8 * ctypes.sizeof(kind)
+        signed = kind(-1).value < 0
+        limits = f"[-2^{bits - 1}, 2^{bits - 1})" if signed else f"[0, 2^{bits})"
+        raise InvalidArgument(c.gwResult_t.gwInvalidArgument, f"{name} {number} is not in {limits}")
+    return number
 
 
 class ProcessLock:

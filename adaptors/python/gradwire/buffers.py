@@ -2,10 +2,10 @@
 
 import ctypes
 import math
-import operator
 from typing import NamedTuple
 
 from gradwire._bindings import gwDataType_t
+from gradwire._library import fitting
 
 # Bytes of an element.
 ITEM_BYTES = {
@@ -166,8 +166,8 @@ def as_buffer(obj, writable=False):
     or, where it is to be written, is read-only.
     """
     if isinstance(obj, Pointer):
-        return Buffer(operator.index(obj.address), operator.index(obj.count),
-                      data_type(obj.dtype), None)
+        return Buffer(fitting(obj.address, "address", ctypes.c_size_t),
+                      fitting(obj.count, "count", ctypes.c_size_t), data_type(obj.dtype), None)
     try:
         memoryview(obj)
     except TypeError:

@@ -4,11 +4,10 @@ import ctypes
 import enum
 import json
 import math
-import operator
 import weakref
 
 from gradwire import _bindings as c
-from gradwire._library import check, interruptible, lib
+from gradwire._library import check, fitting, interruptible, lib
 from gradwire.buffers import as_buffer, data_type
 from gradwire.errors import InvalidArgument, InvalidUsage
 from gradwire.lifetime import Lifetime, end_later
@@ -41,15 +40,6 @@ def _config(settings):
         text = "; ".join(f"{name}={value}" for name, value in settings.items())
     return c.gwConfig_t(ctypes.sizeof(c.gwConfig_t), c.GW_CONFIG_MAGIC, c.GW_VERSION_CODE,
                         None if text is None else text.encode())
-
-
-def _int(value, name):
-    """For a C int, of which ctypes would take the low bits and say nothing."""
-    number = operator.index(value)
-    if ctypes.c_int(number).value != number:
-        raise InvalidArgument(c.gwResult_t.gwInvalidArgument,
-                              f"{name} {number} is not in [-2^31, 2^31)")
-    return number
 
 
 def unique_id():
@@ -103,8 +93,8 @@ class Comm:
                                   f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
         made = c.gwUniqueId.from_buffer_copy(identity)
         config = ctypes.byref(_config(settings))
-        return cls(_start(lib.gwCommInitRankConfig, _int(world_size, "world_size"), made,
-                          _int(rank, "rank"), config))
+        return cls(_start(lib.gwCommInitRankConfig, fitting(world_size, "world_size"), made,
+                          fitting(rank, "rank"), config))
 
     def split(self, color, key=0, settings=None):
         """The ranks of one color as a communicator of their own, in the order of key.
@@ -113,9 +103,9 @@ class Comm:
         """
         config = None if settings is None else ctypes.byref(_config(settings))
         made = c.gwComm_t()
-        self._call(lib.gwCommSplit, self._handle,
-                   c.GW_SPLIT_NOCOLOR if color is None else _int(color, "color"), _int(key, "key"),
-                   ctypes.byref(made), config, made=made)
+        chosen = c.GW_SPLIT_NOCOLOR if color is None else fitting(color, "color")
+        self._call(lib.gwCommSplit, self._handle, chosen, fitting(key, "key"), ctypes.byref(made),
+                   config, made=made)
         return Comm(made) if made else None
 
     def __enter__(self):
@@ -229,12 +219,12 @@ class Comm:
         """As all_reduce, but only `root` gets the result."""
         source, target = _reduced(send, recv)
         self._call(lib.gwReduce, source, target, source.count, source.dtype,
-                   _operation(op), _int(root, "root"), self._handle, None)
+                   _operation(op), fitting(root, "root"), self._handle, None)
 
     def broadcast(self, buffer, root=0):
         """`buffer` becomes root's on all ranks."""
         place = as_buffer(buffer, writable=True)
-        self._call(lib.gwBroadcast, place, place, place.count, place.dtype, _int(root, "root"),
+        self._call(lib.gwBroadcast, place, place, place.count, place.dtype, fitting(root, "root"),
                    self._handle, None)
 
     def all_gather(self, send, recv):
@@ -260,20 +250,20 @@ class Comm:
     def send(self, buffer, peer):
         """Returns when `peer` receives it: see exchange() for both directions at a time."""
         place = as_buffer(buffer)
-        self._call(lib.gwSend, place, place.count, place.dtype, _int(peer, "peer"), self._handle,
+        self._call(lib.gwSend, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
                    None)
 
     def receive(self, buffer, peer):
         """Fills `buffer` with what `peer` sends: as many elements, of the same type."""
         place = as_buffer(buffer, writable=True)
-        self._call(lib.gwRecv, place, place.count, place.dtype, _int(peer, "peer"), self._handle,
+        self._call(lib.gwRecv, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
                    None)
 
     def exchange(self, sends, receives):
         """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
         # What can be wrong of an argument raises here, before the group is open.
-        outgoing = [(as_buffer(buffer), _int(peer, "peer")) for buffer, peer in sends]
-        incoming = [(as_buffer(buffer, writable=True), _int(peer, "peer"))
+        outgoing = [(as_buffer(buffer), fitting(peer, "peer")) for buffer, peer in sends]
+        incoming = [(as_buffer(buffer, writable=True), fitting(peer, "peer"))
                     for buffer, peer in receives]
 
         # A group belongs to the thread that begins it. Its end has the first error of its calls.
@@ -298,6 +288,7 @@ class Comm:
 
     def tensor(self, name, shape, dtype="float32", spec=None):
         """Registers a gradient: the name is its identity, spec as "qsgd(bits=4)" or "auto"."""
+        shape = [fitting(length, "length", ctypes.c_int64) for length in shape]
         lengths = (ctypes.c_int64 * len(shape))(*shape)
         kind = data_type(dtype)
         config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
@@ -365,6 +356,7 @@ class Comm:
 
     def begin_step(self, number, loss_scale=None):
         """Opens a step; number and loss_scale are equal on all ranks."""
+        number = fitting(number, "step", ctypes.c_uint64)
         with self.in_call(), self.turn():
             self._check(lib.gwStepBegin(self._handle, number))
             if loss_scale is not None:
