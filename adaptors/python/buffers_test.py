@@ -3,15 +3,18 @@
 import array
 import ctypes
 import unittest
+from unittest import mock
 
 from adaptors.python import installed  # pylint: disable=unused-import
 from tools import unittest_main
 
+from gradwire import buffers  # pylint: disable=wrong-import-order
 from gradwire.buffers import (  # pylint: disable=wrong-import-order
     DATA_TYPES,
     ITEM_BYTES,
     Pointer,
     _DLTensor,
+    _DLVersioned,
     as_buffer,
     data_type,
 )
@@ -21,8 +24,8 @@ _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _new_capsule.restype = ctypes.py_object
 
 
-class _Exporter:
-    """An array of 2 x 3 floats that has DLPack and nothing else."""
+class _OldExporter:
+    """An array of 2 x 3 floats that has DLPack and nothing else, without its versions."""
 
     def __init__(self, strides=None, **fields):
         self.data = (ctypes.c_float * 6)(*range(6))
@@ -34,6 +37,18 @@ class _Exporter:
 
     def __dlpack__(self):
         return _new_capsule(ctypes.addressof(self._tensor), b"dltensor", None)
+
+
+class _Exporter(_OldExporter):
+    """With them."""
+
+    def __init__(self, version=1, flags=0, **options):
+        super().__init__(**options)
+        self._versioned = _DLVersioned(major=version, flags=flags, tensor=self._tensor)
+
+    def __dlpack__(self, *, max_version):
+        assert max_version == (1, 0)
+        return _new_capsule(ctypes.addressof(self._versioned), b"dltensor_versioned", None)
 
 
 class BufferProtocolTest(unittest.TestCase):
@@ -61,6 +76,17 @@ class BufferProtocolTest(unittest.TestCase):
     def test_gaps_are_refused(self):
         with self.assertRaises(BufferError):
             as_buffer(memoryview(bytearray(8))[::2])
+        # As numpy says it.
+        with mock.patch.object(buffers, "_get_buffer", side_effect=ValueError("ndarray is not")):
+            with self.assertRaisesRegex(BufferError, "ndarray is not"):
+                as_buffer(bytearray(8))
+
+    def test_what_the_protocol_cannot_give_is_refused(self):
+        """As of a type that it does not have, or no more."""
+        released = memoryview(bytearray(8))
+        released.release()
+        with self.assertRaisesRegex(TypeError, "not supported: operation forbidden on released"):
+            as_buffer(released)
 
     def test_an_array_cannot_be_resized_while_it_is_in_use(self):
         numbers = bytearray(8)
@@ -82,6 +108,18 @@ class DlpackTest(unittest.TestCase):
         place = as_buffer(exporter, writable=True)
         self.assertEqual(place.address, ctypes.addressof(exporter.data) + 4)
         self.assertEqual((place.count, place.dtype), (6, DATA_TYPES["float32"]))
+
+    def test_only_what_says_so_is_written(self):
+        read_only = 1
+        for exporter in (_OldExporter(), _Exporter(flags=read_only)):
+            self.assertEqual(as_buffer(exporter).count, 6)
+            with self.assertRaisesRegex(BufferError, "does not say"):
+                as_buffer(exporter, writable=True)
+        self.assertEqual(as_buffer(_Exporter(flags=2), writable=True).count, 6)
+
+    def test_refuses_versions_that_do_not_exist_yet(self):
+        with self.assertRaisesRegex(BufferError, "DLPack 2"):
+            as_buffer(_Exporter(version=2))
 
     def test_strides_of_an_array_without_gaps_are_fine(self):
         self.assertEqual(as_buffer(_Exporter(strides=(3, 1))).count, 6)

@@ -106,7 +106,11 @@ def _format_type(text, item_bytes):
 
 
 def _from_buffer_protocol(obj, writable):
-    exported = _Exported(obj, writable)
+    try:
+        exported = _Exported(obj, writable)
+    except ValueError as error:
+        # numpy's, where others raise a BufferError.
+        raise BufferError(str(error)) from error
     view = exported.view
     kind = _format_type((view.format or b"B").decode(), view.itemsize)
     return Buffer(view.buf or 0, view.len // view.itemsize, kind, exported)
@@ -116,6 +120,7 @@ def _from_buffer_protocol(obj, writable):
 
 _DLPACK_CPU, _DLPACK_CUDA_HOST = 1, 3
 _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+_DLPACK_VERSION, _DLPACK_READ_ONLY = (1, 0), 1
 
 
 class _DLTensor(ctypes.Structure):
@@ -126,9 +131,17 @@ class _DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
+class _DLVersioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+_capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_capsule_pointer.restype = ctypes.POINTER(_DLTensor)
+_capsule_pointer.restype = ctypes.c_void_p
 
 
 def _is_contiguous(tensor):
@@ -142,10 +155,32 @@ def _is_contiguous(tensor):
     return True
 
 
-def _from_dlpack(obj):
-    # A capsule that nobody takes over frees what it holds when it goes.
-    capsule = obj.__dlpack__()
-    tensor = _capsule_pointer(capsule, b"dltensor").contents
+def _capsule_of(obj):
+    """One that nobody takes over frees what it holds when it goes."""
+    try:
+        return obj.__dlpack__(max_version=_DLPACK_VERSION)
+    except TypeError:
+        return obj.__dlpack__()  # it is older than versions
+
+
+def _tensor_in(capsule):
+    """(its _DLTensor, whether it may be written)
+
+    Before versions nobody could say so, and arrays that must not change came just the same.
+    """
+    name = b"dltensor_versioned"
+    if not _capsule_is_valid(capsule, name):
+        return _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor")), False
+    versioned = _DLVersioned.from_address(_capsule_pointer(capsule, name))
+    if versioned.major != _DLPACK_VERSION[0]:
+        raise BufferError(f"the array comes by DLPack {versioned.major}, which may be anything: "
+                          "pass gradwire.Pointer(address, count, dtype)")
+    return versioned.tensor, not versioned.flags & _DLPACK_READ_ONLY
+
+
+def _from_dlpack(obj, writable):
+    capsule = _capsule_of(obj)
+    tensor, may_be_written = _tensor_in(capsule)
     if tensor.device_type not in (_DLPACK_CPU, _DLPACK_CUDA_HOST):
         raise TypeError("this build takes host buffers only: move the array to the CPU")
     kind = f"{_DLPACK_KINDS.get(tensor.type_code, 'unknown')}{tensor.type_bits}"
@@ -155,6 +190,9 @@ def _from_dlpack(obj):
     count = math.prod(tensor.shape[: tensor.ndim])
     if count > 0 and not _is_contiguous(tensor):
         raise BufferError("the array is not contiguous: pass a contiguous copy")
+    if writable and not may_be_written:
+        raise BufferError(f"{type(obj).__name__} does not say by DLPack that it may be written: "
+                          "pass a writable copy, or gradwire.Pointer(address, count, dtype)")
     return Buffer((tensor.data or 0) + tensor.byte_offset, count, DATA_TYPES[kind], capsule)
 
 
@@ -162,8 +200,9 @@ def as_buffer(obj, writable=False):
     """The elements of an array, contiguous and in host memory.
 
     Takes a Pointer, what has the buffer protocol (numpy, array, bytearray) and what has DLPack
-    (torch, jax, cupy). TypeError, BufferError: it has neither, lies elsewhere, is not contiguous
-    or, where it is to be written, is read-only.
+    (torch, jax, cupy). TypeError, BufferError: it has neither, lies elsewhere, has elements of
+    another kind, is not contiguous or, where it is to be written, is read-only or does not say that
+    it is not (by DLPack before 1.0). InvalidArgument: a Pointer whose numbers are too large.
     """
     if isinstance(obj, Pointer):
         return Buffer(fitting(obj.address, "address", ctypes.c_size_t),
@@ -174,5 +213,9 @@ def as_buffer(obj, writable=False):
         if not hasattr(obj, "__dlpack__"):
             raise TypeError(f"{type(obj).__name__} has neither the buffer protocol nor DLPack; "
                             "pass gradwire.Pointer(address, count, dtype)") from None
-        return _from_dlpack(obj)
+        return _from_dlpack(obj, writable)
+    except ValueError as error:
+        # numpy's, for types that the buffer protocol does not have.
+        raise TypeError(f"{type(obj).__name__} has elements that are not supported: "
+                        f"{error}") from error
     return _from_buffer_protocol(obj, writable)
