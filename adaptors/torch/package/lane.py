@@ -142,7 +142,10 @@ class Lane:
             job = self._jobs.get()
             if job is not None:
                 work, call = job
-                work.run(call)
+                # A caller in that mode has tensors that can be written in that mode only. Not the
+                # callbacks: what they make is for other modes too.
+                with torch.inference_mode():
+                    work.run(call)
                 return work
             self._jobs.put(None)  # for the other threads
             with contextlib.suppress(gradwire.GradwireError):

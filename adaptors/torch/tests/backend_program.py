@@ -88,6 +88,27 @@ def any_layout():
     expect_equal(matrix[:, 1::2], beside)
 
 
+def tensors_of_inference_mode():
+    """Which can be written in that mode only; parameters can be written in it, too."""
+    matrix = _numbers(60, 70)
+    parameter = torch.nn.Parameter(matrix.clone())
+    expected = _gloo_sum(matrix)
+    with torch.inference_mode():
+        ours, parts = matrix.clone(), [matrix[:30].clone(), matrix[30:].clone()]
+        dist.all_reduce(ours.t())
+        with dist._coalescing_manager():
+            for part in parts:
+                dist.all_reduce(part)
+        part = torch.empty(70, 60 // dist.get_world_size()).t()
+        dist.reduce_scatter_tensor(part, matrix)
+        dist.all_reduce(parameter.t())
+    with torch.no_grad():
+        parameter.add_(0)
+    for one in (ours, torch.cat(parts), parameter.detach()):
+        _expect_sum(one, expected)
+    _expect_sum(part, expected.chunk(dist.get_world_size())[dist.get_rank()])
+
+
 def several_as_one():
     tensors = [_numbers(length, seed=length) for length in LENGTHS]
     expected = [_gloo_sum(tensor) for tensor in tensors]

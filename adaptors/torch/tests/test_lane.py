@@ -66,6 +66,19 @@ def test_calls_are_made_in_order(lane):
     assert made == list(range(100))
 
 
+def test_calls_write_what_was_made_in_inference_mode(lane):
+    """What callbacks make is for every mode."""
+    with torch.inference_mode():
+        written = torch.zeros(2)
+    held, go = _held(lane)
+    made = held.get_future().then(lambda _: torch.ones(1))
+    work = lane.submit(lambda: written.add_(1), [written])
+    go.set()
+    assert work.wait(_LIMIT)
+    assert written.tolist() == [1, 1]
+    assert not _ended(made).is_inference()
+
+
 def test_callbacks_may_wait_for_futures_of_further_calls(lane):
     """One in the other, more than there are threads to begin with."""
     held, go = _held(lane)
