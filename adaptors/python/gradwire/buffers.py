@@ -7,19 +7,6 @@ from typing import NamedTuple
 from gradwire._bindings import gwDataType_t
 from gradwire._library import fitting
 
-# Bytes of an element.
-ITEM_BYTES = {
-    gwDataType_t.gwInt8: 1,
-    gwDataType_t.gwUint8: 1,
-    gwDataType_t.gwInt32: 4,
-    gwDataType_t.gwUint32: 4,
-    gwDataType_t.gwInt64: 8,
-    gwDataType_t.gwUint64: 8,
-    gwDataType_t.gwFloat16: 2,
-    gwDataType_t.gwFloat32: 4,
-    gwDataType_t.gwFloat64: 8,
-    gwDataType_t.gwBfloat16: 2,
-}
 # "float32": gwFloat32, ...
 DATA_TYPES = {kind.name[2:].lower(): kind for kind in gwDataType_t}
 
