@@ -33,13 +33,16 @@ def _operation(op):
     return _OPS[op]
 
 
+def settings_text(settings):
+    """As the library takes them; settings: a dict or text, None: none."""
+    if isinstance(settings, str):
+        return settings
+    return "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
+
+
 def _config(settings):
-    if settings is None or isinstance(settings, str):
-        text = settings
-    else:
-        text = "; ".join(f"{name}={value}" for name, value in settings.items())
     return c.gwConfig_t(ctypes.sizeof(c.gwConfig_t), c.GW_CONFIG_MAGIC, c.GW_VERSION_CODE,
-                        None if text is None else text.encode())
+                        settings_text(settings).encode())
 
 
 def unique_id():

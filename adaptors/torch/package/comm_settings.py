@@ -5,6 +5,8 @@ import re
 
 import torch
 
+from gradwire.comm import settings_text
+
 _FILE = "gradwire.toml"  # unless the setting `config` names another
 _CONFIG = re.compile(r"\bconfig\W+([^;\s]+)")
 _MAX_TIMEOUT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
@@ -45,8 +47,7 @@ def _is_set(name, settings):
 
 def with_defaults(settings, **defaults):
     """The user's, a dict or text, as text, with the defaults that are not None and set nowhere."""
-    if not isinstance(settings, str):
-        settings = "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
+    settings = settings_text(settings)
     chosen = [f"{name}={value}; " for name, value in defaults.items()
               if value is not None and not _is_set(name, settings)]
     # Of two values of a setting the library takes the last one.
