@@ -158,16 +158,18 @@ def checkpoints_of_other_specs_and_shapes():
     """Under the same names. What is there stays as it is, and training goes on."""
     narrow = models.network()
     narrow[0], narrow[2] = torch.nn.Linear(64, 96), torch.nn.Linear(96, 128)
-    model, handle = attached(FEEDBACK, name="mine")
-    models.train(model, range(2))
-    before = handle.state_dict()
+    states = []
     for spec, module, words in (("topk(0.1)", None, "spec: qsgd"),
                                 ("powersgd(rank=2)", None, "spec: qsgd"),
                                 (FEEDBACK, narrow, "shape: [128")):
-        other, other_handle = attached(spec, module, name="mine")
+        other, handle = attached(spec, module, name="mine")
         models.train(other, range(1))
-        state = other_handle.state_dict()
-        other_handle.close()
+        states.append((handle.state_dict(), words))
+        handle.close()
+    model, handle = attached(FEEDBACK, name="mine")
+    models.train(model, range(2))
+    before = handle.state_dict()
+    for state, words in states:
         error = expect_raises(gradwire.Mismatch, words,
                               lambda s=state: handle.load_state_dict(s))
         assert "attach as it was" in str(error), error
