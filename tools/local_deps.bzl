@@ -26,6 +26,11 @@ def _system_library_impl(rctx):
     if not missing and include_dir != "/usr/include":
         rctx.symlink(include_dir, "include")
         hdrs, includes = ["include/**"], ["include"]
+    # Debian's notice of a package; in Debian's small images, too.
+    notice = rctx.path("/usr/share/doc/%s/copyright" % attr.apt)
+    notice_name = rctx.name[len("local_"):] + ".txt"
+    if notice.exists:
+        rctx.symlink(notice, notice_name)
     linkopts = [] if missing else ["-l" + l for l in attr.libs]
     if linkopts and lib_dir:
         linkopts = ["-L" + lib_dir] + linkopts
@@ -38,10 +43,13 @@ cc_library(
     linkopts = %r,
     visibility = ["//visibility:public"],
 )
-""" % (hdrs, includes, linkopts))
+
+exports_files([%r])
+""" % (hdrs, includes, linkopts, notice_name))
 
 system_library = repository_rule(
-    doc = """A library from the distribution as @name//:lib, and FOUND in @name//:defs.bzl.
+    doc = """A library from the distribution as @local_NAME//:lib, its copyright notice as NAME.txt, and
+FOUND in defs.bzl.
 
 A missing required library fails the build naming its apt package; a missing optional
 one leaves an empty library and FOUND = False.""",

@@ -64,8 +64,8 @@ def _write(archive, path, content, mode):
     archive.writestr(info, content)
 
 
-def pack(output, version, tag, files):
-    """Writes the wheel; files: path in it -> (content, mode)."""
+def pack(output, version, tag, files, licenses):
+    """Writes the wheel; files: path in it -> (content, mode), licenses: name -> content."""
     info = f"gradwire-{version}.dist-info"
     made = {
         "METADATA": _METADATA.format(version=version),
@@ -74,6 +74,8 @@ def pack(output, version, tag, files):
     }
     files = dict(files)
     files.update({f"{info}/{name}": (text.encode(), _FILE_MODE) for name, text in made.items()})
+    files.update({f"{info}/licenses/{name}": (content, _FILE_MODE)
+                  for name, content in licenses.items()})
     record = "".join(_entry(path, content) for path, (content, _) in files.items())
     record += f"{info}/RECORD,,\n"
     files[f"{info}/RECORD"] = (record.encode(), _FILE_MODE)
@@ -84,8 +86,11 @@ def pack(output, version, tag, files):
 
 def _read(path):
     with open(path, "rb") as file:
-        content = file.read()
-    return content, _FILE_MODE if path.endswith(".py") else _PROGRAM_MODE
+        return file.read()
+
+
+def _mode_of(path):
+    return _FILE_MODE if path.endswith(".py") else _PROGRAM_MODE
 
 
 def _arguments():
@@ -94,6 +99,8 @@ def _arguments():
     parser.add_argument("wheel")
     parser.add_argument("name_file")
     parser.add_argument("--into", action="append", nargs="+", metavar=("FOLDER", "FILE"))
+    parser.add_argument("--licenses", nargs="+", metavar="FILE",
+                        help="the package's, and notices of what is compiled into it")
     return parser.parse_args()
 
 
@@ -105,9 +112,10 @@ def main():
     for folder, *paths in args.into:
         for path in paths:
             name = os.path.basename(path).removesuffix(".stripped")
-            files[os.path.normpath(f"{folder}/{name}")] = _read(path)
+            files[os.path.normpath(f"{folder}/{name}")] = _read(path), _mode_of(path)
     tag = tag_of_machine()
-    pack(args.wheel, version, tag, files)
+    licenses = {os.path.basename(path): _read(path) for path in args.licenses}
+    pack(args.wheel, version, tag, files, licenses)
     with open(args.name_file, "w", encoding="utf-8") as file:
         file.write(f"gradwire-{version}-{tag}.whl\n")
 

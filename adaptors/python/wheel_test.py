@@ -47,6 +47,19 @@ class WheelTest(unittest.TestCase):
                               "gradwire/_native/libgradwire.so.0"}, names)
         self.assertFalse([name for name in names if "test" in name])
 
+    def test_holds_the_licenses(self):
+        """Its own, and whose code is compiled into the library and the command."""
+        owners = {"LICENSE": "Apache License", "cli11.txt": "Henry Schreiner",
+                  "fmt.txt": "Victor Zverovich", "highway.txt": "Google",
+                  "nlohmann_json.txt": "Niels Lohmann", "random123.txt": "D. E. Shaw Research",
+                  "tomlplusplus.txt": "Mark Gillard", "xxhash.txt": "Yann Collet"}
+        with zipfile.ZipFile(installed.WHEEL) as archive:
+            found = {name.rpartition("/")[2]: archive.read(name).decode()
+                     for name in archive.namelist() if ".dist-info/licenses/" in name}
+        self.assertEqual(set(found), set(owners))
+        for name, owner in owners.items():
+            self.assertIn(owner, found[name])
+
 
 class PackageTest(unittest.TestCase):
     def test_imports_in_an_empty_environment(self):
