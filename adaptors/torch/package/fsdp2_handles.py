@@ -61,6 +61,7 @@ class Fsdp2Handle(Handle):
     def __init__(self, comm, tensors, name, scaler):
         super().__init__(comm, tensors, name, scaler)
         self._end_of_step = None  # weak
+        self._flushed = set()  # names of tensors that have sent what they kept back
 
     def _send(self, unit, output, submit):
         """submit(): the request whose result is in `output`, at the end of backward at the latest."""
@@ -80,6 +81,19 @@ class Fsdp2Handle(Handle):
         if not is_late:
             with self._waiting():
                 self._wait_for(request)
+
+    def _end_flush(self, sent):
+        """FSDP passes over units without gradients, as those that are frozen by now."""
+        self._flushed.update(self._tensors.of(one.unit).name for one in sent)
+        left = [row["name"] for row in self._comm.ledger()["tensors"]
+                if row["held_bytes"] and row["name"] not in self._flushed]
+        if left:
+            raise gradwire.InvalidUsage(
+                gwResult_t.gwInvalidUsage,
+                f"detach() goes on: '{left[0]}' had no gradients in this step, which is complete, "
+                "and still keeps something back. Use the module in the next step, or close(), which "
+                "loses it")
+        super()._end_flush(sent)
 
     def _open_step(self):
         """Begins a step unless this backward has begun one."""

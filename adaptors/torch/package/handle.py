@@ -131,7 +131,12 @@ class Handle:
         for one in sent:
             one.deliver()
         if self._flushing and outcome is gradwire.Outcome.COMMITTED:
-            self.close()
+            self._end_flush(sent)
+
+    def _end_flush(self, sent):
+        """After a step that sent what was kept back."""
+        del sent
+        self.close()
 
     def _before_vote(self):
         """Everything that was sent in the step is complete, or failed."""
