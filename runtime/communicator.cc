@@ -394,11 +394,11 @@ void Communicator::OnFatal(const Status& status) {
   failed_.store(true);
 }
 
-// What happens between the two lines is seen by the second, what happens later by the engine.
 uint64_t Communicator::TakeSplitSalt() {
   return Hasher().Add(parts_.agreed.seed).Add(splits_++).digest();
 }
 
+// What happens between the two lines is seen by the second, what happens later by the engine.
 const std::atomic<bool>* Communicator::WatchForFailure() {
   failed_.store(false);
   if (is_fatal_.load() || TurnsAhead(engine_turn_.load(), user_turn_) > 0) failed_.store(true);
