@@ -26,12 +26,9 @@ constexpr std::string_view kPageHead =
     "    window = 8\n"
     "    op_timeout_ms = \"20s\"\n"
     "\n"
-    "All ranks must have the same `compress`, `transport`, `algorithm`, `nonfinite`, "
-    "`transaction`, "
-    "`seed`,\n"
-    "`slice_elems`, `window`, `heartbeat_ms`, `heartbeat_timeout_ms` and, over `shm`, "
-    "`fragment_bytes`: the\n"
-    "start fails where they differ. Others may differ.\n";
+    "All ranks must have the same `compress`, `transport`, `algorithm`, `nonfinite`,\n"
+    "`transaction`, `seed`, `slice_elems`, `window`, `heartbeat_ms`, `heartbeat_timeout_ms` and,\n"
+    "over `shm`, `fragment_bytes`: the start fails where they differ. Others may differ.\n";
 
 std::string_view ScopeTitle(SettingScope scope) {
   switch (scope) {
