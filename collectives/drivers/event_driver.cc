@@ -8,14 +8,9 @@
 
 #include "base/failpoint.h"
 #include "base/wrapping.h"
-#include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {
 namespace {
-
-// The run's number travels in the top bits of the message number.
-constexpr int kRunShift = 24;
-constexpr uint32_t kMessageMask = (1u << kRunShift) - 1;
 
 // Free slots that keep the executor of another schedule. Jobs alternate between few: an exact
 // all-reduce, an encoded one, a reduction and its gather.
@@ -32,40 +27,21 @@ SendToken MakeToken(int slot, int32_t step) {
   return static_cast<uint64_t>(slot) << kSlotShift | static_cast<uint32_t>(step);
 }
 
-RunKey KeyOf(const FrameHeader& h) {
-  return {h.op_seq, h.slice, static_cast<uint8_t>(h.message >> kRunShift)};
-}
-
 }  // namespace
 
 EventDriver::EventDriver(Transport* transport, const Options& options)
     : transport_(transport),
       options_(options),
-      keep_limit_(kKeptPerSlice * options.window * options.max_message_bytes + kKeptHeaderBytes),
-      peers_(options.world_size) {}
+      peers_(options.world_size),
+      kept_(options.world_size,
+            kKeptPerSlice * options.window * options.max_message_bytes + kKeptHeaderBytes),
+      awaited_(options.rank) {}
 
 EventDriver::Run* EventDriver::FindRun(const RunKey& key) {
   for (int slot : active_) {
     if (slots_[slot]->spec.key == key) return slots_[slot].get();
   }
   return nullptr;
-}
-
-EventDriver::AdmittedSlice* EventDriver::FindAdmitted(const RunKey& key) {
-  const auto it = std::find_if(admitted_.begin(), admitted_.end(), [&](const AdmittedSlice& s) {
-    return s.op_seq == key.op_seq && s.slice == key.slice;
-  });
-  return it == admitted_.end() ? nullptr : &*it;
-}
-
-void EventDriver::Admit(uint32_t op_seq, uint32_t slice, int64_t slices) {
-  last_admitted_ = admitted_.emplace_back(AdmittedSlice{op_seq, slice});
-  last_admitted_slices_ = slices;
-}
-
-void EventDriver::Retire(uint32_t op_seq, uint32_t slice) {
-  std::erase_if(admitted_,
-                [&](const AdmittedSlice& s) { return s.op_seq == op_seq && s.slice == slice; });
 }
 
 // One that last ran the same schedule, so that its executor serves again.
@@ -91,7 +67,7 @@ void EventDriver::Start(const RunSpec& spec) {
   }
   run.spec = spec;
   run.live = true;
-  if (AdmittedSlice* admitted = FindAdmitted(spec.key)) ++admitted->runs;
+  awaited_.Begin(spec.key);
   const size_t steps = spec.schedule->schedule.steps.size();
   run.recvs.resize(steps);
   for (RecvState& r : run.recvs) r.received = 0, r.expected = false;
@@ -104,34 +80,20 @@ void EventDriver::Start(const RunSpec& spec) {
   Collect(slot);
 }
 
-// Fragments that came before the run was admitted.
+// Fragments that came before the run began.
 void EventDriver::Replay(Run& run) {
-  const RunKey key = run.spec.key;
-  for (size_t left = kept_.size(); left > 0 && !error_; --left) {
-    Kept kept = std::move(kept_.front());
-    kept_.pop_front();
-    if (kept.header.turn == turn_ && KeyOf(kept.header) == key) {
-      peers_[kept.peer].kept_bytes -= kept.size();
-      Receive(run, kept.peer, kept.header, std::as_const(kept.bytes).bytes());
-    } else {
-      kept_.push_back(std::move(kept));
-    }
+  for (const KeptFrames::Frame& kept : kept_.Take(turn_, run.spec.key)) {
+    if (error_) return;
+    Receive(run, kept.peer, kept.header, kept.bytes.bytes());
   }
 }
 
 void EventDriver::BeginTurn(uint16_t turn) {
   turn_ = turn;
   finished_.clear();  // cancelled ones, whose names the new turn gives again
-  completed_below_ = 0;
-  admitted_.clear();
-  last_admitted_.reset();
-  submitted_.reset();
+  awaited_.BeginTurn();
   cancelled_ = false;
-  std::erase_if(kept_, [&](const Kept& kept) {
-    if (kept.header.turn == turn) return false;
-    peers_[kept.peer].kept_bytes -= kept.size();
-    return true;
-  });
+  kept_.DropAllBut(turn);
 }
 
 void EventDriver::CancelAll(const Status& status) {
@@ -146,11 +108,7 @@ void EventDriver::CancelAll(const Status& status) {
   active_.clear();
   computes_.clear();
   for (PeerState& peer : peers_) peer.sends.clear(), peer.sealed = false;
-  std::erase_if(kept_, [&](const Kept& kept) {
-    if (kept.header.turn != turn_) return false;
-    peers_[kept.peer].kept_bytes -= kept.size();
-    return true;
-  });
+  kept_.Drop(turn_);
 }
 
 bool EventDriver::Poll() {
@@ -264,76 +222,34 @@ void EventDriver::Accept(int peer, const FrameHeader& header, ConstBytes fragmen
   }
   if (ahead == 1) return Keep(peer, header, fragment);
   if (Run* run = FindRun(key)) return Receive(*run, peer, header, fragment);
-  if (Status s = CheckAwaited(peer, key); !s.ok()) return Fail(peer, key, std::move(s));
-  const bool beyond = submitted_ && !IsBefore(header.op_seq, *submitted_);
-  if (beyond) return FailBeyond(peer, key);
+  if (Status s = awaited_.Check(peer, key); !s.ok()) return Fail(peer, key, std::move(s));
   Keep(peer, header, fragment);
 }
 
-// Of a frame of this turn for a run that is not under way here: it may be one that will be.
-Status EventDriver::CheckAwaited(int peer, const RunKey& key) {
-  if (IsBefore(key.op_seq, completed_below_)) {
-    return Status(gwMismatch,
-                  fmt::format("rank {} still sends for operation #{}, which is complete here", peer,
-                              key.op_seq));
-  }
-  if (!last_admitted_) return Status();
-  if (IsBefore(last_admitted_->op_seq, key.op_seq)) return Status();
-  const bool is_last = key.op_seq == last_admitted_->op_seq;
-  if (is_last && key.slice >= last_admitted_slices_) {
-    return Status(gwMismatch, fmt::format("rank {} sends slice {} of operation #{}, which has {} "
-                                          "here",
-                                          peer, key.slice, key.op_seq, last_admitted_slices_));
-  }
-  if (is_last && key.slice > last_admitted_->slice) return Status();
-  const AdmittedSlice* admitted = FindAdmitted(key);
-  if (admitted != nullptr && static_cast<int8_t>(key.run - admitted->runs) >= 0) return Status();
-  const std::string run = admitted == nullptr ? "" : fmt::format("run {} of ", key.run);
-  return Status(
-      gwMismatch,
-      fmt::format("rank {} still sends for {}slice {} of operation #{}, which is complete here",
-                  peer, run, key.slice, key.op_seq));
-}
-
 void EventDriver::SetCompletedBelow(uint32_t op_seq) {
-  completed_below_ = op_seq;
-  for (const Kept& kept : kept_) {
-    if (kept.header.turn != turn_) continue;
-    const RunKey key = KeyOf(kept.header);
-    if (Status s = CheckAwaited(kept.peer, key); !s.ok()) return Fail(kept.peer, key, std::move(s));
-  }
+  awaited_.SetCompletedBelow(op_seq);
+  CheckKept();
 }
 
 void EventDriver::SetSubmitted(uint32_t operations) {
-  submitted_ = operations;
-  for (const Kept& kept : kept_) {
-    const FrameHeader& h = kept.header;
-    const bool beyond = !IsBefore(h.op_seq, operations);
-    if (beyond && h.turn == turn_) return FailBeyond(kept.peer, KeyOf(h));
-  }
+  awaited_.SetSubmitted(operations);
+  CheckKept();
 }
 
-void EventDriver::FailBeyond(int peer, const RunKey& key) {
-  Fail(peer, key,
-       SubmitMismatch(fmt::format("{} (rank {})", *submitted_, options_.rank),
-                      fmt::format("{}{} (rank {})", kAtLeast, key.op_seq + 1, peer)));
+// What was awaited when it came may be so no more.
+void EventDriver::CheckKept() {
+  kept_.ForEach(turn_, [&](int peer, const RunKey& key) {
+    Status s = awaited_.Check(peer, key);
+    if (s.ok()) return true;
+    Fail(peer, key, std::move(s));
+    return false;
+  });
 }
 
 void EventDriver::Keep(int peer, const FrameHeader& header, ConstBytes fragment) {
-  PeerState& state = peers_[peer];
-  Kept kept = {.peer = peer, .header = header, .bytes = {}};
-  if (Status s = kept.bytes.EnsureBytes(fragment.size); !s.ok())
+  if (Status s = kept_.Keep(peer, header, fragment); !s.ok())
     return Fail(peer, KeyOf(header), std::move(s));
-  std::copy_n(fragment.data, fragment.size, kept.bytes.data());
-  if (state.kept_bytes + kept.size() > keep_limit_) {
-    return Fail(
-        peer, KeyOf(header),
-        Status(gwMismatch, fmt::format("rank {} runs further ahead than the window allows", peer),
-               "All ranks must submit the same operations in the same order"));
-  }
-  state.kept_bytes += kept.size();
   counters_.staged_bytes += fragment.size;
-  kept_.push_back(std::move(kept));
 }
 
 void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment) {
@@ -344,12 +260,12 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
                        "Submit the same operations, with the same arguments, in the same order on "
                        "all ranks"));
   }
-  const int32_t step =
-      run.spec.schedule->FindRecv(peer, static_cast<int32_t>(header.message & kMessageMask));
+  const int32_t message = MessageOf(header);
+  const int32_t step = run.spec.schedule->FindRecv(peer, message);
   if (step < 0 || run.executor->IsComplete(step)) {
     return Fail(peer, run.spec.key,
-                Status(gwDataCorrupt, fmt::format("message {} is not awaited from rank {}",
-                                                  header.message & kMessageMask, peer)));
+                Status(gwDataCorrupt,
+                       fmt::format("message {} is not awaited from rank {}", message, peer)));
   }
   RecvState& recv = run.recvs[step];
   const int64_t message_bytes =
@@ -358,8 +274,8 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
     return Fail(peer, run.spec.key,
                 Status(gwDataCorrupt,
                        fmt::format("message {} of rank {} has {} bytes at {}, expected {} at {}",
-                                   header.message & kMessageMask, peer, header.message_bytes,
-                                   header.offset, message_bytes, recv.received)));
+                                   message, peer, header.message_bytes, header.offset,
+                                   message_bytes, recv.received)));
   }
   if (message_bytes == 0) {
     recv.received = -1;
@@ -405,7 +321,7 @@ FrameHeader EventDriver::HeaderFor(const Run& run, int32_t message) const {
           .job = options_.job,
           .op_seq = key.op_seq,
           .slice = key.slice,
-          .message = static_cast<uint32_t>(message) | static_cast<uint32_t>(key.run) << kRunShift,
+          .message = MessageField(message, key.run),
           .signature = run.spec.signature};
 }
 

@@ -14,20 +14,15 @@
 
 #include "base/status.h"
 #include "base/workspace.h"
+#include "collectives/drivers/awaited_runs.h"
+#include "collectives/drivers/kept_frames.h"
 #include "collectives/drivers/point_to_point.h"
+#include "collectives/drivers/run_key.h"
 #include "collectives/drivers/slice_work.h"
 #include "collectives/executor.h"
 #include "transports/transport.h"
 
 namespace gradwire {
-
-// Names one run: slice of an operation, and which of the slice's runs (a scheme may need several).
-struct RunKey {
-  uint32_t op_seq = 0;
-  uint32_t slice = 0;
-  uint8_t run = 0;
-  auto operator<=>(const RunKey&) const = default;
-};
 
 struct RunSpec {
   RunKey key;
@@ -117,9 +112,11 @@ class EventDriver : public Sink {
   // slices, before its first run. Until it is retired frames for runs that it has not begun are
   // kept; those for what is complete, and for slices that its operation does not have, are
   // mismatches. Without these calls all frames are kept that SetCompletedBelow lets pass.
-  void Admit(uint32_t op_seq, uint32_t slice, int64_t slices);
+  void Admit(uint32_t op_seq, uint32_t slice, int64_t slices) {
+    awaited_.Admit(op_seq, slice, slices);
+  }
   // That slice is complete.
-  void Retire(uint32_t op_seq, uint32_t slice);
+  void Retire(uint32_t op_seq, uint32_t slice) { awaited_.Retire(op_seq, slice); }
   // All operations of this turn below `op_seq` are complete here: a frame for one is a mismatch,
   // also one that was kept.
   void SetCompletedBelow(uint32_t op_seq);
@@ -174,22 +171,9 @@ class EventDriver : public Sink {
     int32_t step;
     int64_t cursor = 0;
   };
-  struct Kept {  // a fragment of a run that is not admitted yet, or of the next turn
-    int peer;
-    FrameHeader header;
-    AlignedBuffer bytes;
-    // Bare headers take memory too.
-    int64_t size() const { return static_cast<int64_t>(sizeof header) + bytes.size(); }
-  };
-  struct AdmittedSlice {
-    uint32_t op_seq = 0;
-    uint32_t slice = 0;
-    uint8_t runs = 0;  // begun, may wrap
-  };
   struct PeerState {
     std::deque<PendingSend> sends;
     int32_t in_flight = 0;
-    int64_t kept_bytes = 0;
     bool lost = false;
     bool sealed = false;  // `header` is ready for the next fragment of sends.front(), which the
                           // transport refused
@@ -198,19 +182,17 @@ class EventDriver : public Sink {
 
   int FreeSlot(const PreparedSchedule* schedule);
   Run* FindRun(const RunKey& key);
-  AdmittedSlice* FindAdmitted(const RunKey& key);
-  Status CheckAwaited(int peer, const RunKey& key);
   void Accept(int peer, const FrameHeader& header, ConstBytes fragment);
   void Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment);
   void Consume(Run& run, int32_t step, int64_t offset, ConstBytes fragment);
   void Keep(int peer, const FrameHeader& header, ConstBytes fragment);
   void Replay(Run& run);
+  void CheckKept();
   void TakeCommands(int slot);
   void Expect(Run& run, int32_t step);
   bool PumpSends();
   bool PumpPeer(int peer);
   bool OfferFragments(int peer, PendingSend* pending, bool* full);
-  void FailBeyond(int peer, const RunKey& key);
   bool ComputeOnce();
   void Collect(int slot);
   void Withdraw(int slot);
@@ -220,12 +202,12 @@ class EventDriver : public Sink {
 
   Transport* const transport_;
   const Options options_;
-  const int64_t keep_limit_;
   std::vector<std::unique_ptr<Run>> slots_;
   std::vector<int> active_;  // slots in order of admission
   std::vector<PeerState> peers_;
   std::deque<PendingCompute> computes_;
-  std::deque<Kept> kept_;
+  KeptFrames kept_;  // of runs that are not begun, and of the next turn
+  AwaitedRuns awaited_;
   std::deque<FinishedRun> finished_;
   std::optional<ProtocolError> error_;
   std::vector<std::pair<int, Status>> lost_;
@@ -233,12 +215,7 @@ class EventDriver : public Sink {
   DriverCounters counters_;
   std::vector<SentMessage>* record_ = nullptr;
   int64_t outstanding_sends_ = 0;
-  uint32_t completed_below_ = 0;
-  std::vector<AdmittedSlice> admitted_;         // not retired; at most the window
-  std::optional<AdmittedSlice> last_admitted_;  // of this turn
-  int64_t last_admitted_slices_ = 0;            // of its operation
-  std::optional<uint32_t> submitted_;           // of this turn, once that is final
-  bool cancelled_ = false;                      // this turn
+  bool cancelled_ = false;  // this turn
   bool runs_moved_ = false;
   uint16_t turn_ = 0;
 };
