@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/status.h"
+#include "cli/launch/rank_variables.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/lib/test_seed.h"
 
@@ -33,17 +35,6 @@ sockaddr_in Loopback(uint16_t port) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
-}
-
-// A port that nobody has at the moment.
-uint16_t FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = Loopback(0);
-  socklen_t bytes = sizeof address;
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), bytes), 0);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes), 0);
-  close(fd);
-  return ntohs(address.sin_port);
 }
 
 // Connections of several kinds of stranger, kept open. True: somebody listened.
@@ -132,7 +123,9 @@ void WorkAmongStrangers(RankSide& side, uint16_t port) {
 
 TEST(Surroundings, StrangersAtTheStartChangeNothing) {
   SCOPED_TRACE(TestSeedText());
-  const uint16_t port = FreePort();
+  const StatusOr<int> found = FindFreePort("127.0.0.1");
+  ASSERT_TRUE(found.ok()) << found.status().ToString();
+  const auto port = static_cast<uint16_t>(*found);
   RankProcesses ranks(kRanks, [&](RankSide& side) { WorkAmongStrangers(side, port); });
   Strangers strangers(Loopback(port));
   const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
