@@ -36,7 +36,7 @@ constexpr char kDescription[] =
 
 struct RunOptions {
   int ranks = 1;
-  std::string netlab;  // rate as the user wrote it; empty: no test network
+  std::string netlab;  // the link as the user wrote it; empty: no test network
   std::vector<std::string> netlab_then;
   double timeout_s = 0;  // 0: none
   double grace_s = 15;
@@ -50,7 +50,8 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
   CommandLine line(kDescription, "gradwire run");
   line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
   line.Add("--netlab", &options->netlab,
-           "give each rank a network of its own, shaped to this rate (200mbit, 1gbit)")
+           "give each rank a network of its own, shaped to this rate (200mbit, 1gbit), and with\n"
+           "this delay one way, if there is one (200mbit,delay=20ms)")
       .NotEmpty();
   line.Add("--netlab-then", &options->netlab_then,
            "SECONDS=RATE: the links' rate from then on, as 20=100mbit; repeat it")
@@ -70,8 +71,8 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
 }
 
 // The test network, or none with a line on standard error that says why.
-std::optional<Netlab> MakeNetlab(const RunOptions& options, int64_t rate) {
-  StatusOr<Netlab> lab = Netlab::Create(options.ranks, ShapingFor(rate));
+std::optional<Netlab> MakeNetlab(const RunOptions& options, const Link& link) {
+  StatusOr<Netlab> lab = Netlab::Create(options.ranks, link);
   if (lab.ok()) return std::move(*lab);
   fmt::print(stderr, "gradwire run: NOT SHAPED to {}: the ranks talk over loopback, because {}\n",
              options.netlab, lab.status().ToString());
@@ -84,7 +85,7 @@ std::vector<TimedAction> ReshapeActions(const std::vector<LaterRate>& rates, con
   std::vector<TimedAction> actions;
   for (const LaterRate& rate : rates) {
     const auto reshape = [&rate, &lab, changes] {
-      const Status reshaped = lab.Reshape(ShapingFor(rate.bits_per_s));
+      const Status reshaped = lab.Reshape(rate.bits_per_s);
       if (!reshaped.ok()) {
         fmt::print(stderr, "gradwire run: NOT SHAPED to {}: {}\n", rate.text, reshaped.ToString());
         return;
@@ -159,11 +160,11 @@ Status WriteCounters(const RunOptions& options, const std::optional<Netlab>& lab
 }
 
 StatusOr<int> Run(const RunOptions& options) {
-  int64_t rate_bits_per_s = 0;
+  std::optional<Link> link;
   if (!options.netlab.empty()) {
-    StatusOr<int64_t> rate = ParseRate(options.netlab);
-    if (!rate.ok()) return rate.status();
-    rate_bits_per_s = *rate;
+    const StatusOr<Link> parsed = ParseLink(options.netlab);
+    if (!parsed.ok()) return parsed.status();
+    link = *parsed;
     if (options.ranks > Netlab::kMaxRanks) {
       return Status(gwInvalidArgument,
                     fmt::format("--netlab takes at most {} ranks", Netlab::kMaxRanks));
@@ -179,7 +180,7 @@ StatusOr<int> Run(const RunOptions& options) {
   if (!later.ok()) return later.status();
   GW_RETURN_IF_ERROR(CheckOutputs({&options.counters_path, 1}));
   std::optional<Netlab> lab;
-  if (rate_bits_per_s > 0) lab = MakeNetlab(options, rate_bits_per_s);
+  if (link) lab = MakeNetlab(options, *link);
   StatusOr<JobAddress> job = MakeJobAddress(options.ranks, lab.has_value());
   if (!job.ok()) return job.status();
   std::vector<RateChange> changes;

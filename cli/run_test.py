@@ -272,7 +272,7 @@ class RunTest(unittest.TestCase):
     @unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
     def test_no_network_survives_the_launcher(self):
         links = os.listdir("/sys/class/net")
-        self._expect_nothing_survives("--netlab", "1gbit")
+        self._expect_nothing_survives("--netlab", "1gbit,delay=1ms")
         self.assertEqual(os.listdir("/sys/class/net"), links)
 
     def test_without_the_right_to_make_networks_it_says_so_and_runs(self):
@@ -297,11 +297,20 @@ class NetlabTest(unittest.TestCase):
         self.assertTrue(lines[0].endswith(" 1 e0 1gbit 10.77.0.1:29400"), lines)
         self.assertTrue(lines[1].endswith(" 0 e0 1gbit 10.77.0.1:29400"), lines)
 
-    def _rates(self, pattern):
+    def test_a_delay_holds_what_is_sent_and_not_how_much(self):
+        job = _run("-n", "2", "--netlab", "100mbit,delay=10ms", "--", sys.executable, _SENDER, "echo")
+        self.assertEqual(job.returncode, 0, job.stderr)
+        there_and_back_ms = float(job.stdout)
+        self.assertGreaterEqual(there_and_back_ms, 20)
+        self.assertLess(there_and_back_ms, 40)  # the least of ten, also on a busy machine
+        self._expect_shaped("ring", links=4, link="100mbit,delay=10ms")
+        self._expect_shaped("incast", links=1, link="100mbit,delay=10ms")
+
+    def _rates(self, pattern, link):
         """Measured goodput of each rank's link in Mbit/s, and the counters."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "counters.json")
-            job = _run("-n", "4", "--netlab", "100mbit", "--counters", path, "--",
+            job = _run("-n", "4", "--netlab", link, "--counters", path, "--",
                        sys.executable, _SENDER, pattern)
             self.assertEqual(job.returncode, 0, job.stderr)
             with open(path, encoding="utf-8") as file:
@@ -309,10 +318,10 @@ class NetlabTest(unittest.TestCase):
         rates = [float(line.split()[-1]) for line in job.stdout.splitlines()]
         return rates, counters
 
-    def _expect_shaped(self, pattern, links):
+    def _expect_shaped(self, pattern, links, link="100mbit"):
         """A busy machine can make a link slower, never faster: how much slower is no property of
         the link, so the lower bound only tells a rate from one with another unit."""
-        rates, counters = self._rates(pattern)
+        rates, counters = self._rates(pattern, link)
         payload_mbit = 100 * 1448 / 1514  # of a full frame
         self.assertEqual(len(rates), links)
         self.assertLess(max(rates), 1.1 * payload_mbit)

@@ -38,7 +38,7 @@ int64_t OpenFileLimit() {
 
 HealthFinding CheckNetlab() {
   constexpr int64_t kAnyRate = 1'000'000'000;
-  const StatusOr<Netlab> lab = Netlab::Create(1, ShapingFor(kAnyRate));
+  const StatusOr<Netlab> lab = Netlab::Create(1, {.rate_bits_per_s = kAnyRate});
   if (lab.ok()) return {"test network", Health::kOk, "`gradwire run --netlab` works here", ""};
   return {"test network", Health::kWarning, lab.status().ToString(),
           "Run as root, with iproute2, for --netlab; everything else works without"};

@@ -32,6 +32,15 @@ bool WriteFully(int fd, std::string_view text) {
   return true;
 }
 
+std::string ReadAll(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = RetryOnSignal([&] { return read(fd, buffer, sizeof buffer); })) > 0;) {
+    text.append(buffer, static_cast<size_t>(n));
+  }
+  return text;
+}
+
 void ExecCommand(const std::vector<std::string>& command) {
   execvp(command[0].c_str(), Pointers(command).data());
 }

@@ -29,6 +29,9 @@ auto RetryOnSignal(Call call) {
 // All of `text`, or false (errno says why).
 bool WriteFully(int fd, std::string_view text);
 
+// Until the other end is closed.
+std::string ReadAll(int fd);
+
 // execvp; returns only if it failed. `command` is not empty.
 void ExecCommand(const std::vector<std::string>& command);
 

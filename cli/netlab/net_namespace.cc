@@ -84,15 +84,6 @@ UniqueFd ReceiveNamespace(int socket, int* error) {
   return UniqueFd(fd);
 }
 
-std::string ReadAll(int fd) {
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; (n = RetryOnSignal([&] { return read(fd, buffer, sizeof buffer); })) > 0;) {
-    text.append(buffer, static_cast<size_t>(n));
-  }
-  return text;
-}
-
 }  // namespace
 
 StatusOr<NetNamespace> NetNamespace::Create() {

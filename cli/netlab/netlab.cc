@@ -67,34 +67,43 @@ std::string CountersJson(const std::string& rate, const std::vector<RateChange>&
   return all.dump(2) + "\n";
 }
 
-StatusOr<Netlab> Netlab::Create(int ranks, const Shaping& shaping) {
+StatusOr<Netlab> Netlab::Create(int ranks, const Link& link) {
   Netlab lab;
   StatusOr<NetNamespace> bridge = NetNamespace::Create();
   if (!bridge.ok()) return bridge.status();
   GW_RETURN_IF_ERROR(RunScript(*bridge, "ip",
                                "link add br0 type bridge\n"
                                "link set br0 up\n"));
+  std::vector<std::string> ports;
   for (int rank = 0; rank < ranks; ++rank) {
-    GW_RETURN_IF_ERROR(lab.AddRank(rank, shaping, *bridge));
+    GW_RETURN_IF_ERROR(lab.AddRank(rank, link, *bridge));
+    ports.push_back(PortOf(rank));
+  }
+  if (link.delay_ns > 0) {
+    StatusOr<DelayedBridge> started = DelayedBridge::Start(*bridge, ports, link.delay_ns);
+    if (!started.ok()) return started.status();
+    lab.delayed_ = std::move(*started);
   }
   GW_RETURN_IF_ERROR(lab.ranks_[0].CheckEntry());
   lab.bridge_.push_back(std::move(*bridge));
   return lab;
 }
 
-Status Netlab::AddRank(int rank, const Shaping& shaping, const NetNamespace& bridge) {
+Status Netlab::AddRank(int rank, const Link& link, const NetNamespace& bridge) {
   StatusOr<NetNamespace> mine = NetNamespace::Create();
   if (!mine.ok()) return mine.status();
   const std::string port = PortOf(rank);
   const std::string join = fmt::format(
-      "link add {0} type veth peer name {1} netns /proc/self/fd/{2}\n"
-      "link set {0} master br0 up\n",
-      port, kInterface, mine->fd());
+      "link add {0} type veth peer name {1} address {2} netns /proc/self/fd/{3}\n"
+      "link set {0} master br0 up\n"
+      "link set {0} type bridge_slave isolated {4}\n",
+      port, kInterface, MacText(MacOf(rank)), mine->fd(), link.delay_ns > 0 ? "on" : "off");
   const std::string configure = fmt::format(
       "link set lo up\n"
       "addr add {0}/16 dev {1}\n"
       "link set {1} up\n",
       Address(rank), kInterface);
+  const Shaping shaping = ShapingFor(link.rate_bits_per_s);
   GW_RETURN_IF_ERROR(RunScript(bridge, "ip", join, mine->fd()));
   GW_RETURN_IF_ERROR(RunScript(*mine, "ip", configure));
   GW_RETURN_IF_ERROR(RunScript(bridge, "tc", ShapeCommand(port, shaping)));
@@ -103,7 +112,8 @@ Status Netlab::AddRank(int rank, const Shaping& shaping, const NetNamespace& bri
   return Status::Ok();
 }
 
-Status Netlab::Reshape(const Shaping& shaping) const {
+Status Netlab::Reshape(int64_t rate_bits_per_s) const {
+  const Shaping shaping = ShapingFor(rate_bits_per_s);
   std::string ports;
   for (int rank = 0; rank < std::ssize(ranks_); ++rank)
     ports += ShapeCommand(PortOf(rank), shaping);

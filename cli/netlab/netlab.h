@@ -4,14 +4,19 @@
 //
 //   rank 0: e0 10.77.0.1/16 --- v0 |
 //   rank 1: e0 10.77.0.2/16 --- v1 | bridge       tbf on both ends of every pair
+//
+// Where links have a delay, the bridge passes nothing on: a process of ours does
+// (delayed_bridge.h).
 #ifndef GRADWIRE_CLI_NETLAB_NETLAB_H_
 #define GRADWIRE_CLI_NETLAB_NETLAB_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "cli/netlab/delayed_bridge.h"
 #include "cli/netlab/net_namespace.h"
 #include "cli/netlab/rate.h"
 
@@ -48,7 +53,7 @@ class Netlab {
 
   // gwSystemError: not root, no iproute2, a kernel without veth, bridge or tbf, or a container that
   // forbids to mount; the text says which. Nothing is left behind then. At least one rank.
-  static StatusOr<Netlab> Create(int ranks, const Shaping& shaping);
+  static StatusOr<Netlab> Create(int ranks, const Link& link);
 
   // "10.77.0.1" for rank 0.
   static std::string Address(int rank);
@@ -56,18 +61,19 @@ class Netlab {
   // Valid as long as this.
   int namespace_fd(int rank) const { return ranks_[static_cast<size_t>(rank)].fd(); }
 
-  // Every link from now on; what is queued is sent at the new rate. gwSystemError: some links may
-  // have it, others not.
-  Status Reshape(const Shaping& shaping) const;
+  // Every link from now on; what is queued is sent at the new rate, delays stay. gwSystemError:
+  // some links may have it, others not.
+  Status Reshape(int64_t rate_bits_per_s) const;
 
   // Also after the rank has ended.
   StatusOr<InterfaceCounters> Counters(int rank) const;
 
  private:
   Netlab() = default;
-  Status AddRank(int rank, const Shaping& shaping, const NetNamespace& bridge);
+  Status AddRank(int rank, const Link& link, const NetNamespace& bridge);
 
   std::vector<NetNamespace> bridge_;  // exactly one
+  std::optional<DelayedBridge> delayed_;
   std::vector<NetNamespace> ranks_;
 };
 

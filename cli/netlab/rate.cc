@@ -7,20 +7,28 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
+
+#include "base/clock.h"
 
 namespace gradwire {
 namespace {
 
 struct Unit {
   std::string_view name;
-  double bits_per_s;
+  double amount;
 };
 
-constexpr std::array kUnits = {Unit{"kbit", 1e3}, Unit{"mbit", 1e6}, Unit{"gbit", 1e9},
-                               Unit{"tbit", 1e12}, Unit{"bit", 1}};
+constexpr std::array kRateUnits = {Unit{"kbit", 1e3}, Unit{"mbit", 1e6}, Unit{"gbit", 1e9},
+                                   Unit{"tbit", 1e12}, Unit{"bit", 1}};
 constexpr double kMinRate = 64e3;
 constexpr double kMaxRate = 1e12;
+constexpr std::string_view kDelay = "delay=";
+constexpr std::array kTimeUnits = {Unit{"us", kNsPerUs}, Unit{"ms", kNsPerMs},
+                                   Unit{"s", kNsPerSecond}};
+constexpr double kMaxDelayNs = kNsPerSecond;
+
 constexpr int64_t kLeastBurstBytes = 1600;  // a frame has 1514
 
 std::string Lowered(std::string_view text) {
@@ -29,23 +37,45 @@ std::string Lowered(std::string_view text) {
   return lowered;
 }
 
-}  // namespace
-
-StatusOr<int64_t> ParseRate(std::string_view text) {
+// A number with one of the units behind it, in what they are counted in; none: another text.
+template <size_t kCount>
+std::optional<double> ParseAmount(std::string_view text, const std::array<Unit, kCount>& units) {
   const std::string lowered = Lowered(text);
   const char* const end = lowered.data() + lowered.size();
   double number = 0;
   const auto [rest, error] = std::from_chars(lowered.data(), end, number, std::chars_format::fixed);
-  const std::string_view unit_name(rest, static_cast<size_t>(end - rest));
-  const auto* unit = std::find_if(kUnits.begin(), kUnits.end(),
-                                  [&](const Unit& u) { return u.name == unit_name; });
-  const bool understood = error == std::errc() && unit != kUnits.end() && std::isfinite(number);
-  const double rate = understood ? number * unit->bits_per_s : 0;
+  const std::string_view name(rest, static_cast<size_t>(end - rest));
+  const auto unit =
+      std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
+  if (error != std::errc() || unit == units.end() || !std::isfinite(number)) return std::nullopt;
+  return number * unit->amount;
+}
+
+}  // namespace
+
+StatusOr<int64_t> ParseRate(std::string_view text) {
+  const double rate = ParseAmount(text, kRateUnits).value_or(0);
   if (rate < kMinRate || rate > kMaxRate) {
     return Status(gwInvalidArgument, fmt::format("'{}' is no rate of a link", text),
                   "Write a number with kbit, mbit or gbit, as 200mbit, from 64kbit to 1000gbit");
   }
   return static_cast<int64_t>(std::llround(rate));
+}
+
+StatusOr<Link> ParseLink(std::string_view text) {
+  const size_t comma = text.find(',');
+  const StatusOr<int64_t> rate = ParseRate(text.substr(0, comma));
+  if (!rate.ok()) return rate.status();
+  if (comma == text.npos) return Link{.rate_bits_per_s = *rate};
+  const std::string_view what = text.substr(comma + 1);
+  const bool is_delay = Lowered(what.substr(0, kDelay.size())) == kDelay;
+  const double delay_ns =
+      is_delay ? ParseAmount(what.substr(kDelay.size()), kTimeUnits).value_or(-1) : -1;
+  if (delay_ns < 0 || delay_ns > kMaxDelayNs) {
+    return Status(gwInvalidArgument, fmt::format("'{}' is no delay of a link", what),
+                  "Write a number with us, ms or s behind delay=, as 200mbit,delay=20ms, up to 1s");
+  }
+  return Link{.rate_bits_per_s = *rate, .delay_ns = static_cast<int64_t>(std::llround(delay_ns))};
 }
 
 Shaping ShapingFor(int64_t rate_bits_per_s) {

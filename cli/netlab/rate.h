@@ -1,4 +1,4 @@
-// The rate of a shaped link as users write it, and how the kernel's token bucket is set for it.
+// A shaped link as users write it, and how the kernel's token bucket is set for it.
 #ifndef GRADWIRE_CLI_NETLAB_RATE_H_
 #define GRADWIRE_CLI_NETLAB_RATE_H_
 
@@ -12,6 +12,16 @@ namespace gradwire {
 // "200mbit", "1gbit", "2.5gbit", "56kbit", any case: bits per second, powers of 1000 as `tc` and
 // network cards count. gwInvalidArgument: no such text, or outside 64 kbit/s ... 1 Tbit/s.
 StatusOr<int64_t> ParseRate(std::string_view text);
+
+// Of the test network: what separates each rank from the others.
+struct Link {
+  int64_t rate_bits_per_s = 0;
+  int64_t delay_ns = 0;  // one way, between any two ranks
+};
+
+// "200mbit", or "200mbit,delay=20ms" with a number and us, ms or s, up to 1 s. gwInvalidArgument:
+// another text.
+StatusOr<Link> ParseLink(std::string_view text);
 
 // Settings of `tc qdisc tbf`.
 struct Shaping {

@@ -25,6 +25,28 @@ TEST(ParseRate, RefusesEverythingElse) {
   }
 }
 
+TEST(ParseLink, HasARateAndMayHaveADelay) {
+  const StatusOr<Link> plain = ParseLink("1gbit"), far = ParseLink("200mbit,delay=20ms");
+  ASSERT_TRUE(plain.ok() && far.ok());
+  EXPECT_EQ(plain->rate_bits_per_s, 1'000'000'000);
+  EXPECT_EQ(plain->delay_ns, 0);
+  EXPECT_EQ(far->rate_bits_per_s, 200'000'000);
+  EXPECT_EQ(far->delay_ns, 20'000'000);
+  EXPECT_EQ(ParseLink("1gbit,Delay=500US")->delay_ns, 500'000);
+  EXPECT_EQ(ParseLink("1gbit,delay=1s")->delay_ns, 1'000'000'000);
+}
+
+TEST(ParseLink, RefusesEverythingElse) {
+  for (const char* text :
+       {"", ",delay=1ms", "1gbit,", "1gbit,20ms", "1gbit,delay=", "1gbit,delay=5",
+        "1gbit,delay=-1ms", "1gbit,delay=1001ms", "1gbit,delay=nanms", "1gbit,delay=1ms,",
+        "1gbit delay=1ms", "1gbit,loss=1ms"}) {
+    const StatusOr<Link> link = ParseLink(text);
+    ASSERT_FALSE(link.ok()) << text;
+    EXPECT_EQ(link.status().code(), gwInvalidArgument) << text;
+  }
+}
+
 TEST(ShapingFor, BurstIsTwoMillisecondsButNeverLessThanAFrame) {
   EXPECT_EQ(ShapingFor(1'000'000'000).burst_bytes, 250'000);
   EXPECT_EQ(ShapingFor(200'000'000).burst_bytes, 50'000);

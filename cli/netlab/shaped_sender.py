@@ -2,6 +2,8 @@
 
     ring    every rank sends 8 MB to the next one
     incast  all ranks send 8 MB in total to rank 0
+
+or, as `echo`, between two ranks, how long a byte takes there and back, in ms.
 """
 
 import os
@@ -37,7 +39,26 @@ def _receive(connection):
     return total, start
 
 
+def _echo(rank):
+    server = socket.create_server(("0.0.0.0", _PORT))
+    if rank:
+        connection = server.accept()[0]
+        while byte := connection.recv(1):
+            connection.sendall(byte)
+        return
+    connection = _dial(1)
+    times = []
+    for _ in range(10):
+        start = time.monotonic()
+        connection.sendall(b"x")
+        connection.recv(1)
+        times.append(time.monotonic() - start)
+    print(f"{1e3 * min(times):.3f}")
+
+
 def main(pattern):
+    if pattern == "echo":
+        return _echo(int(os.environ["RANK"]))
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     server = socket.create_server(("0.0.0.0", _PORT))
     if pattern == "ring":
