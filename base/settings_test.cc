@@ -38,7 +38,7 @@ TEST(SettingsTable, OtherVariablesAreNoSettings) {
 
 TEST(Settings, DefaultsAreTheTables) {
   const Settings settings;
-  EXPECT_EQ(settings.Int("window"), 4);
+  EXPECT_EQ(settings.Int("window"), 0);
   EXPECT_EQ(settings.Text("compress"), "none");
   EXPECT_EQ(settings.Text("transport"), "auto");
   EXPECT_TRUE(settings.Bool("transaction"));
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"'transporter'", "from API", "Did you mean 'transport'?"}},
         BadInput{"number_out_of_range",
                  {.environment = {{"GRADWIRE_WINDOW", "65"}}},
-                 {"'window'", "'65'", "GRADWIRE_WINDOW", "a whole number from 1 to 64"}},
+                 {"'window'", "'65'", "GRADWIRE_WINDOW", "a whole number from 0 to 64"}},
         BadInput{"unknown_choice",
                  {.environment = {{"GRADWIRE_NONFINITE", "skp"}}},
                  {"'skp'", "propagate, skip, error", "Did you mean 'skip'?"}},
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                   .names = {{"algorithm", {"ring", "tree"}}}},
                  {"'rnig'", "auto, ring, tree", "Did you mean 'ring'?"}},
         BadInput{"hidden_by_a_stronger_source",
-                 {.api = {{"window", "4"}}, .toml_text = "window = 0\n"},
+                 {.api = {{"window", "4"}}, .toml_text = "window = -1\n"},
                  {"'window'", "gradwire.toml:1"}},
         BadInput{"launch_setting_in_file",
                  {.toml_text = "rank = 1\n"},

@@ -37,6 +37,9 @@ SimWorld DrawWorld(uint64_t seed) {
                     .latency_ns = static_cast<int64_t>(between(5e3, 5e6)),
                     .codec_ns_per_elem = between(0.1, 4) * kShrunk,
                     .slice_elems = 4096,
+                    // One that adapts is another after each plan: a plan's time would depend on
+                    // what ran before it, and no truth be known.
+                    .window = 4,
                     .rungs = {0, 1, 2, 4},
                     .steps = kSteps,
                     .compute_noise = between(0.03, 0.1),

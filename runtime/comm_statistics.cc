@@ -53,7 +53,8 @@ std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedule
   return fmt::format(
       "{{\"rank\": {}, \"world_size\": {}, \"one_host\": {}, \"transport\": {}, \"algorithm\": {}, "
       "\"encodes_per_elem\": {}, "
-      "\"slice_elems\": {}, \"operations\": {}, \"raw_bytes\": {}, \"payload_bytes\": {}, "
+      "\"slice_elems\": {}, \"window\": {}, \"operations\": {}, \"raw_bytes\": {}, "
+      "\"payload_bytes\": {}, "
       "\"sent_bytes\": {}, "
       "\"sent_frames\": {}, \"framing_bytes\": {}, \"control_bytes\": {}, \"received_bytes\": {}, "
       "\"staged_bytes\": {}, \"stale_frames\": {}, "
@@ -61,8 +62,8 @@ std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedule
       "\"decode_ns\": {}, \"operation_ns\": {}, \"relerr\": {}, \"commits\": {}, \"skips\": {}, "
       "\"aborts\": {}}}",
       facts.rank, facts.world_size, hosts_ == Hosts::kOne, JsonText(facts.transport),
-      JsonText(algorithm), encodes, facts.slice_elems, operations_, raw_bytes_, payload_bytes_,
-      facts.driver.sent_bytes, facts.driver.sent_frames, facts.driver.framing_bytes,
+      JsonText(algorithm), encodes, facts.slice_elems, facts.window, operations_, raw_bytes_,
+      payload_bytes_, facts.driver.sent_bytes, facts.driver.sent_frames, facts.driver.framing_bytes,
       facts.control_bytes, facts.driver.received_bytes, facts.driver.staged_bytes,
       facts.driver.stale_frames, encode_ns_, decode_ns_, op_ns_,
       sum_p2_ > 0 ? std::sqrt(sum_err2_ / sum_p2_) : 0.0, commits_, skips_, aborts_);

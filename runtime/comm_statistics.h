@@ -21,6 +21,7 @@ struct CommFacts {
   int world_size = 1;
   std::string transport;
   int64_t slice_elems = 0;
+  int window = 0;  // full slices in flight at most, now
   DriverCounters driver;
   int64_t control_bytes = 0;
 };

@@ -35,7 +35,7 @@ namespace gradwire {
 struct AgreedSettings {
   bool one_host = false;
   SliceSize slice;
-  int window = 4;
+  int window = 0;  // slices in flight, 0: SliceWindow chooses
   uint32_t seed = 0;
   std::string spec;       // default of tensors
   std::string algorithm;  // of all-reduce, "auto": by size

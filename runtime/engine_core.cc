@@ -32,6 +32,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
       control_(control),
       clock_(clock),
       listener_(listener),
+      window_(options.window),
       messages_(transport, clock,
                 {.rank = options.rank,
                  .world_size = options.world_size,
@@ -44,7 +45,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                           .world_size = options.world_size,
                           .job = options.job,
                           .epoch = options.epoch,
-                          .window = options.window,
+                          .window = window_.most(),
                           .max_message_bytes = options.slice_bytes,
                           .point_to_point = &messages_}),
       submitted_(options.first_op_seq),
@@ -178,21 +179,39 @@ void EngineCore::NoteWire() {
 
 // ---- slices ----
 
+namespace {
+
+// Of more than one slice none but the last is shorter.
+bool IsFullAllReduce(const Operation& operation) {
+  const AlgorithmRow* algorithm = operation.course.algorithm;
+  return operation.slices() > 1 && algorithm != nullptr &&
+         algorithm->collective == Collective::kAllReduce;
+}
+
+}  // namespace
+
 bool EngineCore::AdmitSlices() {
   bool moved = false;
   for (Progress& progress : queue_) {
     if (progress.operation->turn != turn_) break;
     if (!progress.prepared) {
-      if (static_cast<int>(active_.size()) >= options_.window) return moved;
+      if (!window_.HasRoom(window_.LoadOf(0), false)) return moved;
       unfinished_ += progress.operation->in_step ? 0 : 1;
       if (Status s = progress.operation->Prepare(); !s.ok()) {
         RevokeTurn(std::move(s), progress.operation->op_seq, true);
         return true;
       }
       progress.prepared = true;
+      const SliceTraits traits = progress.operation->Traits();
+      progress.load = window_.LoadOf(traits.fill);
+      if (IsFullAllReduce(*progress.operation)) {
+        progress.kind = traits.kind;
+        progress.alone = window_.WantsAlone(traits.kind);
+      }
     }
     while (progress.admitted < progress.operation->slices()) {
-      if (static_cast<int>(active_.size()) >= options_.window || revoked_) return moved;
+      const bool alone = progress.alone && progress.admitted == 0;
+      if (revoked_ || !window_.HasRoom(progress.load, alone)) return moved;
       const int64_t index = progress.admitted++;
       moved = true;
       StatusOr<std::unique_ptr<SliceOp>> slice = progress.operation->MakeSlice(index);
@@ -212,7 +231,11 @@ bool EngineCore::AdmitSlices() {
       active_.push_back({progress.operation.get(),
                          std::move(*slice),
                          {progress.operation->op_seq, static_cast<uint32_t>(index)},
-                         {}});
+                         {},
+                         progress.load,
+                         progress.kind,
+                         clock_->NowNs()});
+      window_.Begin(progress.load, alone);
       Advance(active_.size() - 1);
       PassFailpoint(Failpoint::kSlice);
     }
@@ -278,6 +301,9 @@ void EngineCore::FinishSlice(size_t index) {
   Operation* const operation = active_[index].operation;
   const RunKey active_key = active_[index].key;
   operation->stats.Add(active_[index].slice->stats());
+  const ActiveSlice& done = active_[index];
+  if (done.kind != 0) window_.NoteTime(done.kind, clock_->NowNs() - done.admitted_ns);
+  window_.End(done.load);
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
   driver_.Retire(active_key.op_seq, active_key.slice);
   ++slices_done_;

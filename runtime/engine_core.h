@@ -25,6 +25,7 @@
 #include "runtime/ballot.h"
 #include "runtime/operation.h"
 #include "runtime/recorder/recorder.h"
+#include "runtime/slice_window.h"
 #include "runtime/turn.h"
 #include "transports/control/channel.h"
 #include "transports/transport.h"
@@ -64,7 +65,7 @@ class EngineCore final : private ControlSink, private TransferListener {
     int world_size = 1;
     uint64_t job = 0;
     uint32_t epoch = 0;
-    int window = 4;
+    int window = 0;                // slices in flight, 0: SliceWindow chooses
     int64_t slice_bytes = 0;       // no run's input or output is longer
     int64_t op_timeout_ns = 0;     // without progress of an admitted operation; 0: none
     int64_t abort_timeout_ns = 0;  // for sends to complete after a revoke
@@ -103,6 +104,7 @@ class EngineCore final : private ControlSink, private TransferListener {
     return queue_.empty() && ends_.empty() && !result_ && !revoked_ && messages_.idle();
   }
   DriverCounters counters() const;
+  int window() const { return window_.size(); }
   void SetRecord(std::vector<SentMessage>* record) { driver_.SetRecord(record); }
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
@@ -112,10 +114,17 @@ class EngineCore final : private ControlSink, private TransferListener {
     std::unique_ptr<SliceOp> slice;
     RunKey key;
     SliceAction action;
+    int load = 0;       // as in Progress
+    uint64_t kind = 0;  // as in Progress
+    int64_t admitted_ns = 0;
   };
   struct Progress {  // of one queued operation
     std::shared_ptr<Operation> operation;
     bool prepared = false;
+    // Once it is prepared, of window_:
+    int load = 0;                        // of each slice
+    uint64_t kind = 0;                   // 0: its slices' times tell nothing
+    bool alone = false;                  // the first slice
     int64_t admitted = 0, finished = 0;  // slices
     bool complete() const { return prepared && finished == operation->slices(); }
   };
@@ -183,6 +192,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   ControlChannel* const control_;
   const Clock* const clock_;
   EngineListener* const listener_;
+  SliceWindow window_;
   PointToPoint messages_;
   EventDriver driver_;
 

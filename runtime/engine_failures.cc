@@ -128,6 +128,7 @@ void EngineCore::StopSlices(const Status& why) {
   driver_.CancelAll(why);
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
+  window_.Clear();
   quiet_deadline_ns_ = clock_->NowNs() + options_.abort_timeout_ns;
 }
 
@@ -156,6 +157,7 @@ void EngineCore::Fatal(const Status& status) {
   messages_.FailAll(fatal_);
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
+  window_.Clear();
   quiet_deadline_ns_ =
       clock_->NowNs() + std::min(options_.abort_timeout_ns / kQuietParts, kMostQuietNs);
 }

@@ -28,6 +28,12 @@ uint64_t HashOpText(const OpText& text);
 // Empty: nothing is called that.
 std::string FindInOpText(const OpText& text, std::string_view name);
 
+// What an operation's slices are like.
+struct SliceTraits {
+  double fill = 1;    // of the most that a slice may have, from 0 to 1
+  uint64_t kind = 0;  // those of one kind take equally long where nothing is in their way
+};
+
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -43,6 +49,8 @@ class Operation {
   virtual Status Prepare() { return Status(); }
   // Valid after Prepare; at least 1.
   virtual int64_t slices() const = 0;
+  // Of all slices but the last. Valid after Prepare.
+  virtual SliceTraits Traits() const { return {}; }
   // Slices are made in order, each when it is admitted.
   virtual StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) = 0;
   // All slices are done. Called by the engine, once, before `done`.

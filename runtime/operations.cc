@@ -35,6 +35,10 @@ std::string ListText(const std::vector<std::string>& items) {
                      HashString(text));
 }
 
+double FillOf(int64_t elems, int64_t most) {
+  return std::min(1.0, static_cast<double>(elems) / static_cast<double>(most));
+}
+
 }  // namespace
 
 std::string_view NameOfOperation(Scheme scheme) {
@@ -60,6 +64,11 @@ uint64_t RawOperation::Signature() const {
       .Add(op_.root)
       .Add(schedule_->schedule.hash)
       .digest();
+}
+
+SliceTraits RawOperation::Traits() const {
+  return {.fill = FillOf(op_.count, per_slice_),
+          .kind = Hasher().Add(course.algorithm->name).Add(op_.dtype).digest()};
 }
 
 StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
@@ -224,6 +233,18 @@ std::optional<RawOp> TensorOperation::AsFlat() const {
 }
 
 int64_t TensorOperation::slices() const { return static_cast<int64_t>(slices_.size()); }
+
+SliceTraits TensorOperation::Traits() const {
+  int64_t elems = 0;
+  for (const Piece& piece : slices_[0]) elems += piece.elems;
+  return {.fill = FillOf(elems, options_.slice_elems),
+          .kind = Hasher()
+                      .Add(options_.algorithm->name)
+                      .Add(options_.scheme)
+                      .Add(*dtype)
+                      .Add(labels_[0]->spec)
+                      .digest()};
+}
 
 TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   TensorState& tensor = *submitted.tensor;

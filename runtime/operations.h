@@ -38,6 +38,7 @@ class RawOperation final : public Operation {
   uint64_t Signature() const override;
 
   int64_t slices() const override { return slices_; }
+  SliceTraits Traits() const override;
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
 
  private:
@@ -79,6 +80,7 @@ class TensorOperation final : public Operation {
   uint64_t Signature() const override;
   Status Prepare() override;
   int64_t slices() const override;
+  SliceTraits Traits() const override;
   StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
   void OnComplete() override;
   void OnFailed() override;

@@ -30,7 +30,7 @@ inline constexpr uint64_t kSimJobNumber = 4711;
 struct JobOptions {
   int world_size = 2;
   int64_t slice_elems = 1024;
-  int window = 4;
+  int window = 0;
   uint32_t seed = 1;  // of dithers
   bool transaction = true;
   NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;

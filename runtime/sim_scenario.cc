@@ -21,7 +21,7 @@ const char* const kSpecs[] = {"none",
                               "bf16(feedback=on)",
                               "topk(0.1)",
                               "acp(rank=2)"};
-constexpr int kWindows[] = {1, 2, 3, 4, 8, 16};
+constexpr int kWindows[] = {0, 1, 2, 3, 4, 8, 16};
 constexpr DType kGradTypes[] = {DType::kFloat32, DType::kFloat32, DType::kFloat16,
                                 DType::kBfloat16};
 constexpr DType kRawTypes[] = {DType::kInt8, DType::kInt32, DType::kFloat32, DType::kFloat64,

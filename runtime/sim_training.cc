@@ -269,6 +269,7 @@ SimTrained Train(const SimWorld& world, const std::vector<Plan>& plans,
   constexpr double kBitsPerByte = 8;
   SimJob job({.world_size = world.world_size,
               .slice_elems = world.slice_elems,
+              .window = world.window,
               .network = {.seed = world.seed,
                           .alpha_ns = world.latency_ns,
                           .beta_ns_per_byte = kBitsPerByte / world.gbit_per_s}});

@@ -20,6 +20,7 @@ struct SimWorld {
   double codec_ns_per_elem = 1;
   int64_t compute_ns = 0;
   int64_t slice_elems = 32 * 1024;
+  int window = 0;                            // the setting
   std::vector<int64_t> elems;                // of the tensors, in order of submission
   std::vector<int> rungs = {0, 1, 2, 3, 4};  // of the ladder of `auto`, those there are
   int steps = 560;

@@ -59,7 +59,7 @@ StepsConfig Draw(uint64_t seed, uint64_t number) {
   c.op = random.Below(2) == 0 ? ReduceOp::kSum : ReduceOp::kAvg;
   c.job = {.world_size = static_cast<int>(2 + random.Below(4)),
            .slice_elems = 256 << random.Below(4),
-           .window = static_cast<int>(1 + random.Below(4)),
+           .window = static_cast<int>(random.Below(5)),
            .seed = static_cast<uint32_t>(number),
            .network = {.fragment_bytes = 256 << random.Below(4)},
            .loopback = true};

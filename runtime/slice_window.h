@@ -1,0 +1,74 @@
+// How many slices are in flight: as many as keep the slowest part of the way busy, and no more.
+#ifndef GRADWIRE_RUNTIME_SLICE_WINDOW_H_
+#define GRADWIRE_RUNTIME_SLICE_WINDOW_H_
+
+#include <array>
+#include <cstdint>
+
+namespace gradwire {
+
+// A few are enough where links or processors limit: each further one waits behind the others, in
+// caches that it needs. Over a long way most of a slice's time is latency, which others may use.
+// So while slices take hardly longer than one that is alone there is room for twice as many, and
+// where they take several times as long for half (as TCP Vegas compares round trips; Brakmo et al.,
+// SIGCOMM 1994). Small slices count by what they are of a full one. Ranks may have different
+// windows: slices are in order, and what comes early is kept. But a slice needs all ranks, so that
+// none can find out by itself what a larger one would win. No allocation. One thread.
+class SliceWindow {
+ public:
+  static constexpr int kLeast = 4, kMost = 64;
+
+  // `fixed`: that many slices, of any length, for ever; 0: from kLeast to kMost, by what they take.
+  explicit SliceWindow(int fixed);
+
+  // Full slices.
+  int size() const { return size_; }
+  // Slices in flight that no rank of this setting exceeds.
+  int most() const { return fixed_ ? size_ : kMost; }
+
+  // What a slice takes of the window that is so full, from 0 to 1.
+  int LoadOf(double fill) const;
+  // Whether the first slice of the next all-reduce of several, of this kind, is to be alone: of the
+  // first ones, and sometimes later. At the same ones on all ranks.
+  bool WantsAlone(uint64_t kind);
+
+  // Whether one more may begin. A "no" is remembered: there was more to send.
+  bool HasRoom(int load, bool alone);
+  void Begin(int load, bool alone);
+  void End(int load);
+  // All of them have ended.
+  void Clear() { load_ = slices_ = stale_ = 0, alone_ = false; }
+
+  // Before End, of a full slice of an all-reduce: it took so long. On no rank can it be complete
+  // before what that rank has sent has been answered. Other operations may be complete at once,
+  // which tells nothing.
+  void NoteTime(uint64_t kind, int64_t took_ns);
+
+ private:
+  struct Kind {
+    uint64_t kind = 0;
+    int64_t operations = 0;
+    int64_t alone_ns = 0;     // the least that a slice alone took, 0: unknown
+    uint64_t asked_last = 0;  // of asked_
+  };
+
+  Kind* Find(uint64_t kind);
+  void EndBatch();
+  void Resize(int size);
+
+  const bool fixed_;
+  int size_;
+  int load_ = 0, slices_ = 0;              // in flight
+  bool alone_ = false;                     // the one in flight
+  std::array<Kind, 8> kinds_;              // those seen last
+  uint64_t asked_ = 0;                     // times for WantsAlone
+  bool had_no_room_ = false;               // in this batch
+  int slow_batches_ = 0;                   // in a row
+  int stale_ = 0;                          // slices that were in flight before the last change
+  int batch_ = 0;                          // slices in it
+  std::array<double, kMost> longer_ = {};  // than alone, of the batch
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_RUNTIME_SLICE_WINDOW_H_
