@@ -9,14 +9,15 @@
 namespace gradwire {
 namespace {
 
-// Where the workspace begins: a piece's residual as it was.
-constexpr int64_t kSavedBytes = kPieceElems * SizeOf(DType::kFloat32);
-
 ConstView SubOrEmpty(ConstView view, const Piece& piece) {
   return view.empty() ? ConstView() : view.Sub(piece.first, piece.elems);
 }
 View SubOrEmpty(View view, const Piece& piece) {
   return view.empty() ? View() : view.Sub(piece.first, piece.elems);
+}
+
+bool WritesInPlace(const TensorPart& part) {
+  return !part.e_in.empty() && part.e_in.data == part.e_out.data;
 }
 
 // Appends a piece to the shard, in pieces of bounded length.
@@ -65,6 +66,8 @@ std::vector<ShardPlan> CutIntoShards(std::span<const Piece> slice,
       first += take;
     }
   }
+  for (size_t i = 1; i < shards.size(); ++i)
+    shards[i].first_elem = shards[i - 1].first_elem + shards[i - 1].elems;
   return shards;
 }
 
@@ -101,11 +104,10 @@ Status TwoShotSlice::LayOut() {
   int64_t codecs = 0;
   for (const TensorPart& part : parts_)
     codecs = std::max(codecs, part.codec->WorkspaceBytes(kPieceElems));
-  return workspace_.EnsureBytes(kSavedBytes + codecs);
-}
-
-Bytes TwoShotSlice::CodecWorkspace() {
-  return workspace_.bytes().Sub(kSavedBytes, workspace_.bytes().size - kSavedBytes);
+  GW_RETURN_IF_ERROR(workspace_.EnsureBytes(codecs));
+  if (!SavesResiduals()) return Status();
+  return saved_.EnsureBytes((shards_.back().first_elem + shards_.back().elems) *
+                            SizeOf(DType::kFloat32));
 }
 
 Bytes TwoShotSlice::Memory(const Region& region) {
@@ -148,21 +150,23 @@ View TwoShotSlice::Row(const Piece& piece) {
 }
 
 StatusOr<bool> TwoShotSlice::Compute(const Step& step, int64_t* cursor) {
-  const std::vector<Piece>& pieces = PlanOf(step.dst).pieces;
+  const ShardPlan& shard = PlanOf(step.dst);
+  const std::vector<Piece>& pieces = shard.pieces;
   if (*cursor < static_cast<int64_t>(pieces.size())) {
-    if (Status s = ComputePiece(step, pieces[*cursor]); !s.ok()) return s;
+    if (Status s = ComputePiece(step, shard, pieces[*cursor]); !s.ok()) return s;
     ++*cursor;
   }
   return *cursor >= static_cast<int64_t>(pieces.size());
 }
 
-Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
+Status TwoShotSlice::ComputePiece(const Step& step, const ShardPlan& shard, const Piece& piece) {
   const TensorPart& part = parts_[piece.part];
   const int64_t begin_ns = context_.clock->NowNs();
   Status status;
   switch (step.kind) {
     case StepKind::kEncode: {
       const ConstBytes payload = Memory(step.dst).Sub(piece.payload_offset, piece.payload_bytes);
+      SaveResidual(shard, piece);
       status = RoleOf(step.src) == BufferRole::kInput ? EncodeOwn(piece, payload)
                                                       : EncodeSum(piece, payload);
       stats_.encode_ns += CodecTime(context_, SpanKind::kEncode, begin_ns);
@@ -171,7 +175,7 @@ Status TwoShotSlice::ComputePiece(const Step& step, const Piece& piece) {
     case StepKind::kDecode: {
       const ConstBytes payload = Memory(step.src).Sub(piece.payload_offset, piece.payload_bytes);
       const bool final = RoleOf(step.dst) == BufferRole::kOutput;
-      status = final ? DecodeResult(piece, payload)
+      status = final ? DecodeResult(shard, piece, payload)
                      : part.codec->Decode(payload, Row(piece), 1.0f, nullptr);
       break;
     }
@@ -207,10 +211,14 @@ void TwoShotSlice::CopyOut(const Piece& piece) {
   CountResult(out);
 }
 
-Status TwoShotSlice::DecodeResult(const Piece& piece, ConstBytes payload) {
+Status TwoShotSlice::DecodeResult(const ShardPlan& shard, const Piece& piece, ConstBytes payload) {
   const View out = OutOf(piece);
   GW_RETURN_IF_ERROR(parts_[piece.part].codec->Decode(payload, out, context_.out_scale, nullptr));
-  CountResult(out);
+  const bool keeps_back = !parts_[piece.part].e_out.empty();
+  if (!keeps_back && !context_.count_nonfinite) return Status();
+  const uint64_t nonfinite = CountNonFinite(out);
+  if (context_.count_nonfinite) stats_.nonfinite += nonfinite;
+  if (keeps_back && nonfinite > 0) KeepWhereNotFinite(shard, piece);
   return Status();
 }
 
@@ -244,7 +252,7 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
       .e_in = SubOrEmpty(part.e_in, piece),
       .e_out = SubOrEmpty(part.e_out, piece),
       .out = {const_cast<std::byte*>(payload.data), payload.size},
-      .workspace = CodecWorkspace(),
+      .workspace = workspace_.bytes(),
       .in_scale = context_.in_scale,
       .stats = &stats,
       .dither = {.seed = context_.seed,
@@ -263,16 +271,13 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
 // never encodes as a worker.
 Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
   const TensorPart& part = parts_[piece.part];
-  const ConstView e_in = SubOrEmpty(part.e_in, piece);
-  const View e_out = SubOrEmpty(part.e_out, piece);
-  const ConstView had = SaveResidual(e_in, e_out);
   EncodeStats stats;
   GW_RETURN_IF_ERROR(part.codec->Encode({
       .grad = Row(piece),
       .e_in = {},
-      .e_out = e_out,
+      .e_out = SubOrEmpty(part.e_out, piece),
       .out = {const_cast<std::byte*>(payload.data), payload.size},
-      .workspace = CodecWorkspace(),
+      .workspace = workspace_.bytes(),
       .stats = &stats,
       .dither = {.seed = context_.seed,
                  .purpose = DitherPurpose::kOwner,
@@ -281,31 +286,44 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first},
       // Written over the last residual, which is in the cache, it stays there.
-      .tensor_elems = e_in.data == e_out.data ? 0 : part.grad.elems,
+      .tensor_elems = WritesInPlace(part) ? 0 : part.grad.elems,
   }));
   CountEncoding(stats);
   stats_.owned_p2 += stats.sum_p2;
-  if (stats.nonfinite == 0 || had.empty() || e_out.empty()) return Status();
-  return KeepWhereNotFinite(piece, payload, had, e_out);
-}
-
-// The residual as it was, also where the encoding writes over it.
-ConstView TwoShotSlice::SaveResidual(ConstView e_in, View e_out) {
-  if (e_in.empty() || e_in.data != e_out.data) return e_in;
-  std::memcpy(workspace_.data(), e_in.data, e_in.bytes());
-  return {workspace_.data(), e_in.elems, DType::kFloat32};
-}
-
-// A block that is not finite keeps the residual it had. What the others will decode tells which
-// those are: a finite sum may be too large for the codec's type. Nobody needs the sum any more.
-Status TwoShotSlice::KeepWhereNotFinite(const Piece& piece, ConstBytes payload, ConstView had,
-                                        View e_out) {
-  const View decoded = Row(piece);
-  GW_RETURN_IF_ERROR(parts_[piece.part].codec->Decode(payload, decoded, 1.0f, nullptr));
-  for (int64_t i = 0; i < piece.elems; ++i) {
-    if (!std::isfinite(decoded.as<float>()[i])) e_out.as<float>()[i] = had.as<float>()[i];
-  }
   return Status();
+}
+
+// Of a reduce-scatter nobody but the owner hears what became of a shard, and the owner never
+// encodes it.
+bool TwoShotSlice::SavesResiduals() const {
+  return !IsScatter() && std::any_of(parts_.begin(), parts_.end(), WritesInPlace);
+}
+
+View TwoShotSlice::SavedResidual(const ShardPlan& shard, const Piece& piece) {
+  const int64_t first = shard.first_elem + piece.row;
+  return View{saved_.data(), first + piece.elems, DType::kFloat32}.Sub(first, piece.elems);
+}
+
+// Before an encoding writes over it.
+void TwoShotSlice::SaveResidual(const ShardPlan& shard, const Piece& piece) {
+  const TensorPart& part = parts_[piece.part];
+  if (IsScatter() || !WritesInPlace(part)) return;
+  const ConstView e_in = part.e_in.Sub(piece.first, piece.elems);
+  std::memcpy(SavedResidual(shard, piece).data, e_in.data, e_in.bytes());
+}
+
+// What is not finite in the sum keeps the residual it had on every rank: of what the finite ones
+// have sent there nothing has arrived.
+void TwoShotSlice::KeepWhereNotFinite(const ShardPlan& shard, const Piece& piece) {
+  const TensorPart& part = parts_[piece.part];
+  const ConstView out = OutOf(piece);
+  const ConstView had =
+      WritesInPlace(part) ? ConstView(SavedResidual(shard, piece)) : SubOrEmpty(part.e_in, piece);
+  const View e_out = SubOrEmpty(part.e_out, piece);
+  for (int64_t i = 0; i < piece.elems; ++i) {
+    if (CountNonFinite(out.Sub(i, 1)) == 0) continue;
+    e_out.as<float>()[i] = had.empty() ? 0.0f : had.as<float>()[i];
+  }
 }
 
 void TwoShotSlice::CountEncoding(const EncodeStats& stats) {

@@ -19,6 +19,7 @@ namespace gradwire {
 // What one owner is responsible for.
 struct ShardPlan {
   std::vector<Piece> pieces;
+  int64_t first_elem = 0;  // elements of the shards before it
   int64_t elems = 0;
   int64_t payload_bytes = 0;
 };
@@ -50,13 +51,15 @@ class TwoShotSlice final : public SliceOp {
     return shards_[schedule_->schedule.buffers[region.buffer].shard_ids[region.first]];
   }
   Status LayOut();
-  Status ComputePiece(const Step& step, const Piece& piece);
+  Status ComputePiece(const Step& step, const ShardPlan& shard, const Piece& piece);
   Status EncodeOwn(const Piece& piece, ConstBytes payload);
   Status EncodeSum(const Piece& piece, ConstBytes payload);
-  ConstView SaveResidual(ConstView e_in, View e_out);
-  Status KeepWhereNotFinite(const Piece& piece, ConstBytes payload, ConstView had, View e_out);
+  bool SavesResiduals() const;
+  View SavedResidual(const ShardPlan& shard, const Piece& piece);
+  void SaveResidual(const ShardPlan& shard, const Piece& piece);
+  void KeepWhereNotFinite(const ShardPlan& shard, const Piece& piece);
   void CopyOut(const Piece& piece);
-  Status DecodeResult(const Piece& piece, ConstBytes payload);
+  Status DecodeResult(const ShardPlan& shard, const Piece& piece, ConstBytes payload);
   void TakeSum(const Piece& piece);
   void CountResult(View out);
   bool IsScatter() const { return schedule_->schedule.collective == Collective::kReduceScatter; }
@@ -64,7 +67,6 @@ class TwoShotSlice final : public SliceOp {
   int64_t DitherElemOf(const Piece& piece) const;
   void CountEncoding(const EncodeStats& stats);
   View Row(const Piece& piece);  // of the accumulator
-  Bytes CodecWorkspace();
 
   const std::span<const TensorPart> parts_;
   const PartContext context_;
@@ -74,6 +76,7 @@ class TwoShotSlice final : public SliceOp {
       offset_;  // per buffer and shard, in memory_; empty for the caller's arrays
   AlignedBuffer memory_;
   AlignedBuffer workspace_;
+  AlignedBuffer saved_;  // residuals as they were, of all shards, where they are written in place
   bool started_ = false;
 };
 

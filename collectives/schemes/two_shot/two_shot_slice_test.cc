@@ -250,8 +250,9 @@ TEST(TwoShotSlice, ScattersShardsAsCodecsMakeThem) {
   }
 }
 
-// A NaN or infinity spoils its own block only; there every rank keeps the residual it had, the
-// owner too, and everywhere else the law holds.
+// A NaN or infinity spoils its own block only; there every rank keeps the residual it had, and
+// everywhere else the law holds. Of a reduce-scatter only owners and those that are not finite
+// themselves hear of it.
 TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResiduals) {
   struct Case {
     const char* spec;
@@ -287,16 +288,45 @@ TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResiduals) {
           continue;
         }
         ASSERT_FALSE(std::isfinite(balance.out)) << i;
-        ASSERT_EQ(world.At(bad_rank, 0).e_out[i], world.At(bad_rank, 0).e_in[i]) << i;
-        for (int r = 0; r < 3; ++r) ASSERT_TRUE(std::isfinite(world.At(r, 0).e_out[i])) << i;
+        for (int r = 0; r < 3; ++r) {
+          const Tensor& t = world.At(r, 0);
+          ASSERT_TRUE(std::isfinite(t.e_out[i])) << i;
+          // Others have sent it, and nobody tells them what became of it.
+          if (scatters && r != bad_rank && r != i / kShard) continue;
+          ASSERT_EQ(t.e_out[i], t.e_in[i]) << "rank " << r << " at " << i;
+        }
       }
     }
   }
 }
 
-// A finite sum that the codec's type does not hold: its owner keeps what it had, and nothing else
-// of the piece does.
-TEST(TwoShotSlice, SumsTooLargeForTheTypeKeepTheOwnersResidual) {
+// In place the encodings have written over it by then.
+TEST(TwoShotSlice, BlocksThatAreNotFiniteKeepTheirResidualsInPlace) {
+  constexpr int64_t kElems = 30'000, kBlock = 256;  // several slices
+  constexpr int64_t kBad[] = {10, 2999, 8191, 29'990};
+  const std::pair<int64_t, std::string> tensor = {kElems, "qsgd(bits=4,feedback=on)"};
+  World apart(3, {tensor, tensor}, 7), in_place(3, {tensor, tensor}, 7);
+  for (World* world : {&apart, &in_place}) {
+    for (int64_t i : kBad) world->At(1, 0).grad[i] = std::numeric_limits<float>::quiet_NaN();
+    for (int r = 0; r < 3; ++r) world->At(r, 0).in_place = world == &in_place;
+  }
+  std::vector<std::vector<float>> had;
+  for (int r = 0; r < 3; ++r) had.push_back(in_place.At(r, 0).e_in);
+  ASSERT_NO_FATAL_FAILURE(apart.Run());
+  ASSERT_NO_FATAL_FAILURE(in_place.Run());
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(in_place.At(r, 0).e_in, apart.At(r, 0).e_out) << "rank " << r;
+    EXPECT_EQ(in_place.At(r, 1).e_out, apart.At(r, 1).e_out) << "the tensor beside it";
+    for (int64_t bad : kBad) {
+      for (int64_t i = bad / kBlock * kBlock; i < (bad / kBlock + 1) * kBlock && i < kElems; ++i)
+        ASSERT_EQ(in_place.At(r, 0).e_in[i], had[r][i]) << "rank " << r << " at " << i;
+    }
+  }
+}
+
+// A finite sum that the codec's type does not hold: all keep what they had, and nothing else of the
+// piece does.
+TEST(TwoShotSlice, SumsTooLargeForTheTypeKeepResiduals) {
   constexpr int64_t kElems = 3000;
   constexpr int64_t kLarge[] = {10, 2990};  // in both owners' shards
   for (const bool in_place : {false, true}) {
@@ -310,12 +340,13 @@ TEST(TwoShotSlice, SumsTooLargeForTheTypeKeepTheOwnersResidual) {
     }
     ASSERT_NO_FATAL_FAILURE(world.Run());
     for (int64_t i : kLarge) {
-      const int owner = i < kElems / 2 ? 0 : 1;
-      const Tensor& t = world.At(owner, 0);
-      const std::vector<float>& kept = in_place ? t.e_in : t.e_out;
-      EXPECT_TRUE(std::isinf(t.out[i])) << i;
-      EXPECT_EQ(kept[i], had[owner][i]) << i;
-      EXPECT_NE(kept[i + 1], had[owner][i + 1]) << i;
+      for (int r = 0; r < 2; ++r) {
+        const Tensor& t = world.At(r, 0);
+        const std::vector<float>& kept = in_place ? t.e_in : t.e_out;
+        EXPECT_TRUE(std::isinf(t.out[i])) << i;
+        EXPECT_EQ(kept[i], had[r][i]) << "rank " << r << " at " << i;
+        EXPECT_NE(kept[i + 1], had[r][i + 1]) << "rank " << r << " at " << i;
+      }
     }
   }
 }
