@@ -192,7 +192,11 @@ Status TensorOperation::Prepare() {
     }
   }
   GW_RETURN_IF_ERROR(PrepareReplicated());
-  for (const SubmittedTensor& submitted : tensors_) parts_.push_back(PartOf(submitted));
+  of_tensors_.resize(tensors_.size());
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    TensorPart& part = parts_.emplace_back(PartOf(tensors_[i]));
+    if (!part.rides) part.stats = &of_tensors_[i];
+  }
   // One carrier for the group: its type must not differ between the tensors.
   has_residual_ = HasResidual();
   for (TensorPart& part : parts_) part.has_residual = *has_residual_;
@@ -313,14 +317,10 @@ bool TensorOperation::Rides(const TensorState& tensor) const {
 }
 
 void TensorOperation::OnComplete() {
-  int64_t elems = 0;
-  for (const SubmittedTensor& submitted : tensors_) {
-    if (!Rides(*submitted.tensor)) elems += submitted.tensor->elems;
-  }
-  for (const SubmittedTensor& submitted : tensors_) {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const SubmittedTensor& submitted = tensors_[i];
     TensorState& tensor = *submitted.tensor;
-    const bool pays = elems > 0 && !Rides(tensor);
-    Charge(pays ? static_cast<double>(tensor.elems) / static_cast<double>(elems) : 0, &tensor);
+    Charge(of_tensors_[i], &tensor);
     // Also where nothing is kept, or kept in place: of one rank, or without transactions.
     tensor.took_part = in_step;
     SettleResidual(submitted);
@@ -333,23 +333,17 @@ void TensorOperation::OnComplete() {
   }
 }
 
-// With its share of the group's figures: they go by size. Riders have none, for nothing of them is
-// encoded or lost.
-void TensorOperation::Charge(double share, TensorState* tensor) const {
-  const auto part_of = [&](int64_t whole) {
-    return static_cast<int64_t>(share * static_cast<double>(whole));
-  };
+void TensorOperation::Charge(const SliceStats& own, TensorState* tensor) const {
   ++tensor->ops;
-  tensor->payload_bytes += part_of(stats.payload_bytes);
-  tensor->encode_ns += part_of(stats.encode_ns);
-  tensor->decode_ns += part_of(stats.decode_ns);
-  const bool has_relerr = share > 0 && stats.sum_p2 > 0;
-  tensor->last_relerr = has_relerr ? std::sqrt(stats.sum_err2 / stats.sum_p2) : 0.0;
+  tensor->payload_bytes += own.payload_bytes;
+  tensor->encode_ns += own.encode_ns;
+  tensor->decode_ns += own.decode_ns;
+  tensor->last_relerr = own.sum_p2 > 0 ? std::sqrt(own.sum_err2 / own.sum_p2) : 0.0;
   if (!in_step) return;
-  tensor->tally.codec_ns += part_of(stats.encode_ns + stats.decode_ns);
-  tensor->tally.energy += share * stats.sum_p2;
-  tensor->tally.error += share * stats.sum_err2;
-  tensor->tally.sum_energy += share * stats.owned_p2;
+  tensor->tally.codec_ns += own.encode_ns + own.decode_ns;
+  tensor->tally.energy += own.sum_p2;
+  tensor->tally.error += own.sum_err2;
+  tensor->tally.sum_energy += own.owned_p2;
 }
 
 // What was kept back is staged for the vote, or outside a step live at once.

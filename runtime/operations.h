@@ -94,7 +94,7 @@ class TensorOperation final : public Operation {
   const PayloadCodec* PayloadOf(const TensorState& tensor) const;
   PartContext ContextOfParts() const;
   bool Rides(const TensorState& tensor) const;
-  void Charge(double share, TensorState* tensor) const;
+  void Charge(const SliceStats& own, TensorState* tensor) const;
   void SettleResidual(const SubmittedTensor& submitted);
   void SettleReplicated(TensorState* tensor);
   std::optional<RawOp> AsFlat() const;
@@ -107,6 +107,7 @@ class TensorOperation final : public Operation {
   const std::shared_ptr<const CarrierMethod> rider_;  // of exact tensors among others; may be null
   std::optional<bool> has_residual_;                  // from Prepare on
   std::optional<uint64_t> replicated_;  // digest of what Prepare found; none: there is no state
+  std::vector<SliceStats> of_tensors_;  // of riders nothing: none of them is encoded or lost
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;
   // The group as one array of the callers' memory, if it is one and nothing but the plain sum is

@@ -102,15 +102,16 @@ TEST(TensorGroups, ExactTensorsByThemselvesAreAsBefore) {
   EXPECT_EQ(s.Groups(), "0 1,2");
 }
 
-// A matrix by top-k and a bias that may ride beside it, over the engine.
+// A matrix, by top-k as a rule, and a bias that may ride beside it, over the engine.
 class RidersTest : public testing::Test {
  protected:
   static constexpr int kRanks = 3;
   static constexpr int64_t kElems = 1000, kMatrix = 2048;
 
-  explicit RidersTest(const std::string& bias_spec = "topk(0.1)") {
+  explicit RidersTest(const std::string& bias_spec = "topk(0.1)",
+                      const std::string& weight_spec = "topk(0.1)") {
     for (int r = 0; r < kRanks; ++r) {
-      weight_.push_back(job_[r].Register("weight", kMatrix, DType::kFloat32, "topk(0.1)"));
+      weight_.push_back(job_[r].Register("weight", kMatrix, DType::kFloat32, weight_spec));
       bias_.push_back(job_[r].Register("bias", kElems, DType::kFloat32, bias_spec));
       for (int64_t i = 0; i < kMatrix; ++i) {
         matrices_[r].push_back(static_cast<float>((i * 7 + r) % 101) - 50);
@@ -212,6 +213,23 @@ TEST_F(RidersTest, AreNotChargedWithWhatTheirHostCosts) {
   EXPECT_GT(weight.last_relerr, 0);
   EXPECT_EQ(weight.payload_bytes, operations[0]->stats.payload_bytes);
   EXPECT_GT(weight.payload_bytes, 0);
+}
+
+class TwoCodecsTest : public RidersTest {
+ protected:
+  TwoCodecsTest() : RidersTest("bf16(feedback=on)", "qsgd(bits=2,feedback=on)") {}
+};
+
+// One of them loses a hundred times what the other does, in eight times fewer bits: their
+// controller and their ledger must not see the mean of both.
+TEST_F(TwoCodecsTest, OfOneOperationAreChargedWithTheirOwnFigures) {
+  const Operations operations = RunStep();
+  ASSERT_EQ(operations.size(), 1u);
+  const TensorState &bias = *bias_.back(), &weight = *weight_.back();
+  EXPECT_GT(weight.last_relerr, 0.2);
+  EXPECT_LT(bias.last_relerr, 0.004) << "2^-8 an element at most";
+  EXPECT_GT(bias.payload_bytes, weight.payload_bytes);
+  EXPECT_EQ(bias.payload_bytes + weight.payload_bytes, operations[0]->stats.payload_bytes);
 }
 
 }  // namespace

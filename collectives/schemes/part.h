@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/timeline.h"
 #include "base/view.h"
+#include "collectives/schemes/slice_stats.h"
 #include "compress/carrier_method.h"
 #include "compress/payload_codec.h"
 
@@ -33,6 +34,7 @@ struct TensorPart {
   int64_t quantum_elems = 1;              // of the method; a codec's is among its traits
   bool has_residual = false;              // on any rank, so also where e_in is empty
   bool rides = false;                     // in a slice of the others; they make room for it
+  SliceStats* stats = nullptr;            // of its pieces, added to; null: nobody asks
 };
 
 // What all parts of an operation share.
@@ -52,6 +54,12 @@ inline int64_t CodecTime(const PartContext& context, SpanKind kind, int64_t begi
     context.timeline->Add({.kind = kind, .begin_ns = begin_ns, .end_ns = end_ns});
   }
   return end_ns - begin_ns;
+}
+
+// What a piece of `part` comes to, for its slice and for the tensor itself.
+inline void CountPiece(const SliceStats& counted, const TensorPart& part, SliceStats* slice) {
+  slice->Add(counted);
+  if (part.stats != nullptr) part.stats->Add(counted);
 }
 
 // Elements [first, first + elems) of parts[part].

@@ -182,29 +182,33 @@ StatusOr<bool> LinearSlice::ComputeLocal() {
   const int64_t begin_ns = context_.clock->NowNs();
   const bool fills = state_ == State::kFilling;
   GW_RETURN_IF_ERROR(fills ? FillPiece(state) : AbsorbPiece(state));
-  (fills ? stats_.encode_ns : stats_.decode_ns) +=
+  SliceStats counted;
+  (fills ? counted.encode_ns : counted.decode_ns) =
       CodecTime(context_, fills ? SpanKind::kEncode : SpanKind::kDecode, begin_ns);
+  CountPiece(counted, parts_[state.piece.part], &stats_);
   return ++next_piece_ == pieces_.size();
 }
 
 Status LinearSlice::FillPiece(const PieceState& state) {
+  const TensorPart& part = parts_[state.piece.part];
   EncodeStats stats;
   StepView view = ViewOf(state);
   view.stats = &stats;
-  GW_RETURN_IF_ERROR(
-      parts_[state.piece.part].method->Fill(round_, view, CarrierOf(state), nullptr));
-  stats_.sum_p2 += stats.sum_p2;
-  stats_.sum_err2 += stats.sum_err2;
-  stats_.nonfinite += stats.nonfinite;
-  stats_.payload_bytes += stats.bytes;
+  GW_RETURN_IF_ERROR(part.method->Fill(round_, view, CarrierOf(state), nullptr));
+  CountPiece({.payload_bytes = stats.bytes,
+              .sum_p2 = stats.sum_p2,
+              .sum_err2 = stats.sum_err2,
+              .nonfinite = stats.nonfinite},
+             part, &stats_);
   return Status();
 }
 
 Status LinearSlice::AbsorbPiece(const PieceState& state) {
+  const TensorPart& part = parts_[state.piece.part];
   const StepView view = ViewOf(state);
-  GW_RETURN_IF_ERROR(
-      parts_[state.piece.part].method->Absorb(round_, ReducedOf(state), view, nullptr));
-  if (in_last_round() && context_.count_nonfinite) stats_.nonfinite += CountNonFinite(view.out);
+  GW_RETURN_IF_ERROR(part.method->Absorb(round_, ReducedOf(state), view, nullptr));
+  if (in_last_round() && context_.count_nonfinite)
+    CountPiece({.nonfinite = CountNonFinite(view.out)}, part, &stats_);
   return Status();
 }
 

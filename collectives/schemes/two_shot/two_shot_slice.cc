@@ -169,7 +169,7 @@ Status TwoShotSlice::ComputePiece(const Step& step, const ShardPlan& shard, cons
       SaveResidual(shard, piece);
       status = RoleOf(step.src) == BufferRole::kInput ? EncodeOwn(piece, payload)
                                                       : EncodeSum(piece, payload);
-      stats_.encode_ns += CodecTime(context_, SpanKind::kEncode, begin_ns);
+      CountPiece({.encode_ns = CodecTime(context_, SpanKind::kEncode, begin_ns)}, part, &stats_);
       return status;
     }
     case StepKind::kDecode: {
@@ -199,26 +199,26 @@ Status TwoShotSlice::ComputePiece(const Step& step, const ShardPlan& shard, cons
     case StepKind::kRecv:
     case StepKind::kRecvReduce: return Status(gwInternalError, "a step of this kind is not local");
   }
-  stats_.decode_ns += CodecTime(context_, SpanKind::kDecode, begin_ns);
+  CountPiece({.decode_ns = CodecTime(context_, SpanKind::kDecode, begin_ns)}, part, &stats_);
   return status;
 }
 
 // One rank: the output is the input.
 void TwoShotSlice::CopyOut(const Piece& piece) {
+  const TensorPart& part = parts_[piece.part];
   const View out = OutOf(piece);
-  ScaleInto(parts_[piece.part].grad.Sub(piece.first, piece.elems),
-            context_.in_scale * context_.out_scale, out);
-  CountResult(out);
+  ScaleInto(part.grad.Sub(piece.first, piece.elems), context_.in_scale * context_.out_scale, out);
+  CountResult(part, out);
 }
 
 Status TwoShotSlice::DecodeResult(const ShardPlan& shard, const Piece& piece, ConstBytes payload) {
+  const TensorPart& part = parts_[piece.part];
   const View out = OutOf(piece);
-  GW_RETURN_IF_ERROR(parts_[piece.part].codec->Decode(payload, out, context_.out_scale, nullptr));
-  const bool keeps_back = !parts_[piece.part].e_out.empty();
-  if (!keeps_back && !context_.count_nonfinite) return Status();
+  GW_RETURN_IF_ERROR(part.codec->Decode(payload, out, context_.out_scale, nullptr));
+  if (part.e_out.empty() && !context_.count_nonfinite) return Status();
   const uint64_t nonfinite = CountNonFinite(out);
-  if (context_.count_nonfinite) stats_.nonfinite += nonfinite;
-  if (keeps_back && nonfinite > 0) KeepWhereNotFinite(shard, piece);
+  if (context_.count_nonfinite) CountPiece({.nonfinite = nonfinite}, part, &stats_);
+  if (!part.e_out.empty() && nonfinite > 0) KeepWhereNotFinite(shard, piece);
   return Status();
 }
 
@@ -235,12 +235,12 @@ void TwoShotSlice::TakeSum(const Piece& piece) {
   }
   const View out = OutOf(piece);
   ScaleInto(sum, context_.out_scale, out);
-  CountResult(out);
+  CountResult(part, out);
 }
 
 // A finite sum may be too large for the gradients' type.
-void TwoShotSlice::CountResult(View out) {
-  if (context_.count_nonfinite) stats_.nonfinite += CountNonFinite(out);
+void TwoShotSlice::CountResult(const TensorPart& part, View out) {
+  if (context_.count_nonfinite) CountPiece({.nonfinite = CountNonFinite(out)}, part, &stats_);
 }
 
 // A worker's contribution to another owner's shard.
@@ -263,7 +263,7 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
                  .first_elem = DitherElemOf(piece)},
       .tensor_elems = part.grad.elems,
   });
-  CountEncoding(stats);
+  CountEncoding(part, stats, 0);
   return status;
 }
 
@@ -288,8 +288,7 @@ Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
       // Written over the last residual, which is in the cache, it stays there.
       .tensor_elems = WritesInPlace(part) ? 0 : part.grad.elems,
   }));
-  CountEncoding(stats);
-  stats_.owned_p2 += stats.sum_p2;
+  CountEncoding(part, stats, stats.sum_p2);
   return Status();
 }
 
@@ -326,11 +325,14 @@ void TwoShotSlice::KeepWhereNotFinite(const ShardPlan& shard, const Piece& piece
   }
 }
 
-void TwoShotSlice::CountEncoding(const EncodeStats& stats) {
-  stats_.payload_bytes += stats.bytes;
-  stats_.sum_p2 += stats.sum_p2;
-  stats_.sum_err2 += stats.sum_err2;
-  stats_.nonfinite += stats.nonfinite;
+void TwoShotSlice::CountEncoding(const TensorPart& part, const EncodeStats& stats,
+                                 double owned_p2) {
+  CountPiece({.payload_bytes = stats.bytes,
+              .sum_p2 = stats.sum_p2,
+              .sum_err2 = stats.sum_err2,
+              .owned_p2 = owned_p2,
+              .nonfinite = stats.nonfinite},
+             part, &stats_);
 }
 
 }  // namespace gradwire

@@ -61,11 +61,11 @@ class TwoShotSlice final : public SliceOp {
   void CopyOut(const Piece& piece);
   Status DecodeResult(const ShardPlan& shard, const Piece& piece, ConstBytes payload);
   void TakeSum(const Piece& piece);
-  void CountResult(View out);
+  void CountResult(const TensorPart& part, View out);
   bool IsScatter() const { return schedule_->schedule.collective == Collective::kReduceScatter; }
   View OutOf(const Piece& piece) const;
   int64_t DitherElemOf(const Piece& piece) const;
-  void CountEncoding(const EncodeStats& stats);
+  void CountEncoding(const TensorPart& part, const EncodeStats& stats, double owned_p2);
   View Row(const Piece& piece);  // of the accumulator
 
   const std::span<const TensorPart> parts_;
