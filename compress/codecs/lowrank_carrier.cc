@@ -93,9 +93,7 @@ bool CountLowRankInput(const StepView& view, EncodeStats stats) {
   view.stats->absmax = std::max(view.stats->absmax, stats.absmax);
   if (stats.nonfinite == 0 && !LeavesHeadroom(view, stats.absmax)) stats.nonfinite = 1;
   view.stats->nonfinite += stats.nonfinite;
-  if (stats.nonfinite > 0) return false;
-  view.stats->sum_p2 += stats.sum_p2;
-  return true;
+  return stats.nonfinite == 0;
 }
 
 void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns) {
@@ -105,9 +103,10 @@ void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns) 
   Orthonormalize(basis.rows, basis.rank, basis.dither, scratch, columns);
 }
 
-void KeepBack(const StepView& view, const LowRankMatrix& m, const LowRankProduct& product,
-              Bytes scratch) {
+void KeepBack(const StepView& view, const LowRankMatrix& m, double energy,
+              const LowRankProduct& product, Bytes scratch) {
   if (view.e_out.empty()) return;
+  view.stats->sum_p2 += energy;
   view.stats->sum_err2 += SubtractProduct(m, product, scratch, view.e_out.as<float>());
 }
 

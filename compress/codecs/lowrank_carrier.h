@@ -62,8 +62,8 @@ LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims);
 // Where StagesInput, of what the first pass left in e_out.
 LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dims);
 
-// Adds sum_p2, absmax and nonfinite of M to the step's statistics. False where M cannot be summed;
-// it then counts as at least one non-finite element and adds nothing to sum_p2.
+// Adds absmax and nonfinite of M to the step's statistics. False where M cannot be summed; it then
+// counts as at least one non-finite element.
 bool CountLowRankInput(const StepView& view, EncodeStats of_input);
 
 // `rank` orthonormal columns of `rows` elements that span those in `stored`. Zeros, as before the
@@ -76,9 +76,11 @@ struct LowRankBasis {
 };
 void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns);
 
-// e_out = M - P Q^T, and its energy to sum_err2. Nothing where the step has no residual.
-void KeepBack(const StepView& view, const LowRankMatrix& m, const LowRankProduct& product,
-              Bytes scratch);
+// e_out = M - P Q^T. Its energy is added to sum_err2, and `energy`, that of M, to sum_p2: the
+// ratio of both is of use only where they are of the same steps. Nothing where the step has no
+// residual.
+void KeepBack(const StepView& view, const LowRankMatrix& m, double energy,
+              const LowRankProduct& product, Bytes scratch);
 
 // out = P Q^T * out_scale.
 void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,

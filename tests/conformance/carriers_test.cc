@@ -331,6 +331,29 @@ TEST_P(CarriersTest, NonFiniteBlocksKeepTheirResiduals) {
   }
 }
 
+// Where another rank is not finite a finite one's energy counts with its error or not at all: the
+// ratio of both, over many steps, is what the ledger and the controller go by.
+TEST_P(CarriersTest, EnergyAndErrorAreOfTheSameSteps) {
+  if (traits().lossless) return;
+  constexpr int kRanks = 3;
+  const int64_t elems = OfWholeTensors() ? 1024 : Quantum(kRanks);
+  auto cases = Cases(Kind::kGaussian, kRanks, elems, DType::kFloat32, ResidualMode::kSeparate);
+  const auto finite = RunCarriers(method(), cases, InOrder(kRanks));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(cases[1].grad.data(), &nan, sizeof(nan));
+  const auto results = RunCarriers(method(), cases, InOrder(kRanks));
+  EXPECT_EQ(results[1].stats.sum_p2, 0);
+  EXPECT_EQ(results[1].stats.sum_err2, 0);
+  const EncodeStats &all = finite[0].stats, &now = results[0].stats;
+  EXPECT_GT(all.sum_p2, 0);
+  if (now.sum_p2 > 0) {
+    EXPECT_NEAR(now.sum_p2, all.sum_p2, 1e-5 * all.sum_p2);
+    EXPECT_NEAR(now.sum_err2, all.sum_err2, 0.1 * all.sum_p2);
+  } else {
+    EXPECT_EQ(now.sum_err2, 0);
+  }
+}
+
 TEST_P(CarriersTest, IsUnbiasedIfItSaysSo) {
   if (!traits().unbiased || traits().lossless) return;
   constexpr int kRanks = 4, kDraws = kSanitized ? 256 : 2048;

@@ -48,9 +48,10 @@ class AcpCarrier final : public LowRankCarrier {
       KeepResidual(view);
       FillWithNan(carrier);
     } else if (WritesInPlace(view)) {
+      view.stats->sum_p2 += of_input.sum_p2;
       view.stats->sum_err2 += EnergyKept(view, factors, of_input.sum_p2, carrier);
     } else {
-      KeepBack(view, StagedLowRankMatrixOf(view, factors.dims),
+      KeepBack(view, StagedLowRankMatrixOf(view, factors.dims), of_input.sum_p2,
                factors.Product(carrier.as<float>()), factors.scratch.kernels);
     }
     if (WritesInPlace(view)) std::memcpy(factors.own, carrier.data, carrier.bytes());

@@ -102,9 +102,11 @@ class IntsgdCarrier final : public CarrierMethod {
     }
     EncodeJob job = EncodeJobOf(view, carrier);
     job.e_out = nullptr;  // until it is known whether all ranks are finite
-    const uint32_t nonfinite_before = job.stats->nonfinite;
+    EncodeStats counted;
+    job.stats = &counted;
     ActiveIntsgdKernels().encode(ShapeOf(view), job);
-    SetFlag(carrier, job.stats->nonfinite > nonfinite_before);
+    SetFlag(carrier, counted.nonfinite > 0);
+    CountInput(view, counted);
     return Status();
   }
 
@@ -154,6 +156,24 @@ class IntsgdCarrier final : public CarrierMethod {
     return shape;
   }
 
+  static float MagnitudeIn(const StepView& view) {
+    float magnitude;
+    std::memcpy(&magnitude, view.agreed.data, sizeof magnitude);
+    return magnitude;
+  }
+
+  // Energy and error only where they are of something that is sent: a rank that is not finite makes
+  // all of the sum so, and where that shows before there is a unit, any stands in for it.
+  static void CountInput(const StepView& view, const EncodeStats& counted) {
+    EncodeStats* stats = view.stats;
+    stats->absmax = std::max(stats->absmax, counted.absmax);
+    stats->nonfinite += counted.nonfinite;
+    const bool has_unit = AverageIn(view.replicated_in) > 0 || std::isfinite(MagnitudeIn(view));
+    if (counted.nonfinite > 0 || !has_unit) return;
+    stats->sum_p2 += counted.sum_p2;
+    stats->sum_err2 += counted.sum_err2;
+  }
+
   // sqrt(2 n r / d): more than kLeastUnit for fewer than 2^70 elements.
   static float UnitFromPast(const StepView& view, double average) {
     const auto elems = static_cast<double>(std::max<int64_t>(view.meta.elems, 1));
@@ -162,8 +182,7 @@ class IntsgdCarrier final : public CarrierMethod {
 
   // So that nothing is clipped.
   static float UnitFromMagnitude(const StepView& view, int32_t most) {
-    float magnitude;
-    std::memcpy(&magnitude, view.agreed.data, sizeof magnitude);
+    const float magnitude = MagnitudeIn(view);
     if (!std::isfinite(magnitude)) return 1;  // the flag will say so
     const float bound = std::min(std::fabs(magnitude), kLargestMagnitude);
     return std::max(bound / static_cast<float>(most), kLeastUnit);

@@ -12,7 +12,8 @@ namespace gradwire {
 namespace {
 
 // Agreed: the orthonormal P. Replicated: the sum of Q as it was, made orthonormal when it is used,
-// so that neither its magnitude nor what somebody saved matters.
+// so that neither its magnitude nor what somebody saved matters. Workspace: behind what low rank
+// has, the energy of M.
 class PowerSgdCarrier final : public LowRankCarrier {
  public:
   using LowRankCarrier::LowRankCarrier;
@@ -20,6 +21,9 @@ class PowerSgdCarrier final : public LowRankCarrier {
   int rounds() const override { return 2; }
   int64_t AgreedBytes(const TensorMeta& meta, int) const override {
     return 4 * Dims(meta).p_elems();
+  }
+  int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const override {
+    return LowRankCarrier::WorkspaceBytes(meta, world_size) + kEnergyBytes;
   }
   int64_t ReplicatedBytes(const TensorMeta& meta, int) const override {
     return 4 * Dims(meta).q_elems();
@@ -48,6 +52,12 @@ class PowerSgdCarrier final : public LowRankCarrier {
   }
 
  private:
+  static constexpr int64_t kEnergyBytes = sizeof(double);
+
+  // At the end, at any alignment.
+  static std::byte* EnergyIn(const StepView& view) {
+    return view.workspace.data + view.workspace.size - kEnergyBytes;
+  }
   static float* P(const StepView& view) { return reinterpret_cast<float*>(view.agreed.data); }
 
   void FillP(const StepView& view, View carrier) const {
@@ -63,6 +73,7 @@ class PowerSgdCarrier final : public LowRankCarrier {
                 {.factor = carrier.as<float>(),
                  .m_out = StagesInput(view) ? view.e_out.as<float>() : nullptr,
                  .stats = &stats});
+    std::memcpy(EnergyIn(view), &stats.sum_p2, kEnergyBytes);
     if (!CountLowRankInput(view, stats)) FillWithNan(carrier);
   }
 
@@ -82,7 +93,9 @@ class PowerSgdCarrier final : public LowRankCarrier {
     const Bytes scratch = LowRankScratchOf(view, dims).kernels;
     const LowRankMatrix m = StagedLowRankMatrixOf(view, dims);
     MultiplyByP(m, P(view), dims.rank, scratch, {.factor = carrier.as<float>()});
-    KeepBack(view, m, {.rank = dims.rank, .p = P(view), .q = carrier.as<float>()}, scratch);
+    double energy = 0;
+    std::memcpy(&energy, EnergyIn(view), kEnergyBytes);
+    KeepBack(view, m, energy, {.rank = dims.rank, .p = P(view), .q = carrier.as<float>()}, scratch);
   }
 
   void AbsorbQ(ConstView reduced, const StepView& view) const {

@@ -234,7 +234,6 @@ class TopkCarrier final : public CarrierMethod {
     EnergyIn(view, selection) = stats.sum_p2;
     view.stats->absmax = std::max(view.stats->absmax, stats.absmax);
     view.stats->nonfinite += stats.nonfinite;
-    if (stats.nonfinite == 0) view.stats->sum_p2 += stats.sum_p2;
   }
 
   // The one pass over gradient and residual. A speaker's fills its slot; others have none.
@@ -272,7 +271,8 @@ class TopkCarrier final : public CarrierMethod {
     return Status();
   }
 
-  // Values at the union, and a residual without them: it is known now whether all are finite.
+  // Values at the union, and a residual without them: it is known now whether all are finite. Where
+  // one is not nothing is lost of this rank's, so that its energy does not count either.
   void FillValues(const StepView& view, View carrier) const {
     if (AgreedOf(view.agreed).nonfinite_ranks > 0) {
       std::memset(carrier.data, 0, static_cast<size_t>(carrier.bytes()));
@@ -287,6 +287,7 @@ class TopkCarrier final : public CarrierMethod {
       SplitInput(job, UnionOf(view), 1, values);
     }
     const double energy = EnergyIn(view, SelectionOf(view));
+    view.stats->sum_p2 += energy;
     view.stats->sum_err2 += std::max(energy - EnergyOf(values, carrier.elems), 0.0);
   }
 
