@@ -357,7 +357,12 @@ void TensorOperation::SettleResidual(const SubmittedTensor& submitted) {
   const bool shared = options_.scheme != Scheme::kScatter;
   const ConstView out = {submitted.recv, shared ? tensor.elems : 0, tensor.dtype};
   const bool stays = tensor.residual.KeepUnsent(out, options_.in_step);
-  tensor.travelled = in_step && !stays;
+  if (stays) return;
+  tensor.travelled = in_step;
+  if (in_step) return;
+  // No vote follows. As zeros it would go along with all sums to come.
+  tensor.residual.Release();
+  tensor.sent_free = true;
 }
 
 void TensorOperation::SettleReplicated(TensorState* tensor) {

@@ -278,7 +278,7 @@ void Restore(const SavedTensor& saved) {
   TensorState& tensor = *saved.tensor;
   tensor.committed_step = saved.committed_step;
   tensor.free_ops = saved.free_ops;
-  tensor.fresh = false;
+  tensor.fresh = tensor.sent_free = false;
   RestoreOrRelease(saved.residual, &tensor.residual);
   RestoreOrRelease(saved.replicated, &tensor.replicated);
   RestoreOrRelease(saved.local, &tensor.local);

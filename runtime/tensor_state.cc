@@ -215,6 +215,7 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
     const bool travelled = std::exchange(tensor->travelled, false);
     if (fresh && !commit) tensor->residual.Release();
     if (!commit) continue;
+    tensor->sent_free = false;
     if (took_part) tensor->committed_step = step;
     if (staged && tensor->local.allocated()) tensor->local.Commit();
     if (!tensor->residual.allocated()) continue;
@@ -233,7 +234,8 @@ Status TensorTable::BeginAnew(uint16_t turn, bool transaction) {
   for (const auto& [name, tensor] : tensors_) {
     tensor->replicated.Release();
     tensor->free_ops.store(((uint32_t{turn} + 1) << kOpsBits) & kDitherMask);
-    if (!tensor->feedback() || tensor->residual.allocated()) continue;
+    const bool sent = std::exchange(tensor->sent_free, false);
+    if (!(sent || tensor->feedback()) || tensor->residual.allocated()) continue;
     Status allocated = tensor->residual.Allocate(tensor->elems, transaction);
     if (!allocated.ok()) status = std::move(allocated).WithTensor(name);
   }

@@ -112,6 +112,7 @@ struct TensorState {
   bool replicated_staged = false;      // likewise, also without transactions
   bool travelled = false;              // in the open step: the residual was sent on, and is nothing
   bool fresh = false;                  // the residual came to be in the open step
+  bool sent_free = false;              // in this turn: outside steps it was sent on, and let go
   uint64_t committed_step = 0;
   // Operations completed outside steps, for their dithers: the engine's thread adds, the one that
   // submits reads.
@@ -182,8 +183,9 @@ class TensorTable {
   void EndStep(uint64_t step, bool commit);
   // What is the same on all ranks while they complete the same operations, and may not be after
   // this turn: replicated state goes, operations outside steps are counted from a number of the
-  // turn's, and all tensors with feedback have a residual, as those of other ranks may. What is in
-  // residuals and local state is each rank's own and stays. gwSystemError: no memory for one.
+  // turn's, and all tensors with feedback have a residual, as those of other ranks may, and so have
+  // those whose residual this rank has sent in the turn. What is in residuals and local state is
+  // each rank's own and stays. gwSystemError: no memory for one.
   Status BeginAnew(uint16_t turn, bool transaction);
 
   // This rank's residuals, states of methods and counters as bytes with checksums: how many they

@@ -350,6 +350,22 @@ TEST_F(TableTest, BeginsAnewWithWhatRanksHaveAlike) {
   EXPECT_LT(a_->free_ops, 1u << 31) << "the top bit tells draws outside steps from those in steps";
 }
 
+// A rank that did not come to the end of the operation that sent it still has one, and whether
+// there is one decides what travels.
+TEST_F(TableTest, BeginsAnewWithResidualsThatWereSent) {
+  const auto begin_anew_after = [&](bool commit) {
+    a_->sent_free = true;
+    table_.EndStep(1, commit);
+    EXPECT_TRUE(table_.BeginAnew(4, true).ok());
+    const bool has_one = a_->residual.allocated();
+    a_->residual.Release();
+    return has_one;
+  };
+  EXPECT_TRUE(begin_anew_after(/*commit=*/false));
+  EXPECT_FALSE(begin_anew_after(/*commit=*/true)) << "then all ranks have come to the end";
+  EXPECT_FALSE(b_->residual.allocated());
+}
+
 // It is in units of the sum, not of a codec.
 TEST_F(TableTest, ResidualsAreLoadedUnderAnySpec) {
   a_->SetCodec(*MakeCodec("efsign"));

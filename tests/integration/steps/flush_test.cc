@@ -38,16 +38,20 @@ struct Totals {
     EXPECT_EQ(gwTensorRegister(comm, "w", &kElems, 1, gwFloat32, &config, &tensor), gwSuccess);
   }
   void Step(int step, std::vector<float> grad) {
-    gwRequest_t request = nullptr;
     gwStepOutcome_t outcome = gwStepAborted;
     ASSERT_EQ(gwStepBegin(comm, step), gwSuccess);
+    ASSERT_NO_FATAL_FAILURE(Sum(step, std::move(grad)));
+    ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
+    ASSERT_EQ(outcome, gwStepCommitted);
+  }
+  // In a step or outside of any.
+  void Sum(int step, std::vector<float> grad) {
+    gwRequest_t request = nullptr;
     ASSERT_EQ(gwAllReduceTensor(tensor, grad.data(), grad.data(), gwSum, nullptr, &request),
               gwSuccess)
         << gwGetLastError(comm);
     ASSERT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
     EXPECT_EQ(gwRequestFree(request), gwSuccess);
-    ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess) << gwGetLastError(comm);
-    ASSERT_EQ(outcome, gwStepCommitted);
     for (int64_t i = 0; i < kElems; ++i) {
       if (!std::isfinite(grad[i])) continue;
       out[i] += grad[i];
@@ -85,6 +89,20 @@ TEST(Flush, SendsAllAndFreesItsMemory) {
     EXPECT_EQ(HeldBytes(totals->comm), 0);
     totals->Step(2, Gradient(rank, 2));
     totals->ExpectEqual();
+  });
+}
+
+TEST(Flush, OutsideStepsDoesSoToo) {
+  ForEachFlush([](int rank, Totals* totals) {
+    std::vector<float> overflown = Gradient(rank, 1);
+    if (rank == 0) overflown[7] = std::numeric_limits<float>::infinity();
+    totals->Sum(1, std::move(overflown));
+    EXPECT_GT(HeldBytes(totals->comm), 0) << "what met an infinity";
+    for (int step = 2; step < 4; ++step) {
+      totals->Sum(step, Gradient(rank, step));
+      totals->ExpectEqual();
+      EXPECT_EQ(HeldBytes(totals->comm), 0);
+    }
   });
 }
 
