@@ -370,7 +370,7 @@ void Communicator::OnOperationDone(Operation& operation) {
 void Communicator::OnTurnEnd(const TurnResult& result) {
   const bool commit = result.outcome == StepOutcome::kCommit;
   tensors_.EndStep(result.step, commit);
-  if (result.begins_anew && parts_.world_size > 1) BeginAnew(result.turn);
+  if (result.begins_anew && parts_.world_size > 1) BeginAnew(result.draws);
   controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
   statistics_.NoteOutcome(result.outcome);
   std::lock_guard lock(mu_);
@@ -382,8 +382,8 @@ void Communicator::OnTurnEnd(const TurnResult& result) {
 
 // Without memory for a residual that others have, the tensor's next exact operation is a mismatch,
 // and this tells why.
-void Communicator::BeginAnew(uint16_t turn) {
-  const Status status = tensors_.BeginAnew(turn, parts_.agreed.transaction);
+void Communicator::BeginAnew(uint32_t draws) {
+  const Status status = tensors_.BeginAnew(draws, parts_.agreed.transaction);
   if (!status.ok()) GW_LOG(kWarn, kStep, "{}", status.ToString());
 }
 

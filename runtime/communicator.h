@@ -187,7 +187,7 @@ class Communicator final : private EngineListener {
   std::optional<TurnResult> ResultOf(uint16_t turn);
   TurnEnd MakeTurnEnd(bool no_wait);
   void LeaveStep();
-  void BeginAnew(uint16_t turn);
+  void BeginAnew(uint32_t draws);
   Status Leave(const Deadline& end);
   void WriteRecord();
   void WriteTimeline();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "compress/contribution.h"
@@ -13,10 +14,6 @@
 
 namespace gradwire {
 namespace {
-
-// Tensors that fall in no step draw from counters of their own, told apart from steps by the top
-// bit.
-constexpr uint32_t kOutsideStep = 0x80000000u;
 
 // What an all-reduce carries of a tensor: of a method its longest round, for one schedule serves
 // all of them.
@@ -174,12 +171,12 @@ int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) co
 
 std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<SubmittedTensor> tensors,
                                                              ReduceOp op, Scheme scheme) {
+  const auto step = step_open_ ? std::optional(step_) : std::nullopt;
   int64_t bytes = 0;
   for (SubmittedTensor& submitted : tensors) {
     submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
     submitted.tensor->submitted = step_open_;
-    submitted.dither_step = step_open_ ? static_cast<uint32_t>(step_) & ~kOutsideStep
-                                       : submitted.tensor->free_ops | kOutsideStep;
+    submitted.dither_step = DitherStepOf(*submitted.tensor, step);
     bytes += BytesToSum(*submitted.tensor, scheme, parts_.world_size);
   }
   const AlgorithmRow& algorithm =

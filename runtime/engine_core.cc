@@ -197,6 +197,7 @@ bool EngineCore::AdmitSlices() {
     if (!progress.prepared) {
       if (!window_.HasRoom(window_.LoadOf(0), false)) return moved;
       unfinished_ += progress.operation->in_step ? 0 : 1;
+      draws_ = std::max(draws_, progress.operation->draws_end);
       if (Status s = progress.operation->Prepare(); !s.ok()) {
         RevokeTurn(std::move(s), progress.operation->op_seq, true);
         return true;

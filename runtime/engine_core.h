@@ -208,6 +208,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   uint64_t slices_done_ = 0;
   bool nonfinite_ = false;
   int unfinished_ = 0;              // operations outside steps, begun in this turn and not complete
+  uint32_t draws_ = 0;              // the largest Operation::draws_end of those begun, in any turn
   uint64_t replicated_digest_ = 0;  // sum over the turn's operations, which complete in any order
   std::optional<uint32_t> voted_;   // this turn; the operation in doubt, kNoOpSeq: none was
   uint32_t plan_epoch_ = 0;         // orders that results have brought

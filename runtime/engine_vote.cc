@@ -51,7 +51,8 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .no_wait = static_cast<uint8_t>(end.no_wait),
                            .unfinished = static_cast<uint8_t>(unfinished_ > 0),
                            .table_bytes = static_cast<uint32_t>(table.size()),
-                           .op_seq = revoked_op_},
+                           .op_seq = revoked_op_,
+                           .draws = draws_},
       .body = ok ? table + end.observation : EncodeOpText(TextOf(revoked_op_))};
   if (options_.rank == 0) return OnVote(0, message);
   // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
@@ -90,7 +91,8 @@ void EngineCore::HandleControl(const ControlMessage& message) {
                          fields->outcome,
                          commit ? Status() : DecodeStatus(message.body),
                          commit ? message.body : std::string(),
-                         fields->begins_anew != 0};
+                         fields->begins_anew != 0,
+                         fields->draws};
   }
 }
 
@@ -127,7 +129,8 @@ void EngineCore::DecideIfComplete() {
                              .culprit = peer < 0 ? kAllRanks : static_cast<uint16_t>(peer),
                              .outcome = result.outcome,
                              .new_plan = static_cast<uint8_t>(!result.order.empty()),
-                             .begins_anew = static_cast<uint8_t>(result.begins_anew)},
+                             .begins_anew = static_cast<uint8_t>(result.begins_anew),
+                             .draws = result.draws},
       .body = result.reason.ok() ? result.order : EncodeStatus(result.reason)};
   PassFailpoint(Failpoint::kResult);
   (void)control_->Broadcast(std::move(message));

@@ -63,6 +63,8 @@ class Operation {
   std::string tensor;   // first registered tensor, for error texts
   uint16_t turn = 0;    // of the step it was submitted in
   bool in_step = true;  // else its values are no concern of the vote's
+  // Behind the last number by which its dithers outside steps are drawn; 0: none is.
+  uint32_t draws_end = 0;
   // How long it may stand still, and the variable to raise where that is too short; 0:
   // op_timeout_ms.
   struct Patience {

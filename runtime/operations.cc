@@ -91,6 +91,8 @@ TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Opt
   for (const SubmittedTensor& submitted : tensors_) {
     labels_.push_back(submitted.tensor->Label());
     bytes += submitted.tensor->elems * SizeOf(*dtype);
+    if ((submitted.dither_step & kOutsideStep) != 0)
+      draws_end = std::max(draws_end, (submitted.dither_step & ~kOutsideStep) + 1);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "transports/faulty/faulty_transport.h"
@@ -58,7 +59,7 @@ std::string JobRank::OnObservations(uint16_t turn, std::span<const std::string> 
 void JobRank::OnTurnEnd(const TurnResult& result) {
   const bool commit = result.outcome == StepOutcome::kCommit;
   tensors_.EndStep(result.step, commit);
-  if (result.begins_anew && !tensors_.BeginAnew(result.turn, options_.transaction).ok())
+  if (result.begins_anew && !tensors_.BeginAnew(result.draws, options_.transaction).ok())
     std::abort();
   controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
   for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
@@ -123,8 +124,9 @@ const AlgorithmRow& JobRank::AlgorithmFor(Scheme scheme) const {
 
 std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
                                                 ReduceOp op, const StepContext& step) {
+  const auto number = step.open ? std::optional(step.number) : std::nullopt;
   for (SubmittedTensor& submitted : group)
-    submitted.dither_step = static_cast<uint32_t>(step.number);
+    submitted.dither_step = DitherStepOf(*submitted.tensor, number);
   const AlgorithmRow& row = AlgorithmFor(scheme);
   const float average =
       op == ReduceOp::kAvg ? 1.0f / static_cast<float>(options_.world_size) : 1.0f;

@@ -7,6 +7,10 @@
 
 namespace gradwire {
 
+uint32_t DitherStepOf(const TensorState& tensor, std::optional<uint64_t> step) {
+  return step ? static_cast<uint32_t>(*step) & ~kOutsideStep : tensor.free_ops | kOutsideStep;
+}
+
 Scheme SchemeOf(const TensorState& tensor) {
   const CarrierMethod* method = tensor.codec.carrier.get();
   if (method == nullptr) return Scheme::kTwoShot;

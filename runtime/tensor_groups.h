@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,12 @@ struct SubmittedTensor {
   std::byte* recv = nullptr;
   uint32_t dither_step = 0;
 };
+
+// Operations that fall in no step draw from counters of their own, told apart from steps by the
+// top bit.
+inline constexpr uint32_t kOutsideStep = 0x80000000u;
+// Of the tensor's next operation, in this step or, nullopt, outside of any.
+uint32_t DitherStepOf(const TensorState& tensor, std::optional<uint64_t> step);
 
 // kGather: carriers of methods that gather, by the machine of kLinear. kScatter: the first half of
 // kTwoShot, for a reduce-scatter.

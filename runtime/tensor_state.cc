@@ -225,15 +225,12 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
   }
 }
 
-Status TensorTable::BeginAnew(uint16_t turn, bool transaction) {
-  // Turns have 16 bits, dithers outside steps 31: so many operations until two turns' meet. The
-  // last turn before turns wrap has the numbers of a new tensor.
-  constexpr int kOpsBits = 15;
-  constexpr uint32_t kDitherMask = (1u << 31) - 1;
+Status TensorTable::BeginAnew(uint32_t draws, bool transaction) {
   Status status;
   for (const auto& [name, tensor] : tensors_) {
     tensor->replicated.Release();
-    tensor->free_ops.store(((uint32_t{turn} + 1) << kOpsBits) & kDitherMask);
+    // A state that was loaded may be ahead of all that was drawn since.
+    tensor->free_ops.store(std::max(tensor->free_ops.load(), draws));
     const bool sent = std::exchange(tensor->sent_free, false);
     if (!(sent || tensor->feedback()) || tensor->residual.allocated()) continue;
     Status allocated = tensor->residual.Allocate(tensor->elems, transaction);

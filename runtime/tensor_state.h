@@ -114,8 +114,8 @@ struct TensorState {
   bool fresh = false;                  // the residual came to be in the open step
   bool sent_free = false;              // in this turn: outside steps it was sent on, and let go
   uint64_t committed_step = 0;
-  // Operations completed outside steps, for their dithers: the engine's thread adds, the one that
-  // submits reads.
+  // Operations completed outside steps, for their dithers, or more: after some aborts numbers are
+  // left out. The engine's thread adds, the one that submits reads.
   std::atomic<uint32_t> free_ops{0};
   // Ledger.
   int64_t ops = 0, payload_bytes = 0, encode_ns = 0, decode_ns = 0;
@@ -182,11 +182,11 @@ class TensorTable {
   // one decides what travels.
   void EndStep(uint64_t step, bool commit);
   // What is the same on all ranks while they complete the same operations, and may not be after
-  // this turn: replicated state goes, operations outside steps are counted from a number of the
-  // turn's, and all tensors with feedback have a residual, as those of other ranks may, and so have
-  // those whose residual this rank has sent in the turn. What is in residuals and local state is
-  // each rank's own and stays. gwSystemError: no memory for one.
-  Status BeginAnew(uint16_t turn, bool transaction);
+  // this turn: replicated state goes, operations outside steps are counted from `draws` on (which
+  // no rank has drawn by, TurnResult), and all tensors with feedback have a residual, as those of
+  // other ranks may, and so have those whose residual this rank has sent in the turn. What is in
+  // residuals and local state is each rank's own and stays. gwSystemError: no memory for one.
+  Status BeginAnew(uint32_t draws, bool transaction);
 
   // This rank's residuals, states of methods and counters as bytes with checksums: how many they
   // are; written where `to` has room for all. `controller`: what that wants to be kept beside them.

@@ -190,6 +190,8 @@ TurnResult DecideTurn(uint16_t turn, const std::vector<Vote>& votes, const Statu
   result.begins_anew = result.outcome == StepOutcome::kAbort &&
                        std::any_of(votes.begin(), votes.end(),
                                    [](const Vote& v) { return v.fields.unfinished != 0; });
+  if (!result.begins_anew) return result;
+  for (const Vote& vote : votes) result.draws = std::max(result.draws, vote.fields.draws);
   return result;
 }
 

@@ -30,6 +30,8 @@ struct TurnResult {
   // of it as others may have. No vote takes that back, so what they count and keep alike on all
   // ranks begins anew.
   bool begins_anew = false;
+  // Then: no rank has drawn outside steps by this number or a later one.
+  uint32_t draws = 0;
 };
 
 // One vote as rank 0 keeps it.

@@ -44,8 +44,11 @@ TEST(DecideTurn, OneVoteAgainstAborts) {
 TEST(DecideTurn, AnAbortAfterUnvotedOperationsBeginsAnew) {
   std::vector<Vote> votes = Votes(3);
   EXPECT_FALSE(Decide(votes, Status(gwDataCorrupt, "a bad frame")).begins_anew);
+  votes[0].fields.draws = 3, votes[1].fields.draws = 200'001, votes[2].fields.draws = 200'000;
+  EXPECT_EQ(Decide(votes, Status(gwDataCorrupt, "a bad frame")).draws, 0u);
   votes[1].fields.unfinished = 1;
   EXPECT_TRUE(Decide(votes, Status(gwDataCorrupt, "a bad frame")).begins_anew);
+  EXPECT_EQ(Decide(votes, Status(gwDataCorrupt, "a bad frame")).draws, 200'001u);
   EXPECT_FALSE(Decide(votes).begins_anew) << "a commit";
   votes[2].fields.nonfinite = 1;
   EXPECT_FALSE(Decide(votes, Status(), NonFinitePolicy::kSkip).begins_anew) << "all are complete";

@@ -103,7 +103,7 @@ struct VoteFields {
   uint8_t unfinished = 0;      // 0 or 1: a codec's work outside steps that others may have finished
   uint32_t table_bytes = 0;    // of the body, the table's part
   uint32_t op_seq = kNoOpSeq;  // of a vote against: the operation in doubt
-  uint32_t reserved_too = 0;
+  uint32_t draws = 0;          // behind the last number by which work outside steps has drawn
   friend bool operator==(const VoteFields&, const VoteFields&) = default;
 };
 
@@ -117,7 +117,8 @@ struct ResultFields {
   StepOutcome outcome = StepOutcome::kCommit;
   uint8_t new_plan = 0;     // 0 or 1
   uint8_t begins_anew = 0;  // 0 or 1; of kAbort only: see TurnResult
-  std::array<uint8_t, 7> reserved = {};
+  std::array<uint8_t, 3> reserved = {};
+  uint32_t draws = 0;  // where it begins anew: the largest of the votes'
   friend bool operator==(const ResultFields&, const ResultFields&) = default;
 };
 

@@ -35,13 +35,15 @@ std::vector<ControlMessage> Samples() {
                  .ok = 1,
                  .nonfinite = 1,
                  .no_wait = 1,
-                 .unfinished = 1},
+                 .unfinished = 1,
+                 .draws = 5},
       ResultFields{.step = 6,
                    .plan_epoch = 4,
                    .culprit = 2,
                    .outcome = StepOutcome::kAbort,
                    .new_plan = 1,
-                   .begins_anew = 1},
+                   .begins_anew = 1,
+                   .draws = 5},
       ByeFields{.code = gwPeerLost},
   };
   std::vector<ControlMessage> samples;
