@@ -24,7 +24,9 @@ struct CodecTraits {
   bool contractive = false;
   bool estimates_sum = true;  // the aggregate estimates the sum (majority vote does not)
   bool lossless = false;
-  bool stochastic = false;    // rounding takes its random bits from the dither
+  bool stochastic = false;  // rounding takes its random bits from the dither
+  // Scales follow from the sums of earlier steps: what it loses no single gradient tells.
+  bool scales_from_past = false;
   int64_t quantum_elems = 1;  // shard borders are multiples of this (but for the end of the tensor)
   DTypeSet dtypes = kFloatTypes;
 };

@@ -107,11 +107,17 @@ Status CheckChoosable(const Codec& codec) {
     return Status(gwInvalidArgument, codec.spec + " does not estimate the sum of gradients",
                   "Set it as the tensor's spec; auto chooses between estimates");
   }
+  if (traits.scales_from_past) {
+    return Status(gwInvalidArgument,
+                  codec.spec + " has its scale from earlier sums: no gradient tells what it loses",
+                  "Set it as the tensor's spec; auto may choose qsgd(sum=carrier,feedback=off)");
+  }
   const StatusOr<SpecText> text = ParseSpecText(codec.spec);
   for (const auto& [key, value] : text.ok() ? text->args : decltype(text->args)()) {
-    if (key != "start_step") continue;
+    const bool delays = (key == "start_step" || key == "warmup") && value != "0";
+    if (!delays) continue;
     return Status(gwInvalidArgument, "auto begins with exact steps of its own",
-                  "Leave start_step= out");
+                  "Leave " + key + "= out");
   }
   return Status();
 }

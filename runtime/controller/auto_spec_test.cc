@@ -88,11 +88,14 @@ TEST(AutoSpec, WhatIsWrongIsNamed) {
                {"auto(allow=\"auto\")", "unknown"},
                {"auto(allow=\"qsgd(bits=99)\")", "bits"},
                {"auto(allow=\"signsgd\")", "estimate"},
+               {"auto(allow=\"intsgd\")", "earlier sums"},
+               {"auto(allow=\"intsgd(bits=32)\")", "earlier sums"},
                {"auto(exclude=\"*\")", "every tensor"},
                {"auto(exclude=\"*.bias,*\")", "every tensor"},
                {"auto(exclude=\"**,w\")", "every tensor"},
                {"auto(exclude=\"?*\")", "every tensor"},
-               {"auto(allow=\"powersgd(rank=2,start_step=9)\")", "start_step"}};
+               {"auto(allow=\"powersgd(rank=2,start_step=9)\")", "start_step"},
+               {"auto(allow=\"topk(0.01,agreement=gather,warmup=100)\")", "warmup"}};
   for (const auto& c : cases) {
     const StatusOr<AutoSpec> made = MakeAutoSpec(c.spec);
     ASSERT_FALSE(made.ok()) << c.spec;
@@ -101,6 +104,7 @@ TEST(AutoSpec, WhatIsWrongIsNamed) {
     EXPECT_FALSE(CheckSpec(c.spec).ok());
   }
   EXPECT_TRUE(CheckSpec("auto").ok());
+  EXPECT_TRUE(CheckSpec("auto(allow=\"topk(0.01,agreement=gather)\")").ok());
   EXPECT_TRUE(CheckSpec("topk(0.1)").ok());
 }
 

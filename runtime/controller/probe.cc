@@ -4,8 +4,10 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "base/dtype.h"
+#include "collectives/reduce/reduce.h"
 
 namespace gradwire {
 namespace {
@@ -52,7 +54,9 @@ std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t e
 StatusOr<ProbeReport> Prober::Probe(const Codec& codec, ConstView grad,
                                     std::span<const int64_t> shape, int world_size) {
   if (codec.payload != nullptr) return ProbePayload(*codec.payload, grad, world_size);
-  return ProbeCarrier(*codec.carrier, grad, shape);
+  const TensorMeta meta = {.shape = shape, .elems = grad.elems, .dtype = grad.dtype};
+  GW_RETURN_IF_ERROR(codec.carrier->Check(meta, world_size));
+  return ProbeCarrier({codec, grad, meta, std::min(world_size, kProbedRanks)});
 }
 
 // In two_shot a rank encodes every element once, as a contribution or as the owner's sum, and
@@ -76,40 +80,91 @@ StatusOr<ProbeReport> Prober::ProbePayload(const PayloadCodec& codec, ConstView 
                   stats);
 }
 
-// The sum of one rank's carrier is the carrier.
-StatusOr<ProbeReport> Prober::ProbeCarrier(const CarrierMethod& method, ConstView grad,
-                                           std::span<const int64_t> shape) {
-  constexpr int kAlone = 1;
-  const TensorMeta meta = {.shape = shape, .elems = grad.elems, .dtype = grad.dtype};
-  GW_RETURN_IF_ERROR(method.Check(meta, kAlone));
-  GW_RETURN_IF_ERROR(workspace_.EnsureBytes(method.WorkspaceBytes(meta, kAlone)));
-  GW_RETURN_IF_ERROR(agreed_.EnsureBytes(method.AgreedBytes(meta, kAlone)));
-  GW_RETURN_IF_ERROR(MakeZeros(&replicated_in_, method.ReplicatedBytes(meta, kAlone)));
-  GW_RETURN_IF_ERROR(replicated_out_.EnsureBytes(method.ReplicatedBytes(meta, kAlone)));
-  GW_RETURN_IF_ERROR(decoded_.EnsureBytes(grad.bytes()));
-  GW_RETURN_IF_ERROR(e_out_.EnsureBytes(grad.elems * SizeOf(DType::kFloat32)));
-  EncodeStats stats;
-  StepView view = {.meta = meta,
-                   .world_size = kAlone,
-                   .grad = grad,
-                   .e_out = {e_out_.data(), grad.elems, DType::kFloat32},
-                   .replicated_in = replicated_in_.bytes(),
-                   .replicated_out = replicated_out_.bytes(),
-                   .out = {decoded_.data(), grad.elems, grad.dtype},
-                   .agreed = agreed_.bytes(),
-                   .workspace = workspace_.bytes()};
-  const int64_t begin_ns = clock_->NowNs();
-  for (int round = 0; round < method.rounds(); ++round) {
-    const RoundSpec spec =
-        method.Round(round, meta, kAlone, agreed_.bytes(), replicated_in_.bytes());
-    GW_RETURN_IF_ERROR(payload_.EnsureBytes(spec.elems * SizeOf(spec.dtype)));
-    const View carrier = {payload_.data(), spec.elems, spec.dtype};
-    view.stats = &stats;
-    GW_RETURN_IF_ERROR(method.Fill(round, view, carrier, nullptr));
-    view.stats = nullptr;
-    GW_RETURN_IF_ERROR(method.Absorb(round, carrier, view, nullptr));
+StatusOr<ProbeReport> Prober::ProbeCarrier(const Trial& trial) {
+  GW_RETURN_IF_ERROR(MakeZeros(&zeros_, trial.meta.elems * SizeOf(DType::kFloat32)));
+  for (int r = 0; r < trial.ranks; ++r) GW_RETURN_IF_ERROR(Prepare(trial, &ranks_[r]));
+  for (int step = 0; step < kProbedSteps; ++step) {
+    ranks_[0].stats = {};
+    ranks_[0].codec_ns = 0;
+    for (int round = 0; round < trial.codec.carrier->rounds(); ++round)
+      GW_RETURN_IF_ERROR(RunRound(trial, round));
+    for (Rank& rank : ranks_) std::swap(rank.replicated_in, rank.replicated_out);
   }
-  return ReportOf(UsPerElem(clock_->NowNs() - begin_ns, grad.elems), stats);
+  return ReportOf(UsPerElem(ranks_[0].codec_ns, trial.meta.elems), ranks_[0].stats);
+}
+
+Status Prober::Prepare(const Trial& trial, Rank* rank) {
+  const CarrierMethod& method = *trial.codec.carrier;
+  const TensorMeta& meta = trial.meta;
+  const int64_t replicated = method.ReplicatedBytes(meta, trial.ranks);
+  GW_RETURN_IF_ERROR(rank->workspace.EnsureBytes(method.WorkspaceBytes(meta, trial.ranks)));
+  GW_RETURN_IF_ERROR(rank->agreed.EnsureBytes(method.AgreedBytes(meta, trial.ranks)));
+  GW_RETURN_IF_ERROR(MakeZeros(&rank->replicated_in, replicated));
+  GW_RETURN_IF_ERROR(rank->replicated_out.EnsureBytes(replicated));
+  GW_RETURN_IF_ERROR(rank->e_out.EnsureBytes(zeros_.size()));
+  return rank->out.EnsureBytes(trial.grad.bytes());
+}
+
+StepView Prober::ViewOf(const Trial& trial, int rank) {
+  Rank& own = ranks_[static_cast<size_t>(rank)];
+  StepView view = {.meta = trial.meta,
+                   .world_size = trial.ranks,
+                   .grad = trial.grad,
+                   .replicated_in = own.replicated_in.bytes(),
+                   .replicated_out = own.replicated_out.bytes(),
+                   .out = {own.out.data(), trial.grad.elems, trial.grad.dtype},
+                   .dither = {.rank = static_cast<uint32_t>(rank)},
+                   .agreed = own.agreed.bytes(),
+                   .workspace = own.workspace.bytes()};
+  // Tensors of a codec without feedback have no residual, and its kernels a write less.
+  if (trial.codec.feedback == Feedback::kOn) {
+    view.e_in = {zeros_.data(), trial.grad.elems, DType::kFloat32};
+    view.e_out = {own.e_out.data(), trial.grad.elems, DType::kFloat32};
+  }
+  return view;
+}
+
+Status Prober::RunRound(const Trial& trial, int round) {
+  const CarrierMethod& method = *trial.codec.carrier;
+  const StepView first = ViewOf(trial, 0);
+  const RoundSpec spec =
+      method.Round(round, trial.meta, trial.ranks, first.agreed, first.replicated_in);
+  for (int r = 0; r < trial.ranks; ++r) GW_RETURN_IF_ERROR(Fill(trial, round, spec, r));
+  GW_RETURN_IF_ERROR(AddCarriers(trial, spec));
+  const ConstView reduced = {reduced_.data(), reduced_.size() / SizeOf(spec.dtype), spec.dtype};
+  for (int r = 0; r < trial.ranks; ++r) {
+    const int64_t begin_ns = clock_->NowNs();
+    GW_RETURN_IF_ERROR(method.Absorb(round, reduced, ViewOf(trial, r), nullptr));
+    ranks_[static_cast<size_t>(r)].codec_ns += clock_->NowNs() - begin_ns;
+  }
+  return Status();
+}
+
+Status Prober::Fill(const Trial& trial, int round, const RoundSpec& spec, int rank) {
+  Rank& own = ranks_[static_cast<size_t>(rank)];
+  GW_RETURN_IF_ERROR(own.carrier.EnsureBytes(spec.elems * SizeOf(spec.dtype)));
+  StepView view = ViewOf(trial, rank);
+  view.stats = &own.stats;
+  const View carrier = {own.carrier.data(), spec.elems, spec.dtype};
+  const int64_t begin_ns = clock_->NowNs();
+  GW_RETURN_IF_ERROR(trial.codec.carrier->Fill(round, view, carrier, nullptr));
+  own.codec_ns += clock_->NowNs() - begin_ns;
+  return Status();
+}
+
+Status Prober::AddCarriers(const Trial& trial, const RoundSpec& spec) {
+  const int64_t bytes = spec.elems * SizeOf(spec.dtype);
+  const bool gathers = trial.codec.carrier->Gathers();
+  GW_RETURN_IF_ERROR(reduced_.EnsureBytes(gathers ? bytes * trial.ranks : bytes));
+  for (int r = 0; r < trial.ranks; ++r) {
+    const ConstBytes carrier = ranks_[static_cast<size_t>(r)].carrier.bytes();
+    if (gathers || r == 0) {
+      std::copy_n(carrier.data, bytes, reduced_.data() + (gathers ? r * bytes : 0));
+    } else {
+      ReduceInto(spec.dtype, spec.op, reduced_.bytes(), carrier, reduced_.bytes());
+    }
+  }
+  return Status();
 }
 
 }  // namespace gradwire

@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_PROBE_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_PROBE_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,13 @@
 #include "compress/registry.h"
 
 namespace gradwire {
+
+// Carriers are tried by so many ranks, all with the gradient of this one: fields get a few bits
+// wider with more, and each has to be filled.
+inline constexpr int kProbedRanks = 2;
+// And in so many steps, of which the last counts: bases and counts that a method keeps are zero
+// before the first, and never again.
+inline constexpr int kProbedSteps = 2;
 
 // Input of one probe: what is encoded between two polls of the engine.
 inline constexpr int64_t kProbeBytes = 256 * 1024;
@@ -47,12 +55,33 @@ class Prober {
                               int world_size);
 
  private:
+  // What one of the ranks that try a carrier has of its own.
+  struct Rank {
+    AlignedBuffer workspace, agreed, replicated_in, replicated_out, e_out, out, carrier;
+    EncodeStats stats;
+    int64_t codec_ns = 0;
+  };
+  // A carrier, and the step of its ranks.
+  struct Trial {
+    const Codec& codec;
+    ConstView grad;
+    TensorMeta meta;
+    int ranks = 1;
+  };
+
   StatusOr<ProbeReport> ProbePayload(const PayloadCodec& codec, ConstView grad, int world_size);
-  StatusOr<ProbeReport> ProbeCarrier(const CarrierMethod& method, ConstView grad,
-                                     std::span<const int64_t> shape);
+  StatusOr<ProbeReport> ProbeCarrier(const Trial& trial);
+  Status Prepare(const Trial& trial, Rank* rank);
+  Status RunRound(const Trial& trial, int round);
+  Status Fill(const Trial& trial, int round, const RoundSpec& spec, int rank);
+  Status AddCarriers(const Trial& trial, const RoundSpec& spec);
+  StepView ViewOf(const Trial& trial, int rank);
 
   const Clock* const clock_;
-  AlignedBuffer payload_, workspace_, decoded_, agreed_, replicated_in_, replicated_out_, e_out_;
+  AlignedBuffer payload_, workspace_, decoded_;  // of a payload codec
+  std::array<Rank, kProbedRanks> ranks_;
+  AlignedBuffer zeros_;    // a residual
+  AlignedBuffer reduced_;  // the sum of the carriers, or all of them
 };
 
 }  // namespace gradwire

@@ -71,7 +71,7 @@ class IntsgdCarrier final : public CarrierMethod {
 
   const CodecTraits& traits() const override {
     // Biased where it clips. A level may be larger than the value: not contractive.
-    static constexpr CodecTraits kTraits = {.stochastic = true};
+    static constexpr CodecTraits kTraits = {.stochastic = true, .scales_from_past = true};
     return kTraits;
   }
   int rounds() const override { return 2; }
