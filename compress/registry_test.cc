@@ -48,6 +48,8 @@ TEST(RegistryTest, FillsInDefaults) {
   EXPECT_EQ(SpecOf("signsgd(momentum=0)"), "signsgd");
   EXPECT_EQ(SpecOf("intsgd"), "intsgd(bits=8)");
   EXPECT_EQ(SpecOf("terngrad"), "terngrad(clip=2.5,feedback=off)");
+  EXPECT_EQ(SpecOf("terngrad(-0)"), "terngrad(clip=0,feedback=off)");
+  EXPECT_EQ(SpecOf("terngrad(1)"), "terngrad(clip=1,feedback=off)");
   EXPECT_EQ(SpecOf("qsgd"), "qsgd(bits=8,norm=max,sum=owner,block=256,feedback=off)");
   EXPECT_EQ(SpecOf("qsgd(4)"), SpecOf("qsgd( bits = 4 )"));
   EXPECT_EQ(SpecOf("qsgd(4,512,feedback=on)"),
@@ -95,6 +97,11 @@ TEST(RegistryTest, ErrorsNameWhatIsAccepted) {
   EXPECT_THAT(SpecOf("qsgd(block=99999999999999999999)"), HasSubstr("256..4096"));
   EXPECT_THAT(SpecOf("intsgd(bits=16)"), HasSubstr("bits=16"));
   EXPECT_THAT(SpecOf("signsgd(momentum=1)"), HasSubstr("0.9999"));
+  for (const char* clip : {"0.999", "1e-300", "-1", "18.1", "nan", "1x"}) {
+    EXPECT_THAT(SpecOf("terngrad(clip=" + std::string(clip) + ")"),
+                HasSubstr("accepted: 0, or 1 to 18"))
+        << clip;
+  }
   EXPECT_THAT(SpecOf("qsgd(norm=l2)"), HasSubstr("accepted: max"));
   EXPECT_THAT(SpecOf("qsgd(bits=4,bits=4)"), HasSubstr("given twice"));
   EXPECT_THAT(SpecOf("qsgd(4,bits=4)"), HasSubstr("given twice"));

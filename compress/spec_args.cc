@@ -78,15 +78,27 @@ int64_t SpecArgs::Int(std::string_view key, int64_t otherwise, const IntRange& r
 }
 
 double SpecArgs::Real(std::string_view key, double otherwise, double min, double max) {
+  return ReadReal(key, otherwise, {.min = min, .max = max});
+}
+
+double SpecArgs::RealOrZero(std::string_view key, double otherwise, double min, double max) {
+  return ReadReal(key, otherwise, {.min = min, .max = max, .zero = true});
+}
+
+double SpecArgs::ReadReal(std::string_view key, double otherwise, const Reals& accepted) {
   double value = otherwise;
   if (const std::string* text = Find(key); text != nullptr) {
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     const bool whole = error == std::errc() && end == text->data() + text->size();
-    if (!whole || !(value >= min && value <= max)) {
-      Fail(key, *text, FormatReal(min) + " to " + FormatReal(max));
+    const bool within = value >= accepted.min && value <= accepted.max;
+    if (!whole || !(within || (accepted.zero && value == 0))) {
+      Fail(key, *text,
+           (accepted.zero ? "0, or " : "") + FormatReal(accepted.min) + " to " +
+               FormatReal(accepted.max));
       value = otherwise;
     }
   }
+  if (value == 0) value = 0;  // "-0" is the same spec
   canonical_.args.emplace_back(key, FormatReal(value));
   return value;
 }

@@ -43,6 +43,8 @@ class SpecArgs {
 
   int64_t Int(std::string_view key, int64_t otherwise, const IntRange& range);
   double Real(std::string_view key, double otherwise, double min, double max);
+  // Of what 0 switches off: 0, or from `min` to `max`.
+  double RealOrZero(std::string_view key, double otherwise, double min, double max);
   // Any text; empty unless given, and then left out of the canonical spec.
   std::string Text(std::string_view key);
   // An option that another one excludes: an error if it is given.
@@ -56,6 +58,11 @@ class SpecArgs {
   std::string canonical() const { return FormatSpecText(canonical_); }
 
  private:
+  struct Reals {
+    double min = 0, max = 0;
+    bool zero = false;  // accepted too
+  };
+  double ReadReal(std::string_view key, double otherwise, const Reals& accepted);
   const std::string* Find(std::string_view key) const;
   void Fail(std::string_view key, std::string_view value, const std::string& accepted);
 

@@ -9,13 +9,14 @@ namespace gradwire {
 namespace {
 
 constexpr int kTernaryBits = 2;
-// The paper's, and a bound beyond which nothing is clipped: one element of a block of 320, the
-// longest at any number of ranks, is at most 17.9 times the block's root mean square.
-constexpr double kDefaultClip = 2.5, kMaxClip = 18;
+// The paper's; the least, below which all of a block whose values are alike would be clipped; and
+// one beyond which nothing is: one element of a block of 320, the longest at any number of ranks,
+// is at most 17.9 times the block's root mean square.
+constexpr double kDefaultClip = 2.5, kMinClip = 1, kMaxClip = 18;
 
 StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
-  const double clip = args.Real("clip", kDefaultClip, 0, kMaxClip);
+  const double clip = args.RealOrZero("clip", kDefaultClip, kMinClip, kMaxClip);
   const Feedback feedback = args.ReadFeedback(Feedback::kOff);
   if (!args.status().ok()) return args.status();
   return Codec{.spec = args.canonical(),

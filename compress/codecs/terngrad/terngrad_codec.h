@@ -7,9 +7,9 @@
 
 namespace gradwire {
 
-// Values are clipped to `clip` root mean squares of their block (0: not at all), then rounded
-// stochastically. The root mean square stands in for the paper's deviation about the mean: the same
-// where the mean is near zero, and not zero where all values of a block are equal.
+// Values are clipped to `clip` root mean squares of their block (1 to 18; 0: not at all), then
+// rounded stochastically. The root mean square stands in for the paper's deviation about the mean:
+// the same where the mean is near zero, and not zero where all values of a block are equal.
 CodecRow TerngradRow();
 
 }  // namespace gradwire
