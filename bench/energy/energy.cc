@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "base/view.h"
+#include "base/workspace.h"
 #include "compress/registry.h"
 #include "tests/conformance/carrier_world.h"
 
@@ -118,6 +119,11 @@ StatusOr<Result> TwoShot(const PayloadCodec& codec, std::vector<Floats> grads) {
   const int64_t block = codec.traits().quantum_elems;
   Result result = {.out = Floats(grads[0].size()), .bytes = codec.MaxBytes(elems)};
   std::vector<std::byte> payload(static_cast<size_t>(codec.MaxBytes(block)));
+  AlignedBuffer workspace;
+  GW_RETURN_IF_ERROR(workspace.EnsureBytes(codec.WorkspaceBytes(block)));
+  const auto encode = [&](ConstView from, Bytes to) {
+    return codec.Encode({.grad = from, .out = to, .workspace = workspace.bytes()});
+  };
   for (int64_t first = 0; first < elems; first += block) {
     const int64_t count = std::min(block, elems - first);
     const Bytes bytes = {payload.data(), codec.MaxBytes(count)};
@@ -126,10 +132,10 @@ StatusOr<Result> TwoShot(const PayloadCodec& codec, std::vector<Floats> grads) {
     for (size_t r = 0; r < grads.size(); ++r) {
       if (r == owner) continue;
       const ConstView grad = FloatView(grads[r].data() + first, count);
-      GW_RETURN_IF_ERROR(codec.Encode({.grad = grad, .out = bytes}));
+      GW_RETURN_IF_ERROR(encode(grad, bytes));
       GW_RETURN_IF_ERROR(codec.DecodeAdd(bytes, sum, nullptr));
     }
-    GW_RETURN_IF_ERROR(codec.Encode({.grad = sum, .out = bytes}));
+    GW_RETURN_IF_ERROR(encode(sum, bytes));
     const View out = FloatView(result.out.data() + first, count);
     GW_RETURN_IF_ERROR(codec.Decode(bytes, out, 1.0f, nullptr));
   }

@@ -37,7 +37,7 @@ const char* Name(Op op) {
 // Buffers of one benchmark; the residuals and the copy start 1 KiB off, so that streams do not
 // collide in the sets of a cache.
 struct Buffers {
-  AlignedBuffer grad, residual, payload, copy, staged;
+  AlignedBuffer grad, residual, payload, copy, staged, workspace;
   int64_t elems;
 
   Buffers(const PayloadCodec& codec, int64_t n) : elems(n) {
@@ -46,6 +46,7 @@ struct Buffers {
     Allocate(&copy, 4 * n + 2048);
     Allocate(&staged, 4 * n + 3072);
     Allocate(&payload, codec.MaxBytes(n));
+    Allocate(&workspace, codec.WorkspaceBytes(n));
     RandomStream random(1);
     for (int64_t i = 0; i < n; ++i) grad.as<float>()[i] = static_cast<float>(random.Unit()) - 0.5f;
   }
@@ -61,6 +62,7 @@ struct Buffers {
 Status RunOp(Op op, const PayloadCodec& codec, Buffers* b, EncodeStats* stats) {
   EncodeArgs args{.grad = FloatView(b->grad.as<const float>(), b->elems),
                   .out = b->payload.bytes(),
+                  .workspace = b->workspace.bytes(),
                   .stats = stats};
   switch (op) {
     case Op::kEncode: return codec.Encode(args);

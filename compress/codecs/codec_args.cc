@@ -7,6 +7,8 @@
 namespace gradwire {
 namespace {
 
+constexpr uintptr_t kWorkspaceAlign = 64;
+
 Status Invalid(const std::string& message, std::string hint = {}) {
   return Status(gwInvalidArgument, message, std::move(hint));
 }
@@ -52,6 +54,16 @@ Status CheckPosition(const PayloadCodec& codec, const EncodeArgs& args) {
   return Status::Ok();
 }
 
+Status CheckWorkspace(const Bytes& workspace, int64_t least_bytes) {
+  if (least_bytes == 0) return Status::Ok();
+  GW_RETURN_IF_ERROR(CheckHost(workspace.memory, nullptr));
+  if (workspace.size < least_bytes)
+    return Invalid("workspace is smaller than WorkspaceBytes(grad.elems)");
+  if (reinterpret_cast<uintptr_t>(workspace.data) % kWorkspaceAlign != 0)
+    return Invalid("workspace must be aligned to 64 bytes");
+  return Status::Ok();
+}
+
 Status CheckEncode(const PayloadCodec& codec, const EncodeArgs& args) {
   GW_RETURN_IF_ERROR(CheckHost(args.grad.memory, args.context));
   if (args.grad.elems < 0) return Invalid("grad has a negative number of elements");
@@ -67,7 +79,7 @@ Status CheckEncode(const PayloadCodec& codec, const EncodeArgs& args) {
   if (args.out.size < codec.MaxBytes(args.grad.elems)) {
     return Invalid("out is smaller than MaxBytes(grad.elems)");
   }
-  return Status::Ok();
+  return CheckWorkspace(args.workspace, codec.WorkspaceBytes(args.grad.elems));
 }
 
 Status CheckPayload(const PayloadCodec& codec, const ConstBytes& payload, const View& out) {
@@ -97,7 +109,8 @@ StatusOr<EncodeJob> StartEncode(const PayloadCodec& codec, const EncodeArgs& arg
                    .elems = args.grad.elems,
                    .dither = args.dither,
                    .stats = stats,
-                   .tensor_elems = std::max(args.tensor_elems, args.grad.elems)};
+                   .tensor_elems = std::max(args.tensor_elems, args.grad.elems),
+                   .workspace = args.workspace};
 }
 
 StatusOr<DecodeJob> StartDecode(const PayloadCodec& codec, ConstBytes payload, View out,

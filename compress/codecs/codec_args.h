@@ -9,8 +9,9 @@
 namespace gradwire {
 
 // gwInvalidArgument, without effect, where EncodeArgs' contract is broken: views, types, sizes,
-// overlap, in_scale not a power of two, first_elem not on a quantum, device memory. Else a job
-// whose statistics are reset; `unread` receives them where the caller wants none.
+// overlap, in_scale not a power of two, first_elem not on a quantum, device memory, no workspace
+// where one is needed. Else a job whose statistics are reset; `unread` receives them where the
+// caller wants none.
 StatusOr<EncodeJob> StartEncode(const PayloadCodec& codec, const EncodeArgs& args,
                                 EncodeStats* unread);
 

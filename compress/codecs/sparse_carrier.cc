@@ -80,11 +80,14 @@ bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float s
   return true;
 }
 
-void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values) {
+void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const std::byte* values) {
   if (job.to == DecodeTo::kStore && job.elems > 0) {
     std::memset(job.out, 0, static_cast<size_t>(job.elems * SizeOf(job.dtype)));
   }
-  for (uint32_t index : indices) ref::Emit(job, index, *values++);
+  for (uint32_t index : indices) {
+    ref::Emit(job, index, ref::LoadAs<float>(values));
+    values += sizeof(float);
+  }
 }
 
 }  // namespace gradwire

@@ -35,7 +35,8 @@ std::string NoteOfSelection(double density, const TensorMeta& meta);
 bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent, float* values);
 
 // out = values * out_scale at the indices, zero elsewhere; kAdd: adds the values to out there.
-void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const float* values);
+// `values`: a float32 for each index, of any alignment.
+void Scatter(const DecodeJob& job, std::span<const uint32_t> indices, const std::byte* values);
 
 }  // namespace gradwire
 

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/rng.h"
+#include "base/view.h"
 #include "compress/payload_codec.h"
 
 namespace gradwire {
@@ -39,6 +40,7 @@ struct EncodeJob {
   Dither dither;             // first_elem belongs to grad[0]
   EncodeStats* stats;        // added to; never null
   int64_t tensor_elems = 0;  // of the tensor; only speed depends on it
+  Bytes workspace = {};      // of a payload codec: at least the bytes it asks for
 
   // Elements [first, first + count), whose payload starts at `out_bytes`.
   EncodeJob Sub(int64_t first, int64_t count, int64_t out_bytes) const {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/view.h"
+#include "base/workspace.h"
 #include "compress/kernels/dispatch.h"
 #include "tests/conformance/codec_world.h"
 #include "tests/lib/guarded_buffer.h"
@@ -54,17 +55,20 @@ class CodecsHostileTest : public CodecTest {
 
   // Arguments that pass, to be spoilt by the tests.
   struct Arguments {
-    GuardedBuffer grad{4 * 600}, e_in{4 * 600}, e_out{4 * 600}, out;
+    GuardedBuffer grad{4 * 600}, e_in{4 * 600}, e_out{4 * 600}, out, workspace;
     EncodeArgs args;
   };
   std::unique_ptr<Arguments> GoodArguments() {
-    auto a = std::unique_ptr<Arguments>(new Arguments{.out = GuardedBuffer(codec().MaxBytes(600))});
+    auto a = std::unique_ptr<Arguments>(
+        new Arguments{.out = GuardedBuffer(codec().MaxBytes(600)),
+                      .workspace = GuardedBuffer(AlignUp(codec().WorkspaceBytes(600)))});
     std::memset(a->grad.data(), 0, 4 * 600);
     std::memset(a->e_in.data(), 0, 4 * 600);
     a->args = {.grad = {a->grad.data(), 600, DType::kFloat32},
                .e_in = {a->e_in.data(), 600, DType::kFloat32},
                .e_out = {a->e_out.data(), 600, DType::kFloat32},
-               .out = {a->out.data(), a->out.size()}};
+               .out = {a->out.data(), a->out.size()},
+               .workspace = {a->workspace.data(), codec().WorkspaceBytes(600)}};
     return a;
   }
 
@@ -131,6 +135,9 @@ TEST_P(CodecsHostileTest, RefusesWrongArguments) {
   ExpectRefused([](Arguments* a) { a->args.dither.first_elem = -256; }, "negative first_elem");
   ExpectRefused([](Arguments* a) { a->args.dither.first_elem = kDitherMaxElems; }, "first_elem");
   if (quantum() > 1) ExpectRefused([](Arguments* a) { ++a->args.dither.first_elem; }, "quantum");
+  if (codec().WorkspaceBytes(600) == 0) return;
+  ExpectRefused([](Arguments* a) { --a->args.workspace.size; }, "small workspace");
+  ExpectRefused([](Arguments* a) { a->args.workspace.data -= 4; }, "alignment of the workspace");
 }
 
 TEST_P(CodecsHostileTest, RefusesWrongOutputs) {

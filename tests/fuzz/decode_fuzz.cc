@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/view.h"
+#include "base/workspace.h"
 #include "compress/kernels/dispatch.h"
 #include "compress/registry.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -91,9 +92,12 @@ Input MakeSeed(size_t codec_index, int64_t elems) {
   input[1] = static_cast<uint8_t>(elems % 2);
   input[2] = static_cast<uint8_t>(elems);
   input[3] = static_cast<uint8_t>(elems >> 8);
-  const EncodeArgs args{.grad = FloatView(static_cast<const float*>(grad.data()), elems),
-                        .out = {reinterpret_cast<std::byte*>(input.data()) + kHeadBytes,
-                                static_cast<int64_t>(bytes)}};
+  AlignedBuffer workspace;
+  FUZZ_CHECK(workspace.EnsureBytes(codec.WorkspaceBytes(elems)).ok());
+  const EncodeArgs args{
+      .grad = FloatView(static_cast<const float*>(grad.data()), elems),
+      .out = {reinterpret_cast<std::byte*>(input.data()) + kHeadBytes, static_cast<int64_t>(bytes)},
+      .workspace = workspace.bytes()};
   FUZZ_CHECK(codec.Encode(args).ok());
   return input;
 }

@@ -68,7 +68,7 @@ class RandkCarrier final : public CarrierMethod {
     // First: the output may lie over the gradient.
     if (!StagesInput(view)) KeepUnsent(view, indices);
     job.out_scale *= Sent(view.meta);
-    Scatter(job, indices, reduced.as<float>());
+    Scatter(job, indices, reduced.data);
     return Status();
   }
 

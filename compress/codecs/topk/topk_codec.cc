@@ -194,7 +194,7 @@ class TopkCarrier final : public CarrierMethod {
     const bool finite = AgreedOf(view.agreed).nonfinite_ranks == 0;
     const std::span<const uint32_t> indices = UnionOf(view);
     if (finite) {
-      Scatter(DecodeJobOf(view, reduced), indices, reduced.as<float>());
+      Scatter(DecodeJobOf(view, reduced), indices, reduced.data);
     } else {
       Spoil(DecodeJobOf(view, reduced));
     }

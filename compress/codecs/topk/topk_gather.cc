@@ -191,7 +191,7 @@ class TopkGather final : public CarrierMethod {
     KeepUnsent(view, scratch);
     const std::span<const uint32_t> indices(scratch.all, all.ListInto(scratch.all));
     GW_RETURN_IF_ERROR(AddPayloads(gathered, view, selection, scratch, indices.size()));
-    Scatter(DecodeJobOf(view, gathered), indices, scratch.sums);
+    Scatter(DecodeJobOf(view, gathered), indices, reinterpret_cast<const std::byte*>(scratch.sums));
     StoreSteps(view, StepsIn(view.replicated_in) + 1);
     return Status();
   }

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -21,33 +19,53 @@ namespace gradwire {
 namespace {
 
 constexpr int64_t kValueBytes = sizeof(float);
+constexpr int64_t kSelectedBytes = sizeof(uint32_t) + kValueBytes;
 
-// What is selected of one block.
-class Selected {
- public:
-  explicit Selected(int64_t count) : count_(static_cast<size_t>(count)) {}
+// What an encoding needs of the workspace, for one block after the other.
+struct Scratch {
+  std::span<uint32_t> indices;  // of what is selected
+  std::span<float> values;
+  Bytes search;
 
-  std::span<uint32_t> indices() { return {indices_, count_}; }
-  std::span<float> values() { return {values_, count_}; }
+  static int64_t BytesFor(int64_t elems, int64_t count) {
+    return count * kSelectedBytes + TopkWorkspaceBytes(elems, count);
+  }
+  Scratch(Bytes workspace, int64_t count)
+      : indices(reinterpret_cast<uint32_t*>(workspace.data), static_cast<size_t>(count)),
+        values(reinterpret_cast<float*>(indices.data() + count), static_cast<size_t>(count)),
+        search(workspace.Sub(count * kSelectedBytes, workspace.size - count * kSelectedBytes)) {}
 
   // As a block that is not finite has them.
   void Spoil() {
-    std::iota(indices_, indices_ + count_, 0u);
-    std::fill(values_, values_ + count_, std::bit_cast<float>(kNanBits));
+    std::iota(indices.begin(), indices.end(), 0u);
+    std::fill(values.begin(), values.end(), std::bit_cast<float>(kNanBits));
   }
-  bool IsSpoilt() {
-    return std::all_of(values_, values_ + count_,
-                       [](float v) { return std::bit_cast<uint32_t>(v) == kNanBits; }) &&
-           indices_[count_ - 1] == count_ - 1;
+};
+
+// The values of a block on the wire, of any alignment.
+class WireValues {
+ public:
+  WireValues(const std::byte* data, int64_t count) : data_(data), count_(count) {}
+
+  bool AreFinite() const {
+    return AllOf([](float v) { return ref::IsFinite(v); });
   }
-  bool IsFinite() {
-    return std::all_of(values_, values_ + count_, [](float v) { return std::isfinite(v); });
+  bool AreSpoilt() const {
+    return AllOf([](float v) { return std::bit_cast<uint32_t>(v) == kNanBits; });
   }
+  const std::byte* data() const { return data_; }
 
  private:
-  const size_t count_;
-  uint32_t indices_[kTopkBlockElems];
-  float values_[kTopkBlockElems];
+  template <typename Is>
+  bool AllOf(Is is) const {
+    for (int64_t j = 0; j < count_; ++j) {
+      if (!is(ref::LoadAs<float>(data_ + kValueBytes * j))) return false;
+    }
+    return true;
+  }
+
+  const std::byte* const data_;
+  const int64_t count_;
 };
 
 class TopkPayload final : public CpuCodec {
@@ -62,6 +80,10 @@ class TopkPayload final : public CpuCodec {
   int64_t MaxBytes(int64_t elems) const override {
     return elems / kTopkBlockElems * BlockBytes(kTopkBlockElems) +
            BlockBytes(elems % kTopkBlockElems);
+  }
+  int64_t WorkspaceBytes(int64_t elems) const override {
+    const int64_t longest = std::min(elems, kTopkBlockElems);
+    return Scratch::BytesFor(longest, Count(longest));
   }
 
  private:
@@ -96,42 +118,40 @@ class TopkPayload final : public CpuCodec {
   }
 
   void EncodeBlock(const EncodeJob& block) const {
-    Selected selected(Count(block.elems));
-    alignas(64) std::byte workspace[40 * 1024];
-    assert(TopkWorkspaceBytes(kTopkBlockElems, kTopkBlockElems) <= int64_t{sizeof(workspace)});
+    const int64_t count = Count(block.elems);
+    Scratch scratch(block.workspace, count);
     const bool finite = SelectTopk({.grad = block.grad,
                                     .dtype = block.dtype,
                                     .in_scale = block.in_scale,
                                     .e_in = block.e_in,
                                     .elems = block.elems},
-                                   {workspace, sizeof(workspace)}, selected.indices());
+                                   scratch.search, scratch.indices);
     if (finite) {
-      SplitInput(block, selected.indices(), 1, selected.values().data());
+      SplitInput(block, scratch.indices, 1, scratch.values.data());
     } else {
       for (int64_t i = 0; i < block.elems; ++i) {
         ref::FinishNonFinite(block, i, ref::Input(block, i));
       }
-      selected.Spoil();
+      scratch.Spoil();
     }
-    EncodeIndexList(selected.indices(), block.elems, block.out);
-    std::memcpy(block.out + IndexListBytes(block.elems, Count(block.elems)),
-                selected.values().data(), selected.values().size_bytes());
+    EncodeIndexList(scratch.indices, block.elems, block.out);
+    std::memcpy(block.out + IndexListBytes(block.elems, count), scratch.values.data(),
+                scratch.values.size_bytes());
   }
 
   bool DecodeBlock(const DecodeJob& block) const {
-    Selected selected(Count(block.elems));
-    const int64_t list_bytes = IndexListBytes(block.elems, Count(block.elems));
-    if (!DecodeIndexList({block.payload, list_bytes}, block.elems, selected.indices()).ok()) {
-      return false;
-    }
-    std::memcpy(selected.values().data(), block.payload + list_bytes,
-                selected.values().size_bytes());
-    if (selected.IsSpoilt()) {
+    const int64_t count = Count(block.elems);
+    const int64_t list_bytes = IndexListBytes(block.elems, count);
+    uint32_t memory[kTopkBlockElems];
+    const std::span<uint32_t> indices(memory, static_cast<size_t>(count));
+    if (!DecodeIndexList({block.payload, list_bytes}, block.elems, indices).ok()) return false;
+    const WireValues values(block.payload + list_bytes, count);
+    if (values.AreSpoilt() && indices.back() == count - 1) {
       Spoil(block);
       return true;
     }
-    if (!selected.IsFinite()) return false;
-    Scatter(block, selected.indices(), selected.values().data());
+    if (!values.AreFinite()) return false;
+    Scatter(block, indices, values.data());
     return true;
   }
 

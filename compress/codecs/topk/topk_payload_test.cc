@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "base/view.h"
+#include "base/workspace.h"
 
 namespace gradwire {
 namespace {
@@ -21,9 +22,12 @@ using Payload = std::vector<uint8_t>;
 Payload Encode(const PayloadCodec& codec, const Floats& p) {
   const auto elems = static_cast<int64_t>(p.size());
   Payload payload(static_cast<size_t>(codec.MaxBytes(elems)));
+  AlignedBuffer workspace;
+  EXPECT_TRUE(workspace.EnsureBytes(codec.WorkspaceBytes(elems)).ok());
   const EncodeArgs args{
       .grad = FloatView(p.data(), elems),
-      .out = {reinterpret_cast<std::byte*>(payload.data()), static_cast<int64_t>(payload.size())}};
+      .out = {reinterpret_cast<std::byte*>(payload.data()), static_cast<int64_t>(payload.size())},
+      .workspace = workspace.bytes()};
   EXPECT_TRUE(codec.Encode(args).ok());
   return payload;
 }
