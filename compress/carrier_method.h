@@ -40,8 +40,9 @@ struct StepView {
   int world_size = 1;
   ConstView grad;  // float32, float16 or bfloat16
   float in_scale = 1.0f, out_scale = 1.0f;
-  ConstView e_in;            // float32 or empty
-  View e_out;                // float32 or empty; disjoint from e_in or exactly the same
+  ConstView e_in;  // float32 or empty
+  View e_out;  // float32 or empty; disjoint from e_in or exactly the same. A method that takes no
+               // feedback need not write it: steps of `feedback=off` have none, and send e_in once
   ConstBytes replicated_in;  // ReplicatedBytes, as the last committed step left them
   Bytes replicated_out;      // disjoint from replicated_in; written in full, like e_out
   ConstView local_in;        // float32, one an element, or empty unless KeepsLocal

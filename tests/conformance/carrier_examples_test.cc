@@ -80,13 +80,13 @@ TEST(Terngrad, ClipsAtSoManyRootMeanSquares) {
   ASSERT_EQ(MakeCodec("terngrad")->carrier->QuantumElems({}, 1), 256);
   std::vector<float> grad(256);
   grad[9] = -32;
-  const auto cases = CasesOf({grad}, ResidualMode::kSeparate);
+  const auto cases = CasesOf({grad}, ResidualMode::kNone);
   const auto clipped = StepOf("terngrad", cases);
   EXPECT_EQ(OutOf(clipped[0])[9], -5);
-  EXPECT_EQ(clipped[0].e_out[9], -27) << "what is clipped is kept back";
+  EXPECT_EQ(clipped[0].stats.sum_err2, 27 * 27) << "what is clipped is told as error";
   const auto whole = StepOf("terngrad(clip=0)", cases);
   EXPECT_EQ(OutOf(whole[0])[9], -32);
-  EXPECT_EQ(whole[0].e_out[9], 0);
+  EXPECT_EQ(whole[0].stats.sum_err2, 0);
 }
 
 // One element is all of its block: what clips a block of any length clips this one.
@@ -95,8 +95,7 @@ TEST(Terngrad, ClipsNothingWithTheLargestClip) {
     const int64_t block = MakeCodec("terngrad")->carrier->QuantumElems({}, ranks);
     std::vector<float> grad(static_cast<size_t>(block));
     grad[9] = -32;
-    const auto cases =
-        CasesOf(std::vector<std::vector<float>>(ranks, grad), ResidualMode::kSeparate);
+    const auto cases = CasesOf(std::vector<std::vector<float>>(ranks, grad), ResidualMode::kNone);
     const auto results = StepOf("terngrad(clip=18)", cases);
     EXPECT_EQ(OutOf(results[0])[9], -32.0f * static_cast<float>(ranks)) << "blocks of " << block;
   }
@@ -109,24 +108,23 @@ TEST(Terngrad, ClipsToTheLargestBoundOfTheRanks) {
   std::vector<float> small(320), large(320);
   small[3] = 1;
   large[4] = 4, large[5] = -4;
-  const auto results = StepOf("terngrad", CasesOf({small, large}, ResidualMode::kSeparate));
+  const auto results = StepOf("terngrad", CasesOf({small, large}, ResidualMode::kNone));
   const std::vector<float> out = OutOf(results[0]);
   EXPECT_NEAR(out[4], 2.5 * std::sqrt(32.0 / 320), 1e-6);
   EXPECT_EQ(out[5], -out[4]);
   EXPECT_EQ(out[3], out[4]) << "beyond its own rank's bound and the agreed one";
-  EXPECT_EQ(results[0].e_out[3], 1 - out[3]);
-  EXPECT_EQ(results[1].e_out[4], 4 - out[4]);
+  EXPECT_FLOAT_EQ(results[0].stats.sum_err2, std::pow(1 - out[3], 2));
+  EXPECT_FLOAT_EQ(results[1].stats.sum_err2, 2 * std::pow(4 - out[4], 2));
 }
 
 // The deviation about the mean would be zero, and with it the scale.
 TEST(Terngrad, ConstantBlocksAreNotLost) {
   const std::vector<float> grad(700, -0.37f);
   for (int ranks : {1, 2, 5}) {
-    const auto cases =
-        CasesOf(std::vector<std::vector<float>>(ranks, grad), ResidualMode::kSeparate);
+    const auto cases = CasesOf(std::vector<std::vector<float>>(ranks, grad), ResidualMode::kNone);
     const auto results = StepOf("terngrad", cases);
     for (float v : OutOf(results[0])) ASSERT_NEAR(v, -0.37f * static_cast<float>(ranks), 1e-5);
-    for (float e : results[0].e_out) ASSERT_EQ(e, 0);
+    EXPECT_EQ(results[0].stats.sum_err2, 0);
   }
 }
 
@@ -134,7 +132,7 @@ TEST(Terngrad, ConstantBlocksAreNotLost) {
 TEST(Terngrad, BlocksOfTheLargestFloatsAreNotLost) {
   constexpr float kMost = std::numeric_limits<float>::max();
   const std::vector<float> grad(700, kMost);
-  const auto results = StepOf("terngrad", CasesOf({grad}, ResidualMode::kSeparate));
+  const auto results = StepOf("terngrad", CasesOf({grad}, ResidualMode::kNone));
   for (float v : OutOf(results[0])) ASSERT_FLOAT_EQ(v, kMost);
 }
 

@@ -29,7 +29,7 @@ class Rank {
         replicated_in_(method.ReplicatedBytes(Meta(), world_size)),
         replicated_out_(replicated_in_.size()),
         local_in_(method.KeepsLocal() ? 4 * c.elems() : 0),
-        local_out_(c.mode == ResidualMode::kInPlace ? 0 : local_in_.size()) {
+        local_out_(c.local_in_place ? 0 : local_in_.size()) {
     if (replicated_in_.size() > 0) {
       std::memset(replicated_in_.data(), 0, static_cast<size_t>(replicated_in_.size()));
       if (!c.replicated.empty()) {
@@ -53,8 +53,8 @@ class Rank {
              .workspace = {workspace_.data(), workspace_.size()}};
     view_.dither.rank = static_cast<uint32_t>(rank);
     if (local_in_.size() > 0) SetLocal();
-    if (c.mode == ResidualMode::kNone) return;
-    view_.e_in = {e_in_.data(), c.elems(), DType::kFloat32};
+    if (HasResidual(c.mode)) view_.e_in = {e_in_.data(), c.elems(), DType::kFloat32};
+    if (!KeepsBack(c.mode)) return;
     view_.e_out = {(c.mode == ResidualMode::kSeparate ? e_out_ : e_in_).data(), c.elems(),
                    DType::kFloat32};
   }
@@ -98,7 +98,7 @@ class Rank {
                               replicated_out_.data() + replicated_out_.size());
     const auto* local = reinterpret_cast<const float*>(view_.local_out.data);
     result_.local.assign(local, local + view_.local_out.elems);
-    if (case_.mode == ResidualMode::kNone) return std::move(result_);
+    if (!KeepsBack(case_.mode)) return std::move(result_);
     result_.e_out.resize(static_cast<size_t>(case_.elems()));
     if (!result_.e_out.empty())
       std::memcpy(result_.e_out.data(), view_.e_out.data, static_cast<size_t>(view_.e_out.bytes()));
@@ -110,18 +110,15 @@ class Rank {
     return {.shape = case_.shape,
             .elems = case_.elems(),
             .dtype = case_.dtype,
-            .has_residual = case_.mode != ResidualMode::kNone};
+            .has_residual = HasResidual(case_.mode)};
   }
-  int64_t ResidualBytes() const {
-    return case_.mode == ResidualMode::kNone ? 0 : 4 * case_.elems();
-  }
+  int64_t ResidualBytes() const { return HasResidual(case_.mode) ? 4 * case_.elems() : 0; }
 
-  // In place where residuals are.
   void SetLocal() {
     auto* local = reinterpret_cast<float*>(local_in_.data());
     std::fill_n(local, case_.elems(), 0.0f);
     std::copy(case_.local.begin(), case_.local.end(), local);
-    const GuardedBuffer& out = case_.mode == ResidualMode::kInPlace ? local_in_ : local_out_;
+    const GuardedBuffer& out = case_.local_in_place ? local_in_ : local_out_;
     view_.local_in = {local_in_.data(), case_.elems(), DType::kFloat32};
     view_.local_out = {out.data(), case_.elems(), DType::kFloat32};
   }
@@ -186,7 +183,11 @@ std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
 void TakeStep(const std::vector<CarrierRank>& results, std::vector<EncodeCase>* cases) {
   for (size_t r = 0; r < results.size(); ++r) {
     EncodeCase& c = (*cases)[r];
-    if (c.mode != ResidualMode::kNone) c.e_in = results[r].e_out;
+    if (KeepsBack(c.mode)) {
+      c.e_in = results[r].e_out;
+    } else {
+      c.mode = ResidualMode::kNone;
+    }
     c.replicated = results[r].replicated;
     c.local = results[r].local;
     ++c.dither.step;

@@ -17,7 +17,7 @@ namespace gradwire {
 struct CarrierRank {
   std::vector<std::vector<std::byte>> filled;  // by round
   std::vector<std::byte> out;                  // of the gradient's type
-  std::vector<float> e_out;                    // empty where the case's mode is kNone
+  std::vector<float> e_out;                    // empty where the case keeps nothing back
   std::vector<std::byte> replicated;           // for the next step
   std::vector<float> local;                    // likewise; empty where the method keeps none
   EncodeStats stats;
@@ -37,7 +37,7 @@ std::vector<CarrierRank> RunCarriers(const CarrierMethod& method,
                                      const std::vector<EncodeCase>& cases, const SumOrder& order,
                                      float out_scale = 1.0f, const Damage& damage = nullptr);
 // The next step of cases[r], after this one was committed with results[r]: what rank r keeps goes
-// on. Gradients stay.
+// on, a residual that was sent is gone. Gradients stay.
 void TakeStep(const std::vector<CarrierRank>& results, std::vector<EncodeCase>* cases);
 
 // RunCarriers for one rank alone; `add` is the all-reduce, or where the method gathers the

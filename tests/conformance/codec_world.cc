@@ -124,9 +124,17 @@ std::vector<float> EncodeCase::Input() const {
   std::vector<float> p(static_cast<size_t>(elems()));
   for (size_t i = 0; i < p.size(); ++i) {
     const float scaled = GradAt(grad, dtype, static_cast<int64_t>(i)) * in_scale;
-    p[i] = mode == ResidualMode::kNone ? scaled : scaled + e_in[i];
+    p[i] = HasResidual(mode) ? scaled + e_in[i] : scaled;
   }
   return p;
+}
+
+std::span<const ResidualMode> ModesOf(Feedback feedback) {
+  static constexpr ResidualMode kKeeping[] = {ResidualMode::kNone, ResidualMode::kSeparate,
+                                              ResidualMode::kInPlace};
+  static constexpr ResidualMode kLosing[] = {ResidualMode::kNone, ResidualMode::kSent};
+  if (feedback == Feedback::kOn) return kKeeping;
+  return kLosing;
 }
 
 std::vector<std::vector<float>> InputsOf(const std::vector<EncodeCase>& cases) {
@@ -137,7 +145,7 @@ std::vector<std::vector<float>> InputsOf(const std::vector<EncodeCase>& cases) {
 
 Encoded RunEncode(const PayloadCodec& codec, const EncodeCase& c) {
   const int64_t elems = c.elems();
-  const int64_t residual_bytes = c.mode == ResidualMode::kNone ? 0 : 4 * elems;
+  const int64_t residual_bytes = HasResidual(c.mode) ? 4 * elems : 0;
   const GuardedBuffer grad(static_cast<int64_t>(c.grad.size()));
   const GuardedBuffer e_in(residual_bytes);
   const GuardedBuffer e_out(c.mode == ResidualMode::kSeparate ? residual_bytes : 0);
@@ -154,17 +162,15 @@ Encoded RunEncode(const PayloadCodec& codec, const EncodeCase& c) {
                   .stats = &result.stats,
                   .dither = c.dither,
                   .tensor_elems = c.tensor_elems};
-  if (c.mode != ResidualMode::kNone) {
-    args.e_in = {e_in.data(), elems, DType::kFloat32};
-    args.e_out = {written.data(), elems, DType::kFloat32};
-  }
+  if (HasResidual(c.mode)) args.e_in = {e_in.data(), elems, DType::kFloat32};
+  if (KeepsBack(c.mode)) args.e_out = {written.data(), elems, DType::kFloat32};
   const Status status = codec.Encode(args);
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_TRUE(grad.intact() && workspace.intact());
   result.payload = BytesOf(out);
   EXPECT_EQ(result.stats.bytes, out.size());
   result.payload.resize(static_cast<size_t>(result.stats.bytes));
-  if (c.mode != ResidualMode::kNone) result.e_out = FloatsOf(written);
+  if (KeepsBack(c.mode)) result.e_out = FloatsOf(written);
   return result;
 }
 

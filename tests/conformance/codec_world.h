@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,14 +54,21 @@ std::vector<float> MakeResidual(int64_t elems, RandomStream* random);
 // Element i as float.
 float GradAt(const std::vector<std::byte>& grad, DType dtype, int64_t i);
 
-enum class ResidualMode { kNone, kSeparate, kInPlace };
+// kSent: what a codec before has kept back goes along, and nothing is kept.
+enum class ResidualMode { kNone, kSeparate, kInPlace, kSent };
 inline constexpr ResidualMode kResidualModes[] = {ResidualMode::kNone, ResidualMode::kSeparate,
-                                                  ResidualMode::kInPlace};
+                                                  ResidualMode::kInPlace, ResidualMode::kSent};
+// Those of a carrier's steps: without feedback nothing is kept back.
+std::span<const ResidualMode> ModesOf(Feedback feedback);
+inline bool HasResidual(ResidualMode mode) { return mode != ResidualMode::kNone; }
+inline bool KeepsBack(ResidualMode mode) {
+  return mode == ResidualMode::kSeparate || mode == ResidualMode::kInPlace;
+}
 
 struct EncodeCase {
   std::vector<std::byte> grad;
   DType dtype = DType::kFloat32;
-  std::vector<float> e_in;  // used unless mode is kNone
+  std::vector<float> e_in;  // used where the mode has a residual
   ResidualMode mode = ResidualMode::kNone;
   float in_scale = 1.0f;
   Dither dither;
@@ -69,6 +77,7 @@ struct EncodeCase {
   bool out_over_grad = false;         // of carriers: the output takes the gradient's place
   std::vector<std::byte> replicated;  // their state; empty: before the first step
   std::vector<float> local;           // likewise, of a method that keeps it
+  bool local_in_place = false;        // the next takes its place
 
   int64_t elems() const { return static_cast<int64_t>(grad.size()) / SizeOf(dtype); }
   // The codec's input: fl(grad * in_scale) + e_in.
@@ -80,7 +89,7 @@ std::vector<std::vector<float>> InputsOf(const std::vector<EncodeCase>& cases);
 
 struct Encoded {
   std::vector<std::byte> payload;
-  std::vector<float> e_out;  // empty where mode is kNone
+  std::vector<float> e_out;  // empty where the mode keeps nothing back
   EncodeStats stats;
 };
 

@@ -53,7 +53,7 @@ void CheckConservation(const EncodeCase& c, const Outcome& outcome) {
     const bool may_be = outcome.encoded.stats.nonfinite > 0;
     ASSERT_TRUE(finite || may_be) << "element " << i;
     ASSERT_TRUE(std::isfinite(p[i]) || !finite) << "element " << i;
-    if (c.mode == ResidualMode::kNone) continue;
+    if (!KeepsBack(c.mode)) continue;
     const float expected = finite ? p[i] - outcome.plain[i] : c.e_in[i];
     ASSERT_EQ(BitsOf(outcome.encoded.e_out[i]), BitsOf(expected)) << "element " << i;
   }

@@ -27,25 +27,25 @@ constexpr int kMaxRanks = 3;
 constexpr int64_t kMaxElems = 1500;  // four blocks and a tail of every lane shape
 constexpr uint8_t kDamagesState = 1, kHasResidual = 2;
 
-const std::vector<std::shared_ptr<const CarrierMethod>>& Methods() {
-  static const auto methods = [] {
-    std::vector<std::shared_ptr<const CarrierMethod>> all;
+const std::vector<Codec>& SummedCodecs() {
+  static const auto codecs = [] {
+    std::vector<Codec> all;
     for (const CodecRow& row : Codecs()) {
       for (const std::string& spec : row.conformance_specs) {
         const StatusOr<Codec> codec = MakeCodec(spec);
         FUZZ_CHECK(codec.ok());
-        if (codec->carrier != nullptr && !codec->carrier->Gathers()) all.push_back(codec->carrier);
+        if (codec->carrier != nullptr && !codec->carrier->Gathers()) all.push_back(*codec);
       }
     }
     return all;
   }();
-  return methods;
+  return codecs;
 }
 
 struct Step {
   const CarrierMethod* method = nullptr;
   int ranks = 1;
-  bool has_residual = false;
+  bool has_residual = false, feedback = false;
   std::vector<int64_t> shape;
   int64_t elems = 0;
 
@@ -85,7 +85,7 @@ class Rank {
         grad_(Elems(true)),
         out_(Elems(true)),
         e_in_(Elems(step.has_residual)),
-        e_out_(Elems(step.has_residual)),
+        e_out_(Elems(step.has_residual && step.feedback)),
         local_in_(Elems(step.method->KeepsLocal())),
         local_out_(local_in_.size()),
         replicated_in_(static_cast<size_t>(step.method->ReplicatedBytes(step.meta(), step.ranks))),
@@ -212,7 +212,7 @@ Verdict RunOn(SimdTarget target, const Step& step, bool damages_state, Damage da
 // Undamaged: all that is wrong with an input is what a mutation has put there.
 std::vector<Input> Seeds() {
   std::vector<Input> seeds;
-  for (size_t method = 0; method < Methods().size(); ++method) {
+  for (size_t method = 0; method < SummedCodecs().size(); ++method) {
     for (const int more : {0, 319, 899}) {  // than one element
       for (const uint8_t ranks : {1, kMaxRanks}) {
         Input seed = {static_cast<uint8_t>(method), ranks, kHasResidual, static_cast<uint8_t>(more),
@@ -231,9 +231,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gradwire;
   using namespace gradwire::fuzz;
   if (size < kHeadBytes) return 0;
-  Step step = {.method = Methods()[data[0] % Methods().size()].get(),
+  const Codec& codec = SummedCodecs()[data[0] % SummedCodecs().size()];
+  Step step = {.method = codec.carrier.get(),
                .ranks = 1 + (data[1] + kMaxRanks - 1) % kMaxRanks,
                .has_residual = (data[2] & kHasResidual) != 0,
+               .feedback = codec.feedback == Feedback::kOn,
                // No slice has a piece of a tensor without elements.
                .elems = 1 + (data[3] | data[4] << 8) % kMaxElems};
   step.shape = ShapeOf(step.elems);

@@ -101,7 +101,7 @@ class IntsgdCarrier final : public CarrierMethod {
       return Status();
     }
     EncodeJob job = EncodeJobOf(view, carrier);
-    job.e_out = nullptr;  // until it is known whether all ranks are finite
+    job.e_out = nullptr;  // what is clipped and rounded is lost
     EncodeStats counted;
     job.stats = &counted;
     ActiveIntsgdKernels().encode(ShapeOf(view), job);
@@ -119,13 +119,11 @@ class IntsgdCarrier final : public CarrierMethod {
     const int32_t flag = FlagIn(reduced);
     if (flag < 0 || flag > view.world_size) return ImpossibleSum();
     if (flag > 0) {
-      KeepResidual(view);
       Spoil(DecodeJobOf(view, reduced));
       std::memcpy(view.replicated_out.data, view.replicated_in.data, sizeof(float));
       return Status();
     }
     const IntsgdShape shape = ShapeOf(view);
-    KeepBack(view, shape);  // first: the output may lie over the gradient
     if (!ActiveIntsgdKernels().decode(shape, DecodeJobOf(view, reduced))) return ImpossibleSum();
     StoreAverage(view, shape, reduced);
     return Status();
@@ -209,20 +207,6 @@ class IntsgdCarrier final : public CarrierMethod {
   }
   static Status ImpossibleSum() {
     return CorruptCarrier("a sum of integers is larger than all ranks together can make it");
-  }
-
-  // e_out by the integers of Fill, which are a function of what it was given.
-  static void KeepBack(const StepView& view, const IntsgdShape& shape) {
-    if (view.e_out.empty()) return;
-    alignas(64) std::byte integers[kRunElems * sizeof(int32_t)];
-    EncodeStats unread;
-    EncodeJob job = EncodeJobOf(view, {});
-    job.stats = &unread;
-    for (int64_t first = 0; first < job.elems; first += kRunElems) {
-      EncodeJob run = job.Sub(first, std::min(kRunElems, job.elems - first), 0);
-      run.out = integers;
-      ActiveIntsgdKernels().encode(shape, run);
-    }
   }
 
   // r' = .9 r + .1 |mean|^2; where there is no r yet, |mean|^2.

@@ -34,7 +34,6 @@ class NoneCarrier final : public CarrierMethod {
   Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
     ScaleInto(reduced, view.meta.has_residual ? view.out_scale : view.in_scale * view.out_scale,
               view.out);
-    if (!view.e_out.empty()) std::memset(view.e_out.data, 0, view.e_out.bytes());
     return Status();
   }
 };

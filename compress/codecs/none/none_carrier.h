@@ -10,8 +10,8 @@
 namespace gradwire {
 
 // One round, element-wise, exact. Without a residual the carrier has the gradient's type and
-// nothing is scaled on the way in; with one it is float32, holds fl(grad * in_scale) + e, and the
-// next residual is zero.
+// nothing is scaled on the way in; with one it is float32, holds fl(grad * in_scale) + e,
+// and nothing is kept back.
 std::shared_ptr<const CarrierMethod> MakeNoneCarrier();
 
 }  // namespace gradwire

@@ -73,11 +73,11 @@ class RandkCarrier final : public CarrierMethod {
   }
 
  private:
-  void KeepUnsent(const StepView& view, std::span<const uint32_t> indices) const {
-    if (view.e_out.empty()) return;
+  static void KeepUnsent(const StepView& view, std::span<const uint32_t> indices) {
+    if (view.e_out.empty()) return;  // feedback=off
     LoadContribution(view.grad, view.in_scale, view.e_in, view.e_out);
     float* e_out = view.e_out.as<float>();
-    for (uint32_t index : indices) e_out[index] -= Sent(view.meta) * e_out[index];
+    for (uint32_t index : indices) e_out[index] = 0;
   }
   int64_t Selected(const TensorMeta& meta) const { return SelectedElems(density_, meta.elems); }
   // What an element that is sent counts for.

@@ -37,7 +37,7 @@ class SignsgdCarrier final : public CarrierMethod {
 
   Status Fill(int, const StepView& view, View carrier, ExecContext*) const override {
     EncodeJob job = EncodeJobOf(view, carrier);
-    job.e_out = nullptr;  // until it is known which blocks are finite on all ranks
+    job.e_out = nullptr;  // a vote leaves no error
     view.stats->bytes += carrier.bytes();
     const SignLanes shape = MakeSignLanes(view.world_size);
     if (momentum_ > 0) {
@@ -55,7 +55,6 @@ class SignsgdCarrier final : public CarrierMethod {
     if (!ActiveSignLaneKernels().decode(shape, DecodeJobOf(view, reduced))) {
       return CorruptCarrier("a sum of votes is no such sum as all ranks together can make");
     }
-    if (!view.e_out.empty()) SettleResidual(shape.lanes, reduced, view);
     return Status();
   }
 
@@ -96,22 +95,6 @@ class SignsgdCarrier final : public CarrierMethod {
       } else if (!StagesLocal(view)) {
         MakeAverage(view, first, FloatView(average, to.elems));
         std::memcpy(to.data, average, to.bytes());
-      }
-    }
-  }
-
-  // A residual of an earlier codec has been voted on, and is then gone; but for blocks that are not
-  // finite, where it stays.
-  static void SettleResidual(const LaneShape& lanes, ConstView reduced, const StepView& view) {
-    const auto* words = reduced.as<uint32_t>();
-    for (int64_t first = 0; first < view.e_out.elems; first += lanes.block) {
-      const int64_t elems = std::min(lanes.block, view.e_out.elems - first);
-      const View e_out = view.e_out.Sub(first, elems);
-      const bool stays = words[lanes.words(first)] > 0 && !view.e_in.empty();
-      if (stays) {
-        std::memmove(e_out.data, view.e_in.Sub(first, elems).data, e_out.bytes());
-      } else {
-        std::memset(e_out.data, 0, e_out.bytes());
       }
     }
   }
