@@ -20,7 +20,8 @@ struct CodecTraits {
   bool unbiased = false;  // E[Decode(Encode(x))] = x
   // |x - Decode(Encode(x))|^2 <= (1 - delta) |x|^2 for every x, but for what is below the smallest
   // normal float: feedback is sound. Where only some elements or directions travel at a time
-  // (randk, topk of speakers, powersgd, acp) it holds on the average over draws or turns.
+  // (randk, topk of speakers, powersgd, acp) it holds on the average over draws or turns, and where
+  // ranks share a scale (qsgd(sum=carrier)) of the sums of both sides over all ranks.
   bool contractive = false;
   bool estimates_sum = true;  // the aggregate estimates the sum (majority vote does not)
   bool lossless = false;
