@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +25,14 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr int64_t kSizes[] = {3001, 257, 1, 0, 900};
-constexpr size_t kTensors = std::size(kSizes);
+// Two of them are matrices that low rank takes, one of more dimensions.
+const std::vector<int64_t> kShapes[] = {{3001}, {32, 65}, {257}, {1}, {0}, {900}, {7, 3, 64}};
+constexpr size_t kTensors = std::size(kShapes);
 constexpr int kSteps = 40;
+
+int64_t ElemsOf(size_t t) {
+  return std::accumulate(kShapes[t].begin(), kShapes[t].end(), int64_t{1}, std::multiplies());
+}
 
 std::string NameOf(size_t t) { return "w" + std::to_string(t); }
 
@@ -35,23 +42,29 @@ struct StepPlan {
   std::vector<std::vector<size_t>> groups;  // of tensors, in the order of submission
 };
 
-std::vector<std::string> ConformanceSpecs() {
+// Those that factor matrices too, or they alone.
+std::vector<std::string> ConformanceSpecs(bool of_matrices) {
   std::vector<std::string> specs;
   for (const CodecRow& row : Codecs()) {
-    specs.insert(specs.end(), row.conformance_specs.begin(), row.conformance_specs.end());
+    for (const std::string& spec : row.conformance_specs) {
+      if (!of_matrices || MakeCodec(spec)->min_dims > 1) specs.push_back(spec);
+    }
   }
   return specs;
 }
 
 // Groups and their order are drawn anew for each step, and some codecs.
 std::vector<StepPlan> DrawPlans(RandomStream* random) {
-  const std::vector<std::string> specs = ConformanceSpecs();
+  const std::vector<std::string> all = ConformanceSpecs(false),
+                                 of_matrices = ConformanceSpecs(true);
   std::vector<StepPlan> plans;
   for (int step = 0; step < kSteps; ++step) {
     StepPlan plan = plans.empty() ? StepPlan{.specs = std::vector<std::string>(kTensors, "none")}
                                   : StepPlan{.specs = plans.back().specs};
     std::vector<size_t> order;
     for (size_t t = 0; t < kTensors; ++t) {
+      const bool factors = kShapes[t].size() > 1 && random->Below(2) == 0;
+      const std::vector<std::string>& specs = factors ? of_matrices : all;
       if (random->Below(3) == 0) plan.specs[t] = specs[random->Below(specs.size())];
       order.push_back(t);
     }
@@ -76,8 +89,8 @@ struct StepRecord {
 std::unique_ptr<TensorState> TensorOf(size_t t, const std::string& spec) {
   auto tensor = std::make_unique<TensorState>();
   tensor->name = NameOf(t);
-  tensor->elems = kSizes[t];
-  tensor->shape = {kSizes[t]};
+  tensor->elems = ElemsOf(t);
+  tensor->shape = kShapes[t];
   const Codec codec = *MakeCodec(spec);
   tensor->codec = ExemptionFrom(codec, *tensor).empty() ? codec : *MakeCodec("none");
   return tensor;
@@ -109,9 +122,10 @@ class Rank {
   Rank(gwComm_t comm, int rank, int world_size, uint64_t seed)
       : comm_(comm), rank_(rank), world_size_(world_size), random_(seed, 1 + rank) {
     for (size_t t = 0; t < kTensors; ++t) {
-      EXPECT_EQ(gwTensorRegister(comm, NameOf(t).c_str(), &kSizes[t], 1, gwFloat32, nullptr,
-                                 &tensors_[t]),
-                gwSuccess)
+      EXPECT_EQ(
+          gwTensorRegister(comm, NameOf(t).c_str(), kShapes[t].data(),
+                           static_cast<int>(kShapes[t].size()), gwFloat32, nullptr, &tensors_[t]),
+          gwSuccess)
           << gwGetLastError(comm);
     }
   }
@@ -120,8 +134,8 @@ class Rank {
     for (size_t t = 0; t < kTensors; ++t) {
       ASSERT_EQ(gwTensorSetSpec(tensors_[t], plan.specs[t].c_str()), gwSuccess)
           << gwGetLastError(comm_);
-      for (int64_t i = 0; i < kSizes[t]; ++i) record->grads[t].push_back(DrawGradient());
-      record->outs[t].resize(kSizes[t]);
+      for (int64_t i = 0; i < ElemsOf(t); ++i) record->grads[t].push_back(DrawGradient());
+      record->outs[t].resize(ElemsOf(t));
     }
     ASSERT_EQ(gwStepBegin(comm_, number), gwSuccess) << gwGetLastError(comm_);
     ASSERT_NO_FATAL_FAILURE(Submit(plan, record));
@@ -172,16 +186,24 @@ class Rank {
 struct Balance {
   std::vector<const Floats*> before, grads, after;
   const Floats* out = nullptr;
+  bool of_factors = false;
 };
 
 // sum(g + e) = out + sum e' but for the roundings of float32: one of each g + e, one of each e',
 // and n of the partial sums and the owner's error. None of these values exceeds
 // A = sum(|g| + |e| + |e'|) by more than such a rounding, so an element is off by at most
 // n + 2 times A * 2^-24; 2^-23 leaves room for products of roundings. That is far below the
-// 1e-6 * sqrt(elements) that statistics would ask for.
+// 1e-6 * sqrt(elements) that statistics would ask for. What is a product of factors is rounded by
+// the size of all that went in, with each column.
 void CheckConserves(const Balance& b) {
   const auto at = [](const Floats& e, size_t i) { return e.empty() ? 0.0 : double{e[i]}; };
   const size_t n = b.grads.size();
+  double energy = 0;
+  for (size_t r = 0; b.of_factors && r < n; ++r) {
+    for (size_t i = 0; i < b.out->size(); ++i)
+      energy += std::pow((*b.grads[r])[i] + at(*b.before[r], i), 2);
+  }
+  const double rounding = 1e-6 * std::sqrt(static_cast<double>(n) * energy);
   for (size_t i = 0; i < b.out->size(); ++i) {
     double in = 0, held = (*b.out)[i], all = 0;
     for (size_t r = 0; r < n; ++r) {
@@ -190,7 +212,7 @@ void CheckConserves(const Balance& b) {
       held += kept;
       all += std::abs(g) + std::abs(e) + std::abs(kept);
     }
-    ASSERT_NEAR(held, in, static_cast<double>(n + 2) * all * 0x1p-23) << "element " << i;
+    ASSERT_NEAR(held, in, static_cast<double>(n + 2) * all * 0x1p-23 + rounding) << "element " << i;
   }
 }
 
@@ -207,12 +229,12 @@ void CheckRun(const std::vector<StepPlan>& plans,
       SCOPED_TRACE(fmt::format("step {}, tensor {}, {}", step, t, spec));
       const Codec codec = TensorOf(t, spec)->codec;
       const bool feedback = codec.feedback == Feedback::kOn;
-      Balance b = {.out = &ranks[0][step].outs[t]};
+      Balance b = {.out = &ranks[0][step].outs[t], .of_factors = codec.min_dims > 1};
       for (const std::vector<StepRecord>& mine : ranks) {
         b.before.push_back(step == 0 ? &nothing.residuals[t] : &mine[step - 1].residuals[t]);
         b.grads.push_back(&mine[step].grads[t]);
         b.after.push_back(&mine[step].residuals[t]);
-        ASSERT_EQ(mine[step].residuals[t].size(), feedback ? kSizes[t] : 0);
+        ASSERT_EQ(mine[step].residuals[t].size(), feedback ? ElemsOf(t) : 0);
         ASSERT_EQ(mine[step].outs[t], *b.out) << "replicas differ";
       }
       // Codecs without feedback lose what they round off; exact ones do not. Momentum adds to what
