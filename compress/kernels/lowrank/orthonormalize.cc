@@ -53,7 +53,9 @@ bool OrthonormalizeColumn(float* columns, int64_t padded, int c) {
   return true;
 }
 
-// Uniform in (-1, 1) and never zero. `draw` counts the vectors of one tensor and step.
+// Uniform in (-1, 1) and never zero. `draw` counts the vectors of one call: each has counters of
+// its own, which do not run out, for there are no more vectors than columns, and no tensor has more
+// elements than kDitherMaxElems.
 void FillRandom(const Dither& shared, int64_t draw, float* column, int64_t rows) {
   const int64_t groups = (rows + kDitherGroupElems - 1) / kDitherGroupElems;
   for (int64_t g = 0; g < groups; ++g) {

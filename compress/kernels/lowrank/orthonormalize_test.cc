@@ -144,6 +144,31 @@ TEST_P(OrthonormalizeTest, ReplacementsAreSharedByRanksAndDifferBySeedTensorAndS
   }
 }
 
+// The start of a tensor, and replacements among columns that have something: none is another one,
+// nor a part of it moved, as from counters that overlap.
+TEST_P(OrthonormalizeTest, DrawsNoColumnTwice) {
+  constexpr int64_t kRows = 4096;
+  constexpr int kRank = 8;
+  Floats some = Gaussians(kRows * kRank, &random_);
+  for (int64_t i = 0; i < kRows * kRank; ++i) some[i] *= i % kRank % 3 == 0 ? 1.0f : 0.0f;
+  for (const Floats& p : {Floats(kRows * kRank), some}) {
+    const Floats basis = Orthonormal(p, kRows, kRank);
+    ExpectOrthonormal(basis, kRows, kRank);
+    for (int64_t shift = 1; shift <= 64; ++shift) {
+      for (int a = 0; a < kRank; ++a) {
+        for (int b = 0; b < kRank; ++b) {
+          double dot = 0;
+          for (int64_t row = shift; row < kRows; ++row)
+            dot += double{basis[row * kRank + a]} * basis[(row - shift) * kRank + b];
+          // Of independent columns 1 / sqrt(rows) is the deviation.
+          ASSERT_LE(std::fabs(dot), 8 / std::sqrt(double{kRows}))
+              << a << ", " << b << ", " << shift;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(OrthonormalizeTest, MakesAllNanWhereAnElementIsNotFinite) {
   for (float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
     Floats p = Gaussians(30 * 3, &random_);
