@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <string>
@@ -64,6 +65,29 @@ TEST_F(EfsignCodecTest, KeepsExtremeScales) {
       std::vector<float> out(elems);
       ASSERT_TRUE(Decode(Encode(p), &out).ok());
       for (float v : out) ASSERT_NEAR(v / scale, -1, 1e-5) << scale;
+    }
+  }
+}
+
+// |e|^2 = |p|^2 - |p|_1^2 / t of each block of t elements, whatever it holds.
+TEST_F(EfsignCodecTest, LosesWhatItsLawSays) {
+  constexpr size_t kBlock = 256;
+  for (size_t elems : {kBlock, 2 * kBlock + 88}) {
+    for (size_t zeros_below : {0u, 5u, 19u}) {  // of 20 elements
+      std::vector<float> p(elems);
+      for (size_t i = 0; i < elems; ++i)
+        p[i] = i % 20 < zeros_below ? 0.0f : static_cast<float>(i * 37 % 101) - 40.0f;
+      Encode(p);
+      for (size_t first = 0; first < elems; first += kBlock) {
+        const size_t end = std::min(elems, first + kBlock);
+        double energy = 0, sum = 0, lost = 0;
+        for (size_t i = first; i < end; ++i) {
+          energy += double{p[i]} * p[i];
+          sum += std::fabs(double{p[i]});
+          lost += double{e_[i]} * e_[i];
+        }
+        EXPECT_NEAR(lost, energy - sum * sum / static_cast<double>(end - first), 1e-5 * energy);
+      }
     }
   }
 }
