@@ -1,13 +1,16 @@
-// bf16 and fp16 <-> fp32 as pure bit arithmetic, usable in constant expressions.
+// bf16 and fp16 <-> fp32, element by element, usable in constant expressions.
 //
-// This is the specification: SIMD and CUDA conversions must give these bits. It depends on no
-// rounding mode and on no flush-to-zero flag.
+// This is the specification: SIMD and CUDA conversions must give these bits.
 //   widening   exact; subnormals are kept. A signalling NaN of fp16 becomes quiet (as F16C
 //              does), one of bf16 keeps its bits (widening bf16 is a shift).
 //   narrowing  to nearest, ties to even; too large becomes infinity; too small becomes a
 //              subnormal or a zero of the same sign; NaN stays NaN, is made quiet, and keeps its
 //              sign and the upper bits of its payload.
-// A 16-bit float travels as uint16_t: its bits in host byte order.
+// A 16-bit float travels as uint16_t: its bits in host byte order. No flush-to-zero flag matters;
+// narrowing to subnormals of fp16 is rounded by an addition, so the thread must round to nearest,
+// as base/float_rules.h sees to.
+//
+// Compilers vectorise loops over these functions, which have no branches.
 #ifndef GRADWIRE_BASE_FLOAT16_H_
 #define GRADWIRE_BASE_FLOAT16_H_
 
@@ -30,41 +33,31 @@ constexpr uint16_t Bf16FromFloat(float value) {
 
 constexpr float FloatFromFp16(uint16_t fp16) {
   const uint32_t sign = (fp16 & 0x8000u) << 16;
-  const uint32_t exponent = (fp16 >> 10) & 0x1Fu;
-  const uint32_t mantissa = fp16 & 0x3FFu;
-  uint32_t bits = ((exponent + 112u) << 23) | (mantissa << 13);
-  if (exponent == 31u) {
-    const uint32_t quiet = mantissa != 0 ? 0x00400000u : 0u;
-    bits = 0x7F800000u | quiet | (mantissa << 13);
-  } else if (exponent == 0 && mantissa == 0) {
-    bits = 0;
-  } else if (exponent == 0) {
-    // mantissa * 2^-24 with its top bit at position `top`.
-    const uint32_t top = 31u - static_cast<uint32_t>(std::countl_zero(mantissa));
-    bits = ((top + 103u) << 23) | ((mantissa << (23u - top)) & 0x007FFFFFu);
-  }
-  return std::bit_cast<float>(sign | bits);
+  const uint32_t magnitude = (fp16 & 0x7FFFu) << 13;
+  const bool subnormal = magnitude < 0x00800000u;
+  const bool special = magnitude >= 0x0F800000u;  // infinity or NaN
+  const uint32_t quiet = magnitude > 0x0F800000u ? 0x00400000u : 0u;
+  // 2^-14 + mantissa * 2^-24 is normal in float32, so no flush-to-zero flag matters.
+  constexpr uint32_t kSmallest = 113u << 23;
+  const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + kSmallest) -
+                                                 std::bit_cast<float>(kSmallest));
+  const uint32_t large = magnitude + (special ? 224u << 23 : 112u << 23);
+  return std::bit_cast<float>(sign | quiet | (subnormal ? small : large));
 }
 
 constexpr uint16_t Fp16FromFloat(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  uint32_t out = 0;
-  if (magnitude > 0x7F800000u) {  // NaN
-    out = 0x7E00u | ((magnitude >> 13) & 0x3FFu);
-  } else if (magnitude >= 0x47800000u) {  // 2^16 and above
-    out = 0x7C00u;
-  } else if (magnitude >= 0x38800000u) {  // normal in fp16, or rounds up to infinity
-    const uint32_t odd = (magnitude >> 13) & 1u;
-    out = (magnitude - (112u << 23) + 0x0FFFu + odd) >> 13;
-  } else if (magnitude >= 0x33000000u) {  // 2^-25 and above: count units of 2^-24
-    const uint32_t shift = 126u - (magnitude >> 23);
-    const uint32_t mantissa = (magnitude & 0x007FFFFFu) | 0x00800000u;
-    const uint32_t odd = (mantissa >> shift) & 1u;
-    out = (mantissa + (1u << (shift - 1u)) - 1u + odd) >> shift;
-  }
-  return static_cast<uint16_t>(sign | out);
+  const uint32_t odd = (magnitude >> 13) & 1u;
+  const uint32_t normal = (magnitude - (112u << 23) + 0x0FFFu + odd) >> 13;
+  // Beside 0.5 the last place is 2^-24, fp16's smallest step: the addition rounds.
+  const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
+                         std::bit_cast<uint32_t>(0.5f);
+  const uint32_t nan = 0x7E00u | ((magnitude >> 13) & 0x3FFu);
+  const uint32_t special = magnitude > 0x7F800000u ? nan : 0x7C00u;
+  const uint32_t finite = magnitude >= 0x38800000u ? normal : small;
+  return static_cast<uint16_t>(sign | (magnitude >= 0x47800000u ? special : finite));
 }
 
 }  // namespace gradwire

@@ -1,7 +1,6 @@
 #include "base/numeric.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/float16.h"
@@ -27,37 +26,6 @@ uint64_t CountExponentOnes(ConstView values, Bits exponent) {
   return total;
 }
 
-// The bits of FloatFromFp16 without its branches.
-float WidenFp16(uint16_t fp16) {
-  const uint32_t sign = (fp16 & 0x8000u) << 16;
-  const uint32_t magnitude = (fp16 & 0x7FFFu) << 13;
-  const bool subnormal = magnitude < 0x00800000u;
-  const bool special = magnitude >= 0x0F800000u;
-  const uint32_t quiet = magnitude > 0x0F800000u ? 0x00400000u : 0u;
-  // 2^-14 + mantissa * 2^-24 is normal in float32, so no flush-to-zero flag matters.
-  constexpr uint32_t kSmallest = 113u << 23;
-  const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + kSmallest) -
-                                                 std::bit_cast<float>(kSmallest));
-  const uint32_t large = magnitude + (special ? 224u << 23 : 112u << 23);
-  return std::bit_cast<float>(sign | quiet | (subnormal ? small : large));
-}
-
-// The bits of Fp16FromFloat without its branches.
-uint16_t NarrowFp16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  const uint32_t odd = (magnitude >> 13) & 1u;
-  const uint32_t normal = (magnitude - (112u << 23) + 0x0FFFu + odd) >> 13;
-  // Beside 0.5 the last place is 2^-24, fp16's smallest step: the addition rounds.
-  const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
-                         std::bit_cast<uint32_t>(0.5f);
-  const uint32_t nan = 0x7E00u | ((magnitude >> 13) & 0x3FFu);
-  const uint32_t special = magnitude > 0x7F800000u ? nan : 0x7C00u;
-  const uint32_t finite = magnitude >= 0x38800000u ? normal : small;
-  return static_cast<uint16_t>(sign | (magnitude >= 0x47800000u ? special : finite));
-}
-
 struct Float32 {
   using Bits = float;
   static float Get(float x) { return x; }
@@ -65,8 +33,8 @@ struct Float32 {
 };
 struct Float16 {
   using Bits = uint16_t;
-  static float Get(uint16_t x) { return WidenFp16(x); }
-  static uint16_t Put(float x) { return NarrowFp16(x); }
+  static float Get(uint16_t x) { return FloatFromFp16(x); }
+  static uint16_t Put(float x) { return Fp16FromFloat(x); }
 };
 struct Bfloat16 {
   using Bits = uint16_t;
