@@ -7,7 +7,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -15,9 +14,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <deque>
-#include <optional>
+#include <string_view>
 
 #include "base/clock.h"
 #include "cli/launch/posix.h"
@@ -65,7 +65,9 @@ class Bridge {
   [[noreturn]] void Run() {
     for (;;) {
       WaitForFrameOrTime();
-      for (size_t port = 0; port < ports_.size(); ++port) TakeFrames(static_cast<int>(port));
+      for (size_t port = 0; port < ports_.size(); ++port) {
+        if (polled_[port].revents != 0) TakeFrames(static_cast<int>(port));
+      }
       SendDue();
     }
   }
@@ -124,7 +126,9 @@ class Bridge {
   std::vector<uint8_t> buffer_ = std::vector<uint8_t>(kLongestFrame);
 };
 
-// In the child. Writes one byte when all ports are open, or what is wrong.
+constexpr std::string_view kReady = "ready";
+
+// In the child. Writes kReady when all ports are open, else what is wrong.
 [[noreturn]] void RunBridge(int net_namespace_fd, const std::vector<std::string>& names,
                             int64_t delay_ns, UniqueFd report) {
   const auto fail = [&](const std::string& what) {
@@ -140,6 +144,7 @@ class Bridge {
   // As a network does it, whoever else computes; where that is not allowed it has to do without.
   const sched_param first = {.sched_priority = 1};
   (void)sched_setscheduler(0, SCHED_FIFO, &first);
+  if (!WriteFully(report.get(), kReady)) _exit(1);
   report.reset();
   Bridge(std::move(ports), delay_ns).Run();
 }
@@ -175,19 +180,27 @@ StatusOr<DelayedBridge> DelayedBridge::Start(const NetNamespace& where,
   if (pid < 0) return ErrnoStatus("cannot fork", errno);
   if (pid == 0) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
+    // What is typed at the launcher's terminal ends ranks, which say farewell over these links.
+    setsid();
+    for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) std::signal(ignored, SIG_IGN);
     report.read_end.reset();
     RunBridge(where.fd(), ports, delay_ns, std::move(report.write_end));
   }
   DelayedBridge bridge(pid);
   report.write_end.reset();
   const std::string said = ReadAll(report.read_end.get());
-  if (said.empty()) return bridge;
-  return Status(gwSystemError, fmt::format("the bridge that delays frames {}", said),
+  if (said == kReady) return bridge;
+  return Status(gwSystemError,
+                fmt::format("the bridge that delays frames {}", said.empty() ? "died" : said),
                 "Run as root, on a kernel with AF_PACKET, or without a delay");
 }
 
 DelayedBridge::~DelayedBridge() {
   if (pid_ < 0) return;
+  // If it has died, a launcher that waits for any child has taken that, and the number may be
+  // another's.
+  siginfo_t how = {};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &how, WEXITED | WNOHANG | WNOWAIT) != 0) return;
   kill(pid_, SIGKILL);
   RetryOnSignal([&] { return waitpid(pid_, nullptr, 0); });
 }

@@ -93,11 +93,13 @@ Status Netlab::AddRank(int rank, const Link& link, const NetNamespace& bridge) {
   StatusOr<NetNamespace> mine = NetNamespace::Create();
   if (!mine.ok()) return mine.status();
   const std::string port = PortOf(rank);
+  const std::string isolate =
+      link.delay_ns > 0 ? fmt::format("link set {} type bridge_slave isolated on\n", port) : "";
   const std::string join = fmt::format(
       "link add {0} type veth peer name {1} address {2} netns /proc/self/fd/{3}\n"
       "link set {0} master br0 up\n"
-      "link set {0} type bridge_slave isolated {4}\n",
-      port, kInterface, MacText(MacOf(rank)), mine->fd(), link.delay_ns > 0 ? "on" : "off");
+      "{4}",
+      port, kInterface, MacText(MacOf(rank)), mine->fd(), isolate);
   const std::string configure = fmt::format(
       "link set lo up\n"
       "addr add {0}/16 dev {1}\n"
