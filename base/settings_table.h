@@ -284,7 +284,7 @@ inline constexpr auto kOtherVariables = std::to_array<OtherVariable>({
     {"GRADWIRE_JOB",
      "any text, the same on all ranks of a job: tells apart jobs that share launcher and hosts"},
     {"GRADWIRE_NETLAB",
-     "set by `gradwire run --netlab`: the rate of its links, for reports of measurements"},
+     "set by `gradwire run --netlab`: what its links are like, for reports of measurements"},
     {"GRADWIRE_LIBRARY",
      "path of the libgradwire.so.0 that the Python package loads; empty: its own"},
     {"GRADWIRE_MIN_BYTES",

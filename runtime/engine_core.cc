@@ -181,10 +181,11 @@ void EngineCore::NoteWire() {
 
 namespace {
 
-// Of more than one slice none but the last is shorter.
-bool IsFullAllReduce(const Operation& operation) {
+// Whose times tell of the way. The second slice may be alone, when all ranks have met for the
+// first, and the last may be shorter.
+bool IsLongAllReduce(const Operation& operation) {
   const AlgorithmRow* algorithm = operation.course.algorithm;
-  return operation.slices() > 1 && algorithm != nullptr &&
+  return operation.slices() > 2 && algorithm != nullptr &&
          algorithm->collective == Collective::kAllReduce;
 }
 
@@ -205,13 +206,13 @@ bool EngineCore::AdmitSlices() {
       progress.prepared = true;
       const SliceTraits traits = progress.operation->Traits();
       progress.load = window_.LoadOf(traits.fill);
-      if (IsFullAllReduce(*progress.operation)) {
+      if (traits.kind != 0 && IsLongAllReduce(*progress.operation)) {
         progress.kind = traits.kind;
         progress.alone = window_.WantsAlone(traits.kind);
       }
     }
     while (progress.admitted < progress.operation->slices()) {
-      const bool alone = progress.alone && progress.admitted == 0;
+      const bool alone = progress.alone && progress.admitted == 1;
       if (revoked_ || !window_.HasRoom(progress.load, alone)) return moved;
       const int64_t index = progress.admitted++;
       moved = true;
@@ -234,7 +235,7 @@ bool EngineCore::AdmitSlices() {
                          {progress.operation->op_seq, static_cast<uint32_t>(index)},
                          {},
                          progress.load,
-                         progress.kind,
+                         index + 1 < progress.operation->slices() ? progress.kind : 0,
                          clock_->NowNs()});
       window_.Begin(progress.load, alone);
       Advance(active_.size() - 1);

@@ -115,7 +115,7 @@ class EngineCore final : private ControlSink, private TransferListener {
     RunKey key;
     SliceAction action;
     int load = 0;       // as in Progress
-    uint64_t kind = 0;  // as in Progress
+    uint64_t kind = 0;  // as in Progress, 0: may be shorter
     int64_t admitted_ns = 0;
   };
   struct Progress {  // of one queued operation
@@ -124,7 +124,7 @@ class EngineCore final : private ControlSink, private TransferListener {
     // Once it is prepared, of window_:
     int load = 0;                        // of each slice
     uint64_t kind = 0;                   // 0: its slices' times tell nothing
-    bool alone = false;                  // the first slice
+    bool alone = false;                  // the second slice
     int64_t admitted = 0, finished = 0;  // slices
     bool complete() const { return prepared && finished == operation->slices(); }
   };

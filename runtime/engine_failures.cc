@@ -129,6 +129,7 @@ void EngineCore::StopSlices(const Status& why) {
   for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
   active_.clear();
   window_.Clear();
+  window_.Forget();
   quiet_deadline_ns_ = clock_->NowNs() + options_.abort_timeout_ns;
 }
 

@@ -31,7 +31,7 @@ std::string FindInOpText(const OpText& text, std::string_view name);
 // What an operation's slices are like.
 struct SliceTraits {
   double fill = 1;    // of the most that a slice may have, from 0 to 1
-  uint64_t kind = 0;  // those of one kind take equally long where nothing is in their way
+  uint64_t kind = 0;  // those of one take equally long where nothing is in their way; 0: unequal
 };
 
 class Operation {

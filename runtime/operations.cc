@@ -243,13 +243,16 @@ int64_t TensorOperation::slices() const { return static_cast<int64_t>(slices_.si
 SliceTraits TensorOperation::Traits() const {
   int64_t elems = 0;
   for (const Piece& piece : slices_[0]) elems += piece.elems;
-  return {.fill = FillOf(elems, options_.slice_elems),
-          .kind = Hasher()
-                      .Add(options_.algorithm->name)
-                      .Add(options_.scheme)
-                      .Add(*dtype)
-                      .Add(labels_[0]->spec)
-                      .digest()};
+  SliceTraits traits = {.fill = FillOf(elems, options_.slice_elems)};
+  if (std::any_of(parts_.begin(), parts_.end(), IsWhole)) return traits;
+  traits.kind = Hasher()
+                    .Add(options_.algorithm->name)
+                    .Add(options_.scheme)
+                    .Add(options_.slice_elems)
+                    .Add(*dtype)
+                    .Add(labels_[0]->spec)
+                    .digest();
+  return traits;
 }
 
 TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {

@@ -10,9 +10,9 @@ namespace {
 // kMost.
 constexpr int kFullLoad = SliceWindow::kMost / SliceWindow::kLeast;
 
-// Operations of a kind whose first slice is alone: each time that waits for a late rank tells too
-// much, and a way may become another. Where there is a window already that of another kind waits
-// until it is there to stay: what is on trial is not to be slowed.
+// Operations of a kind with a slice that is alone: the least time of the last ones counts, for one
+// may have waited for a late rank, and a way may become another. Where there is a window already
+// that of another kind waits until it is there to stay: what is on trial is not to be slowed.
 constexpr int64_t kFirstAlone = 4, kAloneEvery = 64, kBeforeAnother = 16;
 
 // Of the time of a slice alone. Four that share a link without latency take two to four times that.
@@ -74,12 +74,14 @@ void SliceWindow::End(int load) {
 void SliceWindow::NoteTime(uint64_t kind, int64_t took_ns) {
   Kind* const known = Find(kind);
   if (fixed_ || known == nullptr) return;
-  int64_t& alone_ns = known->alone_ns;
   if (alone_) {
-    alone_ns = std::max<int64_t>(alone_ns == 0 ? took_ns : std::min(alone_ns, took_ns), 1);
+    known->alone_ns[known->next_alone++ % known->alone_ns.size()] = std::max<int64_t>(took_ns, 1);
   } else if (stale_ > 0) {
     --stale_;
-  } else if (alone_ns > 0) {
+  } else if (known->next_alone > 0) {
+    const size_t times = std::min(known->next_alone, known->alone_ns.size());
+    const int64_t alone_ns =
+        *std::min_element(known->alone_ns.begin(), known->alone_ns.begin() + times);
     longer_[static_cast<size_t>(batch_++)] =
         static_cast<double>(took_ns) / static_cast<double>(alone_ns);
     if (batch_ == size_) EndBatch();
@@ -103,7 +105,7 @@ void SliceWindow::EndBatch() {
 // What is in flight has begun among more or fewer others.
 void SliceWindow::Resize(int size) {
   size_ = size;
-  stale_ = slices_;
+  stale_ = std::max(slices_ - 1, 0);  // without the one that ends
   slow_batches_ = 0;
 }
 

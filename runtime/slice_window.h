@@ -3,6 +3,7 @@
 #define GRADWIRE_RUNTIME_SLICE_WINDOW_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace gradwire {
@@ -28,8 +29,8 @@ class SliceWindow {
 
   // What a slice takes of the window that is so full, from 0 to 1.
   int LoadOf(double fill) const;
-  // Whether the first slice of the next all-reduce of several, of this kind, is to be alone: of the
-  // first ones, and sometimes later. At the same ones on all ranks.
+  // Whether a slice of the next all-reduce of several, of this kind, is to be alone: of the first
+  // ones, and sometimes later. At the same ones on all ranks.
   bool WantsAlone(uint64_t kind);
 
   // Whether one more may begin. A "no" is remembered: there was more to send.
@@ -38,18 +39,21 @@ class SliceWindow {
   void End(int load);
   // All of them have ended.
   void Clear() { load_ = slices_ = stale_ = 0, alone_ = false; }
+  // What is known of kinds, which ranks may have counted differently when a turn was aborted.
+  void Forget() { kinds_ = {}, asked_ = 0; }
 
-  // Before End, of a full slice of an all-reduce: it took so long. On no rank can it be complete
-  // before what that rank has sent has been answered. Other operations may be complete at once,
-  // which tells nothing.
+  // Before End: a full slice of an all-reduce took so long. None that is met by all ranks at the
+  // same time can be complete before what they have sent has gone its way. Other operations may be
+  // complete at once, which tells nothing.
   void NoteTime(uint64_t kind, int64_t took_ns);
 
  private:
   struct Kind {
     uint64_t kind = 0;
     int64_t operations = 0;
-    int64_t alone_ns = 0;     // the least that a slice alone took, 0: unknown
-    uint64_t asked_last = 0;  // of asked_
+    std::array<int64_t, 4> alone_ns = {};  // that the last slices alone took, 0: unknown
+    size_t next_alone = 0;                 // index in it
+    uint64_t asked_last = 0;               // of asked_
   };
 
   Kind* Find(uint64_t kind);
@@ -58,14 +62,14 @@ class SliceWindow {
 
   const bool fixed_;
   int size_;
-  int load_ = 0, slices_ = 0;              // in flight
-  bool alone_ = false;                     // the one in flight
-  std::array<Kind, 8> kinds_;              // those seen last
-  uint64_t asked_ = 0;                     // times for WantsAlone
-  bool had_no_room_ = false;               // in this batch
-  int slow_batches_ = 0;                   // in a row
-  int stale_ = 0;                          // slices that were in flight before the last change
-  int batch_ = 0;                          // slices in it
+  int load_ = 0, slices_ = 0;  // in flight
+  bool alone_ = false;         // the one in flight
+  std::array<Kind, 8> kinds_;  // those seen last
+  uint64_t asked_ = 0;         // times for WantsAlone
+  bool had_no_room_ = false;   // in this batch
+  int slow_batches_ = 0;       // in a row
+  int stale_ = 0;              // slices that were in flight before the last change, at most
+  int batch_ = 0;              // slices in it
   std::array<double, kMost> longer_ = {};  // than alone, of the batch
 };
 

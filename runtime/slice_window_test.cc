@@ -125,6 +125,29 @@ TEST(SliceWindow, SlicesAreComparedWithThoseOfTheirKind) {
   }
 }
 
+TEST(SliceWindow, FollowsAWayThatBecomesLonger) {
+  SliceWindow window(0);
+  for (int i = 0; i < 4; ++i) PassAlone(&window, kMsNs);
+  for (int longer = 0; longer < 4;) {
+    if (!window.WantsAlone(kKind)) continue;
+    ++longer;
+    window.Begin(window.LoadOf(1), true);
+    window.NoteTime(kKind, 20 * kMsNs);
+    window.End(window.LoadOf(1));
+  }
+  Fill(&window, 1);
+  for (int i = 0; i < 4; ++i) window.NoteTime(kKind, 20 * kMsNs);
+  EXPECT_EQ(window.size(), 8);
+}
+
+TEST(SliceWindow, BeginsAnewWhereCountsMayDiffer) {
+  SliceWindow window(0);
+  for (int i = 0; i < 10; ++i) (void)window.WantsAlone(kKind);
+  EXPECT_FALSE(window.WantsAlone(kKind));
+  window.Forget();
+  EXPECT_TRUE(window.WantsAlone(kKind));
+}
+
 TEST(SliceWindow, AnotherKindIsNotSlowedAtFirst) {
   SliceWindow window(0);
   ASSERT_TRUE(window.WantsAlone(kKind));
