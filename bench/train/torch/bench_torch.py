@@ -52,7 +52,7 @@ def _parser():
                         help=f"repeat it (default: {', '.join(_LINKS)})")
     parser.add_argument("--ranks", type=arguments.number(int, 1), action="append",
                         help="repeat it (default: 2)")
-    parser.add_argument("--setting", action="append", metavar="LIBRARY:WHAT",
+    parser.add_argument("--setting", type=settings.given, action="append", metavar="LIBRARY:WHAT",
                         help="repeat it (default: " + ", ".join(settings.ALL) + ")")
     parser.add_argument("--seeds", type=arguments.number(int, 1), default=_SEEDS,
                         help=f"of trainings (default: {_SEEDS})")

@@ -29,6 +29,15 @@ class ArgumentsTest(unittest.TestCase):
             taken = f"argument {option}: takes whole numbers from {least} on, not '{least - 1}'"
             self.assertIn(taken, err.getvalue())
 
+    def test_what_is_no_setting_is_refused_with_those_there_are(self):
+        for good in (*settings.ALL, "torch:powerSGD_hook(rank=2)", "gradwire:terngrad"):
+            self.assertEqual(bench_torch.parse_args(["--setting", good]).setting, [good])
+        for bad in ("torch:powerSGD_hook(4)", "torch:nothing", "bf16", ""):
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                with self.assertRaises(SystemExit, msg=bad):
+                    bench_torch.parse_args(["--setting", bad])
+            self.assertIn(f"no setting '{bad}'; there are torch:none", err.getvalue())
+
     def test_the_least_of_each_makes_a_table(self):
         cell = job.Cell("cnn", cells.UNLIMITED, 2)
         blocks = [{"step_ms": [10.0], "cpu_ms": 1.0}] * 2

@@ -1,5 +1,6 @@
 """The settings that are compared, as "library:what"; needs no PyTorch."""
 
+import argparse
 import re
 
 # Leaves each rank its own gradients: what a step takes without communication.
@@ -22,6 +23,15 @@ GRADWIRE = (
     OURS + "powersgd(rank=4)", AUTO, AUTO_LOW_RANK,
 )  # fmt: skip
 ALL = PYTORCH + GRADWIRE
+
+
+def given(text):
+    """A setting as the command line has it; of gradwire's any spec, which the library looks at."""
+    hook = re.fullmatch(r"torch:powerSGD_hook\(rank=\d+\)", text)
+    if text in ALL or text == NOOP or hook or text.startswith(OURS):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"no setting '{text}'; there are {', '.join(ALL)}, and gradwire:SPEC of any spec")
 
 
 def is_auto(setting):
