@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/slice_size.h"
+#include "runtime/slice_window.h"
 #include "runtime/transport_choice.h"
 
 namespace gradwire {
@@ -65,19 +66,20 @@ StatusOr<AgreedSettings> ParseAgreed(const OpText& text) {
   const std::string policy = FindInOpText(text, "nonfinite");
   const bool one_host = FindInOpText(text, "one_host") == "1";
   const auto cuts = static_cast<int64_t>(*slice_elems / kCutElems);
-  return AgreedSettings{.one_host = one_host,
-                        .slice = *slice_elems == 0
-                                     ? DefaultSliceSize(one_host)
-                                     : SliceSize{.elems = std::max(cuts, int64_t{1}) * kCutElems},
-                        .window = static_cast<int>(*window),
-                        .seed = static_cast<uint32_t>(*seed),
-                        .spec = FindInOpText(text, "compress"),
-                        .algorithm = FindInOpText(text, "algorithm"),
-                        .transport = TransportName(FindInOpText(text, "end")),
-                        .transaction = FindInOpText(text, "transaction") == "on",
-                        .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
-                                     : policy == "error" ? NonFinitePolicy::kError
-                                                         : NonFinitePolicy::kPropagate};
+  return AgreedSettings{
+      .one_host = one_host,
+      .slice = *slice_elems == 0 ? DefaultSliceSize(one_host)
+                                 : SliceSize{.elems = std::max(cuts, int64_t{1}) * kCutElems},
+      // On one host there is no latency that more slices could hide.
+      .window = *window == 0 && one_host ? SliceWindow::kLeast : static_cast<int>(*window),
+      .seed = static_cast<uint32_t>(*seed),
+      .spec = FindInOpText(text, "compress"),
+      .algorithm = FindInOpText(text, "algorithm"),
+      .transport = TransportName(FindInOpText(text, "end")),
+      .transaction = FindInOpText(text, "transaction") == "on",
+      .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip
+                   : policy == "error" ? NonFinitePolicy::kError
+                                       : NonFinitePolicy::kPropagate};
 }
 
 }  // namespace gradwire

@@ -37,6 +37,15 @@ OpText ChosenWith(std::string_view field, std::string_view value) {
   return text;
 }
 
+TEST(ParseAgreed, TheWindowAdaptsBetweenHostsOnly) {
+  OpText text = ChosenWith("window", "0");
+  EXPECT_EQ(ParseAgreed(text)->window, 4);
+  for (auto& [field, value] : text) {
+    if (field == "one_host") value = "0";
+  }
+  EXPECT_EQ(ParseAgreed(text)->window, 0);
+}
+
 TEST(ParseAgreed, NamesTheNumberThatIsMissingOrNone) {
   for (const char* field : {"slice_elems", "window", "seed"}) {
     OpText without = Chosen();

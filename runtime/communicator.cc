@@ -29,11 +29,6 @@ constexpr int64_t kMaxTableBytes = kMaxControlBodyBytes / 2;
 // what they did not come to.
 int64_t PatienceNs(int64_t destroy_ns) { return destroy_ns / 5 * 4; }
 
-// On one host there is no latency that more slices could hide: they only wait for each other.
-int WindowOf(const AgreedSettings& agreed) {
-  return agreed.window == 0 && agreed.one_host ? SliceWindow::kLeast : agreed.window;
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
@@ -45,7 +40,7 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
   const EngineCore::Options options = {.rank = p.rank,
                                        .world_size = p.world_size,
                                        .job = p.job,
-                                       .window = WindowOf(p.agreed),
+                                       .window = p.agreed.window,
                                        .slice_bytes = SliceBytes(p.agreed.slice.elems),
                                        .op_timeout_ns = p.op_timeout_ns,
                                        .abort_timeout_ns = p.abort_timeout_ns,
