@@ -19,12 +19,22 @@ namespace {
 struct Word {
   int32_t code = gwSuccess;  // of this rank; anything else ends the split on all ranks
   int32_t has_color = 0, color = 0, key = 0;
+  uint32_t number = 0;  // of this split, as far as this rank knows: it may have missed one
   UniqueId id = {};
   char error[360] = {};  // message and hint of `code`, cut
 };
 
-Word WordOf(const SplitPart& mine) {
-  return {.has_color = mine.color ? 1 : 0, .color = mine.color.value_or(0), .key = mine.key};
+Word WordOf(const SplitPart& mine, uint32_t number) {
+  return {.has_color = mine.color ? 1 : 0,
+          .color = mine.color.value_or(0),
+          .key = mine.key,
+          .number = number};
+}
+
+// Ranks that missed a split which failed count fewer of them.
+uint32_t AgreedNumber(const std::vector<Word>& wishes) {
+  const auto later = [](const Word& a, const Word& b) { return a.number < b.number; };
+  return std::max_element(wishes.begin(), wishes.end(), later)->number;
 }
 
 void TellError(const Status& status, Word* word) {
@@ -100,9 +110,10 @@ class GroupId {
 
 StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitPart& mine) {
   const int64_t start_ns = mine.settings->DurationNs("init_timeout_ms");
-  const uint64_t split_salt = parent.TakeSplitSalt();
-  const StatusOr<std::vector<Word>> wishes = Exchange(parent, mine.refused, WordOf(mine), start_ns);
+  const StatusOr<std::vector<Word>> wishes =
+      Exchange(parent, mine.refused, WordOf(mine, parent.splits()), start_ns);
   if (!wishes.ok()) return wishes.status();
+  const uint64_t split_salt = parent.TakeSplitSalt(AgreedNumber(*wishes));
 
   const std::vector<int> group = mine.color ? GroupOf(*mine.color, *wishes) : std::vector<int>();
   GroupId made;

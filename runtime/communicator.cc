@@ -394,8 +394,9 @@ void Communicator::OnFatal(const Status& status) {
   failed_.store(true);
 }
 
-uint64_t Communicator::TakeSplitSalt() {
-  return Hasher().Add(parts_.agreed.seed).Add(splits_++).digest();
+uint64_t Communicator::TakeSplitSalt(uint32_t number) {
+  splits_ = number + 1;
+  return Hasher().Add(parts_.agreed.seed).Add(number).digest();
 }
 
 // What happens between the two lines is seen by the second, what happens later by the engine.

@@ -139,9 +139,11 @@ class Communicator final : private EngineListener {
   // For a caller that is about to wait for other ranks by means of its own: becomes true when the
   // communicator ends or the turn fails, which the next call then tells. Lives as long as this.
   const std::atomic<bool>* WatchForFailure();
-  // Equal on all ranks and another one for each split of this or any other communicator of the job,
-  // as far as all ranks call it equally often.
-  uint64_t TakeSplitSalt();
+  // The number of the next split, as far as this rank knows: it may have missed some that failed.
+  uint32_t splits() const { return splits_; }
+  // Another one for each number and each communicator of the job, equal on all ranks that give the
+  // same number; splits() is the one behind it from then on.
+  uint64_t TakeSplitSalt(uint32_t number);
   // Success while usable.
   Status async_error() const;
 

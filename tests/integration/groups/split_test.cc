@@ -146,13 +146,13 @@ TEST(Split, HasTheParentsSettingsOrItsOwn) {
   });
 }
 
-// What a step makes of 0.3 in each element: with two levels they are rounded at random.
-std::vector<float> Rounded(gwComm_t comm) {
+// What a step makes of 0.3 in each element.
+std::vector<float> SumInAStep(gwComm_t comm, const char* spec) {
   std::vector<float> values(4096, 0.3f);
   values[0] = 1;
   const int64_t shape = static_cast<int64_t>(values.size());
   gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
-  config.spec = "qsgd(bits=2)";
+  config.spec = spec;
   gwTensor_t tensor = nullptr;
   gwRequest_t request = nullptr;
   gwStepOutcome_t outcome = gwStepAborted;
@@ -165,6 +165,9 @@ std::vector<float> Rounded(gwComm_t comm) {
   EXPECT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
   return values;
 }
+
+// With two levels they are rounded at random.
+std::vector<float> Rounded(gwComm_t comm) { return SumInAStep(comm, "qsgd(bits=2)"); }
 
 // Sums of groups' sums would not average a noise that is the same in all.
 TEST(Split, GroupsRoundEachInItsOwnWay) {
@@ -306,6 +309,22 @@ TEST(SplitRefused, AnotherOperationIsAMismatch) {
     EXPECT_EQ(group, nullptr);
     ExpectUsable(comm);
   });
+}
+
+// randk draws the elements that it sends: ranks that drew differently would add others.
+TEST(SplitRefused, ARankThatMissedItDrawsLikeTheOthersInTheNext) {
+  std::vector<std::vector<float>> sums(3);
+  RunRanks(3, "", [&](int rank, gwComm_t comm) {
+    gwComm_t group = nullptr;
+    const gwResult_t result =
+        rank == 2 ? gwBarrier(comm, nullptr) : gwCommSplit(comm, 0, 0, &group, nullptr);
+    EXPECT_EQ(result, gwMismatch) << gwGetLastError(comm);
+    ASSERT_EQ(gwCommSplit(comm, 0, 0, &group, nullptr), gwSuccess) << gwGetLastError(comm);
+    sums[rank] = SumInAStep(group, "randk(0.05)");
+    EXPECT_EQ(gwCommDestroy(group), gwSuccess);
+  });
+  EXPECT_EQ(sums[0], sums[1]);
+  EXPECT_EQ(sums[0], sums[2]);
 }
 
 }  // namespace
