@@ -174,8 +174,12 @@ void PointToPoint::GiveUpLane(int peer, Transfer::Kind kind, const Status& why) 
   EndLane(peer, kind, why);
 }
 
+// A READY may have been what was damaged, of a send that is called later: only the peer knows.
 void PointToPoint::OnDamage(int peer, const Status& why) {
-  GiveUpLane(peer, Transfer::Kind::kSend, why);
+  EndLane(peer, Transfer::Kind::kSend, why);
+  const std::deque<Frame>& said = peers_[peer].frames;
+  if (said.empty() || said.back().message != kDamaged)
+    Say(peer, {kDamaged, 0, {.code = why.code()}});
   GiveUpLane(peer, Transfer::Kind::kRecv, why);
 }
 
@@ -257,6 +261,7 @@ Status PointToPoint::OnWords(int peer, const FrameHeader& header, ConstBytes fra
     case kReady: return OnReady(peer, header.op_seq, words);
     case kGivenUp: return OnGivenUp(peer, header.op_seq, words);
     case kRefused: return OnRefused(peer, header.op_seq, words);
+    case kDamaged: return OnDamaged(peer, words);
     default: return Broken(peer, "a message of no kind there is");
   }
 }
@@ -296,6 +301,16 @@ Status PointToPoint::OnRefused(int peer, uint32_t number, const Words& words) {
   if (recv == nullptr) return Status();  // it was given up here
   const Transfer& mine = *recv->transfer;
   Finish(peer, recv, words.code == gwMismatch ? Mismatch(mine, words) : GivenUp(mine, words.code));
+  return Status();
+}
+
+// All receives so far are given up, those too that the peer has not heard of.
+Status PointToPoint::OnDamaged(int peer, const Words& words) {
+  Lane& lane = peers_[peer].recvs;
+  if (lane.next == 0) return Status();
+  Say(peer, {kGivenUp, lane.next - 1, {.code = words.code}});
+  for (const CallPtr& call : std::exchange(lane.calls, {}))
+    Finish(peer, call, GivenUp(*call->transfer, words.code));
   return Status();
 }
 

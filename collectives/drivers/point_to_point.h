@@ -97,16 +97,18 @@ class PointToPoint {
   // A frame with kFramePointToPoint that CheckFrame has found valid.
   void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment);
   // Something from `peer` was damaged, perhaps data or a word of a transfer: those with it are
-  // given up.
+  // given up, here and there, also receives whose send is still to be called.
   void OnDamage(int peer, const Status& why);
   static bool Owns(SendToken token) { return (token & kTokenBit) != 0; }
   void OnSent(SendToken token);
 
  private:
   static constexpr SendToken kTokenBit = SendToken{1} << 63;
-  // FrameHeader::message. READY and kGivenUp number the calls of their receiver's sends, the rest
-  // those of their sender's. kGivenUp speaks of all receives up to its number.
-  enum Message : uint32_t { kData = 0, kReady = 1, kGivenUp = 2, kRefused = 3 };
+  // FrameHeader::message. READY and kGivenUp number the calls of their receiver's sends, kData and
+  // kRefused those of their sender's. kGivenUp speaks of all receives up to its number. kDamaged
+  // has none: something that its receiver sent was not understood, and the sends that it may have
+  // been about have ended.
+  enum Message : uint32_t { kData = 0, kReady = 1, kGivenUp = 2, kRefused = 3, kDamaged = 4 };
   // What travels with all but data: the sender's own view of its call.
   struct Words {
     uint64_t count = 0;
@@ -178,6 +180,7 @@ class PointToPoint {
   Status OnReady(int peer, uint32_t number, const Words& words);
   Status OnGivenUp(int peer, uint32_t number, const Words& words);
   Status OnRefused(int peer, uint32_t number, const Words& words);
+  Status OnDamaged(int peer, const Words& words);
   bool PumpFrames(int peer);
   bool PumpData(int peer);
   SendOutcome Offer(int peer, FrameHeader header, Flight flight);

@@ -189,6 +189,42 @@ TEST_F(TwoRanks, DamageEndsBothDirections) {
   ExpectEnd(*send, gwDataCorrupt);
 }
 
+// What comes is lost on the way, and the sender is told that something was.
+class DamagesAll : public Sink {
+ public:
+  explicit DamagesAll(PointToPoint* messages) : messages_(messages) {}
+  void OnFragment(int peer, const FrameHeader&, ConstBytes) override {
+    ++damaged;
+    messages_->OnDamage(peer, Status(gwDataCorrupt, "a frame was damaged"));
+  }
+  void OnSent(SendToken) override {}
+  void OnPeerLost(int, const Status&) override {}
+  int damaged = 0;
+
+ private:
+  PointToPoint* messages_;
+};
+
+TEST_F(TwoRanks, AReadyThatWasDamagedBeforeItsSendEndsBoth) {
+  std::vector<int32_t> lost(3), sent(3, 5), got(3);
+  const auto recv = Post(kReceiver, &lost);
+  messages_[kReceiver]->Poll();
+  DamagesAll sink(messages_[kSender].get());
+  transports_[kSender]->Progress(&sink);
+  ASSERT_EQ(sink.damaged, 1);
+  PollUntilStill();
+  ExpectEnd(*recv, gwRemoteError);
+  ExpectEnd(*Post(kSender, &sent), gwRemoteError);
+
+  const auto next = Post(kReceiver, &got);
+  PollUntilStill();
+  const auto send = Post(kSender, &sent);
+  PollUntilStill();
+  ExpectEnd(*send, gwSuccess);
+  ExpectEnd(*next, gwSuccess);
+  EXPECT_EQ(got, sent);
+}
+
 TEST_F(TwoRanks, FailTogetherWithTheirPeer) {
   std::vector<int32_t> values(5);
   const auto send = Post(kSender, &values);
@@ -214,7 +250,7 @@ TEST_F(TwoRanks, DataOutOfPlaceEndTheReceive) {
                                {.slice = 0xffffffff},                //
                                {.offset = 64, .message_bytes = 84},  // and longer
                                {.message_bytes = 1000},              // another length
-                               {.message = 4},                       // no such kind
+                               {.message = 5},                       // no such kind
                                {.op_seq = 7}};                       // not yet asked for
   uint32_t next = 0;
   for (FrameHeader header : wrong) {
