@@ -66,32 +66,33 @@ LowRankMatrix Stored(Buffers* b) {
   return {kRows, kCols, reinterpret_cast<const std::byte*>(b->e_out())};
 }
 
-// P = (grad + e) Q; the sum is counted, and kept in the next residual's place.
-void MultiplyAndStore(Buffers* b) {
+// Q = (grad + e)^T P; the sum is counted.
+void MultiplyByFirst(Buffers* b) {
   EncodeStats stats;
-  MultiplyByQ(Sum(b), b->q.as<float>(), kRank, b->workspace.bytes(),
-              {.factor = b->p.as<float>(), .m_out = b->e_out(), .stats = &stats});
+  MultiplyByP(Sum(b), b->p.as<float>(), kRank, b->workspace.bytes(),
+              {.factor = b->q.as<float>(), .stats = &stats});
 }
 
-void MultiplyGradient(Buffers* b) {
-  MultiplyByQ(Gradient(b), b->q.as<float>(), kRank, b->workspace.bytes(),
-              {.factor = b->p.as<float>()});
-}
-
-void OrthonormalizeP(Buffers* b) {
-  Orthonormalize(kRows, kRank, Dither(), b->workspace.bytes(), b->p.as<float>());
-}
-
-// Q = (grad + e)^T P, likewise.
-void MultiplyTransposedAndStore(Buffers* b) {
+// Likewise, and the sum is kept in the next residual's place.
+void MultiplyAndStore(Buffers* b) {
   EncodeStats stats;
   MultiplyByP(Sum(b), b->p.as<float>(), kRank, b->workspace.bytes(),
               {.factor = b->q.as<float>(), .m_out = b->e_out(), .stats = &stats});
 }
 
-void MultiplyStoredTransposed(Buffers* b) {
-  MultiplyByP(Stored(b), b->p.as<float>(), kRank, b->workspace.bytes(),
-              {.factor = b->q.as<float>()});
+void OrthonormalizeQ(Buffers* b) {
+  Orthonormalize(kCols, kRank, Dither(), b->workspace.bytes(), b->q.as<float>());
+}
+
+// P = (grad + e) Q, and the next residual is the sum less P Q^T.
+void MultiplyAndSubtract(Buffers* b) {
+  MultiplyByQAndSubtract(Sum(b), b->q.as<float>(), kRank, b->workspace.bytes(),
+                         {.p = b->p.as<float>(), .e_out = b->e_out()});
+}
+
+void MultiplyGradient(Buffers* b) {
+  MultiplyByQ(Gradient(b), b->q.as<float>(), kRank, b->workspace.bytes(),
+              {.factor = b->p.as<float>()});
 }
 
 void MultiplyGradientTransposed(Buffers* b) {
@@ -108,17 +109,16 @@ void StoreOutput(Buffers* b) {
 }
 
 void StepWithFeedback(Buffers* b) {
-  MultiplyAndStore(b);
-  OrthonormalizeP(b);
-  MultiplyStoredTransposed(b);
-  SubtractInPlace(b);
+  MultiplyByFirst(b);
+  OrthonormalizeQ(b);
+  MultiplyAndSubtract(b);
   StoreOutput(b);
 }
 
 void StepWithoutFeedback(Buffers* b) {
-  MultiplyGradient(b);
-  OrthonormalizeP(b);
   MultiplyGradientTransposed(b);
+  OrthonormalizeQ(b);
+  MultiplyGradient(b);
   StoreOutput(b);
 }
 
@@ -128,15 +128,15 @@ struct Operation {
 };
 
 constexpr Operation kOperations[] = {
-    {"multiply_by_q", MultiplyAndStore},   {"multiply_by_p_first", MultiplyTransposedAndStore},
-    {"orthonormalize", OrthonormalizeP},   {"multiply_by_p", MultiplyStoredTransposed},
+    {"multiply_by_p", MultiplyByFirst},    {"multiply_by_p_store", MultiplyAndStore},
+    {"orthonormalize", OrthonormalizeQ},   {"multiply_by_q_subtract", MultiplyAndSubtract},
     {"subtract_product", SubtractInPlace}, {"store_product", StoreOutput},
     {"step_feedback", StepWithFeedback},   {"step", StepWithoutFeedback}};
 
 void RunOperation(benchmark::State& state, const Operation& operation, SimdTarget target) {
   ForceTargetForTest(Name(target));
   Buffers buffers;
-  MultiplyAndStore(&buffers);
+  MultiplyByFirst(&buffers);
   std::vector<double> times, memcpys;
   for (auto _ : state) {
     buffers.FlushAll();

@@ -10,6 +10,7 @@
 #include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/delayed_start.h"
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/spec_args.h"
 
@@ -17,6 +18,8 @@ namespace gradwire {
 namespace {
 
 constexpr int kDefaultRank = 4;
+// Where less of the energy is kept back, rounding would tell in a difference of energies.
+constexpr double kClearlyKeptBack = 0.25;
 
 // Whether |M| leaves room for the sum over all ranks of its products with orthonormal columns,
 // none of which is larger than |M|, and for their rounding. From absmax, the only statistic that
@@ -84,9 +87,39 @@ LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
           .e_in = view.e_in.empty() ? nullptr : view.e_in.as<float>()};
 }
 
+float* ResidualSlot(const StepView& view) {
+  return StagesInput(view) ? view.e_out.as<float>() : nullptr;
+}
+
 LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dims) {
   if (!StagesInput(view)) return LowRankMatrixOf(view, dims);
   return {.rows = dims.rows, .cols = dims.cols, .grad = view.e_out.data};
+}
+
+LowRankProduct ProductOf(Factor made, int rank, const float* factor, const float* basis) {
+  if (made == Factor::kP) return {.rank = rank, .p = factor, .q = basis};
+  return {.rank = rank, .p = basis, .q = factor};
+}
+
+void Project(const LowRankMatrix& m, const LowRankProjection& to, Bytes scratch) {
+  if (to.made == Factor::kP && to.e_out != nullptr) {
+    return MultiplyByQAndSubtract(m, to.basis, to.rank, scratch,
+                                  {.p = to.factor, .e_out = to.e_out, .stats = to.stats});
+  }
+  if (to.made == Factor::kP)
+    return MultiplyByQ(m, to.basis, to.rank, scratch, {.factor = to.factor, .stats = to.stats});
+
+  // A row of Q is known when all of M has been read.
+  const bool over_input =
+      to.e_out == m.e_in || reinterpret_cast<const std::byte*>(to.e_out) == m.grad;
+  float* const staged = over_input ? nullptr : to.e_out;
+  MultiplyByP(m, to.basis, to.rank, scratch,
+              {.factor = to.factor, .m_out = staged, .stats = to.stats});
+  if (to.e_out == nullptr) return;
+  const LowRankMatrix read_again = {
+      .rows = m.rows, .cols = m.cols, .grad = reinterpret_cast<const std::byte*>(staged)};
+  SubtractProduct(staged == nullptr ? m : read_again,
+                  ProductOf(to.made, to.rank, to.factor, to.basis), scratch, to.e_out);
 }
 
 bool CountLowRankInput(const StepView& view, EncodeStats stats) {
@@ -103,11 +136,10 @@ void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns) 
   Orthonormalize(basis.rows, basis.rank, basis.dither, scratch, columns);
 }
 
-void KeepBack(const StepView& view, const LowRankMatrix& m, double energy,
-              const LowRankProduct& product, Bytes scratch) {
-  if (view.e_out.empty()) return;
-  view.stats->sum_p2 += energy;
-  view.stats->sum_err2 += SubtractProduct(m, product, scratch, view.e_out.as<float>());
+std::optional<double> EnergyKeptBack(double energy, const float* factor, int64_t elems) {
+  const double kept_back = energy - EnergyOf(factor, elems);
+  if (kept_back > kClearlyKeptBack * energy) return kept_back;
+  return std::nullopt;
 }
 
 void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -13,6 +14,8 @@
 #include "compress/registry.h"
 
 namespace gradwire {
+
+enum class Factor : uint8_t { kP = 0, kQ = 1 };
 
 // A tensor of shape (r, c, ...) as a matrix of r rows, and the rank its factors really have: no
 // more than it has rows or columns.
@@ -24,6 +27,8 @@ struct LowRankDims {
   int64_t p_elems() const { return rows * rank; }
   int64_t q_elems() const { return cols * rank; }
   int64_t larger_elems() const { return p_elems() > q_elems() ? p_elems() : q_elems(); }
+  int64_t rows_of(Factor factor) const { return factor == Factor::kP ? rows : cols; }
+  int64_t elems_of(Factor factor) const { return rows_of(factor) * rank; }
 };
 
 // `meta` is one that LowRankCarrier::Check accepts.
@@ -59,8 +64,25 @@ class LowRankCarrier : public CarrierMethod {
 
 // Of gradient and residual.
 LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims);
-// Where StagesInput, of what the first pass left in e_out.
+// Where the next residual has a slot of its own, that: the first pass may leave M there. Else null.
+float* ResidualSlot(const StepView& view);
+// What it has left there, or as LowRankMatrixOf.
 LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dims);
+
+// Of the factor that was made and the other one.
+LowRankProduct ProductOf(Factor made, int rank, const float* factor, const float* basis);
+
+// A factor of M, made with orthonormal columns in place of the other one.
+struct LowRankProjection {
+  Factor made = Factor::kP;
+  int rank = 0;
+  const float* basis = nullptr;  // the other factor
+  float* factor = nullptr;
+  // What the projection misses, or null. May be the matrix's e_in or grad where `stats` is null.
+  float* e_out = nullptr;
+  EncodeStats* stats = nullptr;  // of M, or null: absmax, nonfinite and sum_p2 are added to
+};
+void Project(const LowRankMatrix& m, const LowRankProjection& to, Bytes scratch);
 
 // Adds absmax and nonfinite of M to the step's statistics. False where M cannot be summed; it then
 // counts as at least one non-finite element.
@@ -76,11 +98,9 @@ struct LowRankBasis {
 };
 void MakeLowRankBasis(const LowRankBasis& basis, Bytes scratch, float* columns);
 
-// e_out = M - P Q^T. Its energy is added to sum_err2, and `energy`, that of M, to sum_p2: the
-// ratio of both is of use only where they are of the same steps. Nothing where the step has no
-// residual.
-void KeepBack(const StepView& view, const LowRankMatrix& m, double energy,
-              const LowRankProduct& product, Bytes scratch);
+// What is kept back of a matrix of this energy that was projected on orthonormal columns, of which
+// `factor` has the coefficients; nothing where rounding would tell in a difference of energies.
+std::optional<double> EnergyKeptBack(double energy, const float* factor, int64_t elems);
 
 // out = P Q^T * out_scale.
 void StoreLowRankOutput(const StepView& view, const LowRankDims& dims,

@@ -18,35 +18,41 @@ class PowerSgdTest : public testing::Test {
   testing::ScopedTrace trace_{__FILE__, __LINE__, TestSeedText()};
 };
 
-TEST_F(PowerSgdTest, SumsOneFactorARound) {
+TEST_F(PowerSgdTest, SumsOneFactorARoundTheShorterOneFirst) {
   const auto method = LowRankMethod("powersgd", 4);
   ASSERT_EQ(method->rounds(), 2);
   const auto elems = [&](std::vector<int64_t> shape, int64_t count, int round) {
     return method->Round(round, {.shape = shape, .elems = count}, 8, {}, {}).elems;
   };
-  EXPECT_EQ(elems({100, 5, 6}, 3000, 0), 400);
-  EXPECT_EQ(elems({100, 5, 6}, 3000, 1), 120);
+  EXPECT_EQ(elems({100, 5, 6}, 3000, 0), 120);
+  EXPECT_EQ(elems({100, 5, 6}, 3000, 1), 400);
   EXPECT_EQ(elems({2, 100}, 200, 0), 4);
   EXPECT_EQ(elems({2, 100}, 200, 1), 200);
 }
 
 // The result is the projection of the sum to columns that all ranks share, the residual what is
-// left of a rank's own matrix: orthogonal to all of them.
+// left of a rank's own matrix: orthogonal to all of them. Of a matrix with more rows than columns
+// that holds for its rows.
 TEST_F(PowerSgdTest, KeepsBackWhatIsOrthogonalToTheResult) {
-  const MatrixShape shape = {30, 50};
-  std::vector<Floats> grads;
-  for (int r = 0; r < 3; ++r) grads.push_back(Gaussians(shape.elems(), &random_));
-  LowRankRanks ranks({.method = "powersgd", .shape = shape, .world_size = 3});
-  const Floats sum = ranks.Step(grads);
-  for (int r = 0; r < 3; ++r) {
-    // Columns of the sum against columns of the residual.
-    for (int64_t a = 0; a < shape.cols; ++a) {
-      for (int64_t b = 0; b < shape.cols; ++b) {
-        double dot = 0;
-        for (int64_t row = 0; row < shape.rows; ++row) {
-          dot += static_cast<double>(sum[row * shape.cols + a]) * ranks.e(r)[row * shape.cols + b];
+  constexpr int64_t kShorter = 30, kLonger = 50;
+  for (const MatrixShape& shape :
+       {MatrixShape{kShorter, kLonger}, MatrixShape{kLonger, kShorter}}) {
+    const bool is_wide = shape.rows < shape.cols;
+    const auto at = [&](int64_t along, int64_t across) {
+      return is_wide ? along * shape.cols + across : across * shape.cols + along;
+    };
+    std::vector<Floats> grads;
+    for (int r = 0; r < 3; ++r) grads.push_back(Gaussians(shape.elems(), &random_));
+    LowRankRanks ranks({.method = "powersgd", .shape = shape, .world_size = 3});
+    const Floats sum = ranks.Step(grads);
+    for (int r = 0; r < 3; ++r) {
+      for (int64_t a = 0; a < kLonger; ++a) {
+        for (int64_t b = 0; b < kLonger; ++b) {
+          double dot = 0;
+          for (int64_t i = 0; i < kShorter; ++i)
+            dot += static_cast<double>(sum[at(i, a)]) * ranks.e(r)[at(i, b)];
+          ASSERT_NEAR(dot, 0, 1e-3) << "rank " << r << ", " << a << " and " << b;
         }
-        ASSERT_NEAR(dot, 0, 1e-3) << "rank " << r << ", columns " << a << " and " << b;
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
@@ -11,14 +12,8 @@
 namespace gradwire {
 namespace {
 
-// Which factor the replicated state holds, and so which one is made in this step.
-enum class Turn : uint32_t { kMakeP = 0, kMakeQ = 1 };
-constexpr int64_t kTurnBytes = sizeof(Turn);
-// Where less of the energy is kept, rounding would tell in a difference of energies.
-constexpr double kClearlyKept = 0.25;
-
-// Replicated: the turn, then the last factor's sum, made orthonormal when it is used, then zeros up
-// to the size of the larger factor.
+// Replicated: whose turn it is, 0 or 1 as in Factor, then the last factor's sum, made orthonormal
+// when it is used, then zeros up to the size of the larger factor.
 class AcpCarrier final : public LowRankCarrier {
  public:
   using LowRankCarrier::LowRankCarrier;
@@ -29,30 +24,34 @@ class AcpCarrier final : public LowRankCarrier {
   }
   int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const override {
     const LowRankDims dims = Dims(meta);
-    return LowRankCarrier::WorkspaceBytes(meta, world_size) +
-           4 * (dims.larger_elems() + LowRankPieceElems(dims.rows, dims.cols));
+    return LowRankCarrier::WorkspaceBytes(meta, world_size) + 4 * dims.larger_elems();
   }
   RoundSpec Round(int, const TensorMeta& meta, int, ConstBytes,
                   ConstBytes replicated) const override {
     const LowRankDims dims = Dims(meta);
     if (replicated.empty()) return {.elems = (dims.p_elems() + dims.q_elems() + 1) / 2};  // a mean
-    return {.elems = TurnIn(replicated) == Turn::kMakeP ? dims.p_elems() : dims.q_elems()};
+    return {.elems = dims.elems_of(TurnIn(replicated))};
   }
 
   Status Fill(int, const StepView& view, View carrier, ExecContext*) const override {
     const Factors factors = FactorsOf(view);
     MakeBasis(view, factors);
     view.stats->bytes += carrier.bytes();
-    const EncodeStats of_input = MakeFactor(view, factors, carrier.as<float>());
+    EncodeStats of_input;
+    Project(LowRankMatrixOf(view, factors.dims),
+            {.made = factors.turn,
+             .rank = factors.dims.rank,
+             .basis = factors.scratch.basis,
+             .factor = carrier.as<float>(),
+             .e_out = ResidualSlot(view),
+             .stats = &of_input},
+            factors.scratch.kernels);
     if (!CountLowRankInput(view, of_input)) {
       KeepResidual(view);
       FillWithNan(carrier);
-    } else if (WritesInPlace(view)) {
+    } else if (!view.e_out.empty()) {
       view.stats->sum_p2 += of_input.sum_p2;
-      view.stats->sum_err2 += EnergyKept(view, factors, of_input.sum_p2, carrier);
-    } else {
-      KeepBack(view, StagedLowRankMatrixOf(view, factors.dims), of_input.sum_p2,
-               factors.Product(carrier.as<float>()), factors.scratch.kernels);
+      view.stats->sum_err2 += EnergyLeft(view, factors, of_input.sum_p2, carrier);
     }
     if (WritesInPlace(view)) std::memcpy(factors.own, carrier.data, carrier.bytes());
     return Status();
@@ -61,7 +60,7 @@ class AcpCarrier final : public LowRankCarrier {
   Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
     const Factors factors = FactorsOf(view);
     if (CountNonFinite(reduced) == 0) {
-      StoreNext(view, factors.turn, reduced);
+      StoreNext(view, factors.other(), reduced);
       // First: the output may lie over the gradient.
       if (WritesInPlace(view)) KeepBackInPlace(view, factors, reduced.elems);
     } else {
@@ -75,33 +74,32 @@ class AcpCarrier final : public LowRankCarrier {
   }
 
  private:
+  using Turn = uint32_t;
+  static constexpr int64_t kTurnBytes = sizeof(Turn);
+
   struct Factors {
     LowRankDims dims;
-    Turn turn = Turn::kMakeP;
-    int64_t basis_rows = 0;
-    LowRankScratch scratch;  // with the basis, which Fill makes
-    float* own = nullptr;    // what this rank sent, where the residual is written in Absorb
+    Factor turn = Factor::kP;  // the one that is made
+    LowRankScratch scratch;    // with the basis, which Fill makes
+    float* own = nullptr;      // what this rank sent, where the residual is written in Absorb
 
+    Factor other() const { return turn == Factor::kP ? Factor::kQ : Factor::kP; }
     LowRankProduct Product(const float* made) const {
-      if (turn == Turn::kMakeP) return {.rank = dims.rank, .p = made, .q = scratch.basis};
-      return {.rank = dims.rank, .p = scratch.basis, .q = made};
+      return ProductOf(turn, dims.rank, made, scratch.basis);
     }
   };
 
   // Of any bytes whatever.
-  static Turn TurnIn(ConstBytes replicated) {
-    uint32_t word;
-    std::memcpy(&word, replicated.data, sizeof word);
-    return word % 2 == 0 ? Turn::kMakeP : Turn::kMakeQ;
+  static Factor TurnIn(ConstBytes replicated) {
+    Turn turn;
+    std::memcpy(&turn, replicated.data, sizeof turn);
+    return turn % 2 == 0 ? Factor::kP : Factor::kQ;
   }
 
   Factors FactorsOf(const StepView& view) const {
     const LowRankDims dims = Dims(view.meta);
-    const Turn turn = TurnIn(view.replicated_in);
-    const bool makes_p = turn == Turn::kMakeP;
     return {.dims = dims,
-            .turn = turn,
-            .basis_rows = makes_p ? dims.cols : dims.rows,
+            .turn = TurnIn(view.replicated_in),
             .scratch = LowRankScratchOf(view, dims),
             .own = LowRankScratchOf(view, dims).basis + dims.larger_elems()};
   }
@@ -111,14 +109,13 @@ class AcpCarrier final : public LowRankCarrier {
     return !view.e_out.empty() && !StagesInput(view);
   }
 
-  // Of what Absorb will keep back.
-  static double EnergyKept(const StepView& view, const Factors& factors, double energy, View made) {
-    // The basis is orthonormal.
-    const double kept = energy - EnergyOf(made.as<float>(), made.elems);
-    if (kept > kClearlyKept * energy) return kept;
+  // Of what is kept back, now or in Absorb.
+  static double EnergyLeft(const StepView& view, const Factors& factors, double energy, View made) {
+    const std::optional<double> kept_back = EnergyKeptBack(energy, made.as<float>(), made.elems);
+    if (kept_back) return *kept_back;
+    if (!WritesInPlace(view)) return EnergyOf(view.e_out.as<float>(), view.e_out.elems);
     return EnergyOfDifference(LowRankMatrixOf(view, factors.dims),
-                              factors.Product(made.as<float>()), factors.scratch.kernels,
-                              factors.own + factors.dims.larger_elems());
+                              factors.Product(made.as<float>()), factors.scratch.kernels);
   }
 
   static void KeepBackInPlace(const StepView& view, const Factors& factors, int64_t elems) {
@@ -129,32 +126,16 @@ class AcpCarrier final : public LowRankCarrier {
 
   static void MakeBasis(const StepView& view, const Factors& factors) {
     MakeLowRankBasis({.stored = view.replicated_in.data + kTurnBytes,
-                      .rows = factors.basis_rows,
+                      .rows = factors.dims.rows_of(factors.other()),
                       .rank = factors.dims.rank,
                       .dither = view.dither},
                      factors.scratch.kernels, factors.scratch.basis);
   }
 
-  // The first pass over gradient and residual, and what it counts.
-  static EncodeStats MakeFactor(const StepView& view, const Factors& factors, float* made) {
-    const LowRankMatrix m = LowRankMatrixOf(view, factors.dims);
-    const LowRankScratch& scratch = factors.scratch;
-    EncodeStats stats;
-    const LowRankFactorOut out = {.factor = made,
-                                  .m_out = StagesInput(view) ? view.e_out.as<float>() : nullptr,
-                                  .stats = &stats};
-    if (factors.turn == Turn::kMakeP) {
-      MultiplyByQ(m, scratch.basis, factors.dims.rank, scratch.kernels, out);
-    } else {
-      MultiplyByP(m, scratch.basis, factors.dims.rank, scratch.kernels, out);
-    }
-    return stats;
-  }
-
-  static void StoreNext(const StepView& view, Turn turn, ConstView made) {
-    const Turn next = turn == Turn::kMakeP ? Turn::kMakeQ : Turn::kMakeP;
+  static void StoreNext(const StepView& view, Factor next, ConstView made) {
+    const auto turn = static_cast<Turn>(next);
     std::byte* to = view.replicated_out.data;
-    std::memcpy(to, &next, sizeof next);
+    std::memcpy(to, &turn, sizeof turn);
     std::memcpy(to + kTurnBytes, made.data, static_cast<size_t>(made.bytes()));
     const int64_t used = kTurnBytes + made.bytes();
     std::memset(to + used, 0, static_cast<size_t>(view.replicated_out.size - used));

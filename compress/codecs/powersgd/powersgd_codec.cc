@@ -3,50 +3,58 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "base/numeric.h"
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/lowrank_carrier.h"
+#include "compress/kernels/input/input_kernels.h"
 
 namespace gradwire {
 namespace {
 
-// Agreed: the orthonormal P. Replicated: the sum of Q as it was, made orthonormal when it is used,
-// so that neither its magnitude nor what somebody saved matters. Workspace: behind what low rank
-// has, the energy of M.
+// Agreed: the first factor, made orthonormal. Replicated: the sum of the second one as it was, made
+// orthonormal when it is used, so that neither its magnitude nor what somebody saved matters.
+// Workspace: behind what low rank has, the energy of M.
+//
+// What a step misses is orthogonal to the first factor's columns: k of as many dimensions as those
+// have. So the first factor is the one with fewer rows; the paper's is P, which is the same for the
+// transposed matrix. Of a square matrix it is Q: then the second one and what is left come from one
+// pass over M.
 class PowerSgdCarrier final : public LowRankCarrier {
  public:
   using LowRankCarrier::LowRankCarrier;
 
   int rounds() const override { return 2; }
   int64_t AgreedBytes(const TensorMeta& meta, int) const override {
-    return 4 * Dims(meta).p_elems();
+    return 4 * Dims(meta).elems_of(FirstOf(Dims(meta)));
   }
   int64_t WorkspaceBytes(const TensorMeta& meta, int world_size) const override {
     return LowRankCarrier::WorkspaceBytes(meta, world_size) + kEnergyBytes;
   }
   int64_t ReplicatedBytes(const TensorMeta& meta, int) const override {
-    return 4 * Dims(meta).q_elems();
+    return 4 * Dims(meta).elems_of(SecondOf(Dims(meta)));
   }
   RoundSpec Round(int round, const TensorMeta& meta, int, ConstBytes, ConstBytes) const override {
-    return {.elems = round == 0 ? Dims(meta).p_elems() : Dims(meta).q_elems()};
+    const LowRankDims dims = Dims(meta);
+    return {.elems = dims.elems_of(round == 0 ? FirstOf(dims) : SecondOf(dims))};
   }
 
   Status Fill(int round, const StepView& view, View carrier, ExecContext*) const override {
     view.stats->bytes += carrier.bytes();
     if (round == 0) {
-      FillP(view, carrier);
+      FillFirst(view, carrier);
     } else {
-      FillQ(view, carrier);
+      FillSecond(view, carrier);
     }
     return Status();
   }
 
   Status Absorb(int round, ConstView reduced, const StepView& view, ExecContext*) const override {
     if (round == 0) {
-      AbsorbP(reduced, view);
+      AbsorbFirst(reduced, view);
     } else {
-      AbsorbQ(reduced, view);
+      AbsorbSecond(reduced, view);
     }
     return Status();
   }
@@ -54,59 +62,83 @@ class PowerSgdCarrier final : public LowRankCarrier {
  private:
   static constexpr int64_t kEnergyBytes = sizeof(double);
 
+  static Factor FirstOf(const LowRankDims& dims) {
+    return dims.rows < dims.cols ? Factor::kP : Factor::kQ;
+  }
+  static Factor SecondOf(const LowRankDims& dims) {
+    return dims.rows < dims.cols ? Factor::kQ : Factor::kP;
+  }
   // At the end, at any alignment.
   static std::byte* EnergyIn(const StepView& view) {
     return view.workspace.data + view.workspace.size - kEnergyBytes;
   }
-  static float* P(const StepView& view) { return reinterpret_cast<float*>(view.agreed.data); }
+  static float* Basis(const StepView& view) { return reinterpret_cast<float*>(view.agreed.data); }
 
-  void FillP(const StepView& view, View carrier) const {
+  void FillFirst(const StepView& view, View carrier) const {
     const LowRankDims dims = Dims(view.meta);
     const LowRankScratch scratch = LowRankScratchOf(view, dims);
     MakeLowRankBasis({.stored = view.replicated_in.data,
-                      .rows = dims.cols,
+                      .rows = dims.rows_of(SecondOf(dims)),
                       .rank = dims.rank,
                       .dither = view.dither},
                      scratch.kernels, scratch.basis);
+    const LowRankMatrix m = LowRankMatrixOf(view, dims);
     EncodeStats stats;
-    MultiplyByQ(LowRankMatrixOf(view, dims), scratch.basis, dims.rank, scratch.kernels,
-                {.factor = carrier.as<float>(),
-                 .m_out = StagesInput(view) ? view.e_out.as<float>() : nullptr,
-                 .stats = &stats});
+    if (FirstOf(dims) == Factor::kP) {
+      MultiplyByQ(m, scratch.basis, dims.rank, scratch.kernels,
+                  {.factor = carrier.as<float>(), .m_out = ResidualSlot(view), .stats = &stats});
+    } else {
+      MultiplyByP(m, scratch.basis, dims.rank, scratch.kernels,
+                  {.factor = carrier.as<float>(), .m_out = ResidualSlot(view), .stats = &stats});
+    }
     std::memcpy(EnergyIn(view), &stats.sum_p2, kEnergyBytes);
     if (!CountLowRankInput(view, stats)) FillWithNan(carrier);
   }
 
-  void AbsorbP(ConstView reduced, const StepView& view) const {
+  void AbsorbFirst(ConstView reduced, const StepView& view) const {
     const LowRankDims dims = Dims(view.meta);
-    std::memcpy(P(view), reduced.data, static_cast<size_t>(reduced.bytes()));
-    Orthonormalize(dims.rows, dims.rank, view.dither, LowRankScratchOf(view, dims).kernels,
-                   P(view));
+    std::memcpy(Basis(view), reduced.data, static_cast<size_t>(reduced.bytes()));
+    Orthonormalize(dims.rows_of(FirstOf(dims)), dims.rank, view.dither,
+                   LowRankScratchOf(view, dims).kernels, Basis(view));
   }
 
-  void FillQ(const StepView& view, View carrier) const {
-    if (std::isnan(P(view)[0])) {  // then all are, on every rank
+  // The residual may be written in its place: all ranks are finite.
+  void FillSecond(const StepView& view, View carrier) const {
+    if (std::isnan(Basis(view)[0])) {  // then all are, on every rank
       KeepResidual(view);
       return FillWithNan(carrier);
     }
     const LowRankDims dims = Dims(view.meta);
-    const Bytes scratch = LowRankScratchOf(view, dims).kernels;
-    const LowRankMatrix m = StagedLowRankMatrixOf(view, dims);
-    MultiplyByP(m, P(view), dims.rank, scratch, {.factor = carrier.as<float>()});
-    double energy = 0;
-    std::memcpy(&energy, EnergyIn(view), kEnergyBytes);
-    KeepBack(view, m, energy, {.rank = dims.rank, .p = P(view), .q = carrier.as<float>()}, scratch);
+    Project(StagedLowRankMatrixOf(view, dims),
+            {.made = SecondOf(dims),
+             .rank = dims.rank,
+             .basis = Basis(view),
+             .factor = carrier.as<float>(),
+             .e_out = view.e_out.empty() ? nullptr : view.e_out.as<float>()},
+            LowRankScratchOf(view, dims).kernels);
+    if (!view.e_out.empty()) CountKeptBack(view, carrier);
   }
 
-  void AbsorbQ(ConstView reduced, const StepView& view) const {
+  static void CountKeptBack(const StepView& view, View carrier) {
+    double energy = 0;
+    std::memcpy(&energy, EnergyIn(view), kEnergyBytes);
+    const std::optional<double> kept_back =
+        EnergyKeptBack(energy, carrier.as<float>(), carrier.elems);
+    view.stats->sum_p2 += energy;
+    view.stats->sum_err2 +=
+        kept_back ? *kept_back : EnergyOf(view.e_out.as<float>(), view.e_out.elems);
+  }
+
+  void AbsorbSecond(ConstView reduced, const StepView& view) const {
     const LowRankDims dims = Dims(view.meta);
-    const auto* q = reduced.as<float>();
+    const auto* factor = reduced.as<float>();
     // A gradient of zeros has no columns worth starting from.
-    const bool is_start = CountNonFinite(reduced) == 0 &&
-                          std::any_of(q, q + reduced.elems, [](float v) { return v != 0; });
+    const bool is_start =
+        CountNonFinite(reduced) == 0 &&
+        std::any_of(factor, factor + reduced.elems, [](float v) { return v != 0; });
     std::memcpy(view.replicated_out.data, is_start ? reduced.data : view.replicated_in.data,
                 static_cast<size_t>(view.replicated_out.size));
-    StoreLowRankOutput(view, dims, {.rank = dims.rank, .p = P(view), .q = q},
+    StoreLowRankOutput(view, dims, ProductOf(SecondOf(dims), dims.rank, factor, Basis(view)),
                        LowRankScratchOf(view, dims).kernels);
   }
 };

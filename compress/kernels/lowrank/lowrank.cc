@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/workspace.h"
 #include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/lowrank/lowrank_kernels.h"
 #include "compress/kernels/scalar_ref.h"
@@ -14,13 +15,18 @@ LowRankJob MakeJob(const LowRankMatrix& m, int rank) {
                 .dtype = m.dtype,
                 .in_scale = m.in_scale,
                 .e_in = m.e_in,
-                .elems = m.rows * m.cols},
+                .elems = m.rows * m.cols,
+                .tensor_elems = m.rows * m.cols},
           .rows = m.rows,
           .cols = m.cols,
           .rank = rank};
 }
 
+// The workspace: a factor by columns, then some rows of the matrix.
 float* Columns(Bytes workspace) { return reinterpret_cast<float*>(workspace.data); }
+float* Rows(const LowRankJob& job, Bytes workspace) {
+  return Columns(workspace) + job.rank * PaddedColumn(std::max(job.rows, job.cols));
+}
 
 // Elements that stay in second-level cache from the pass that writes them to the one that reads
 // them; rows, of which at least a block of the kernels is taken, may be longer.
@@ -40,26 +46,6 @@ LowRankJob RowsOf(LowRankJob job, int64_t first, int64_t count) {
   job.p += first * job.rank;
   job.rows = count;
   return job;
-}
-
-// Calls visit with all rows of the job, as many at a time as stay in cache.
-template <typename Visit>
-void ForCachedRows(const LowRankJob& job, Visit visit) {
-  const int64_t most = CachedRows(job.cols);
-  for (int64_t first = 0; first < job.rows; first += most)
-    visit(RowsOf(job, first, std::min(most, job.rows - first)));
-}
-
-// Leaves M in e_out unless that is null, and reads it there.
-void ReadAndMultiplyByP(LowRankJob rows, float* columns) {
-  ActiveMeasureInput()(rows.m);
-  if (rows.m.e_out != nullptr) {
-    rows.m = {.grad = reinterpret_cast<const std::byte*>(rows.m.e_out),
-              .dtype = DType::kFloat32,
-              .in_scale = 1.0f,
-              .elems = rows.m.elems};
-  }
-  ActiveLowRankKernels().multiply_by_p(rows, columns);
 }
 
 }  // namespace
@@ -88,7 +74,10 @@ void JoinColumns(const float* columns, int64_t rows, int rank, float* factor) {
 }
 
 int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank) {
-  return int64_t{sizeof(float)} * rank * PaddedColumn(std::max(rows, cols));
+  const int64_t columns = rank * PaddedColumn(std::max(rows, cols));
+  const int64_t some_rows =
+      std::max(std::min(CachedRows(cols), rows) * cols, kBlockRows * PaddedColumn(cols));
+  return AlignUp(int64_t{sizeof(float)} * (columns + some_rows));
 }
 
 void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
@@ -103,7 +92,21 @@ void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspa
   if (out.stats != nullptr) AddScanned(job.m, scanned, out.stats);
 }
 
-// The kernel adds blocks of rows to Q in their order, so that it may get them bit by bit.
+void MultiplyByQAndSubtract(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
+                            const LowRankSplit& out) {
+  SplitColumns(q, m.cols, rank, Columns(workspace));
+  LowRankJob job = MakeJob(m, rank);
+  job.q_columns = Columns(workspace);
+  job.m.e_out = out.e_out;
+  EncodeStats scanned;
+  if (out.stats != nullptr) job.m.stats = &scanned;
+  ActiveLowRankKernels().multiply_and_subtract(job, Rows(job, workspace), out.p);
+  if (out.stats == nullptr) return;
+  job.m.e_out = nullptr;  // M is not there
+  AddScanned(job.m, scanned, out.stats);
+}
+
+// The kernel adds blocks of rows to Q in their order.
 void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace,
                  const LowRankFactorOut& out) {
   float* columns = Columns(workspace);
@@ -111,52 +114,44 @@ void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspa
   LowRankJob job = MakeJob(m, rank);
   job.p = p;
   job.m.e_out = out.m_out;
-  EncodeStats counted;
-  job.m.stats = &counted;
-  if (out.m_out == nullptr && out.stats == nullptr) {
-    ActiveLowRankKernels().multiply_by_p(job, columns);
-  } else {
-    ForCachedRows(job, [&](const LowRankJob& rows) { ReadAndMultiplyByP(rows, columns); });
-  }
-  if (out.stats != nullptr) AddCounted(counted, out.stats);
+  EncodeStats scanned;
+  if (out.stats != nullptr) job.m.stats = &scanned;
+  ActiveLowRankKernels().multiply_by_p(job, columns);
+  if (out.stats != nullptr) AddScanned(job.m, scanned, out.stats);
   JoinColumns(columns, m.cols, rank, out.factor);
 }
 
-double SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
-                       float* e_out) {
+void SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
+                     float* e_out) {
   SplitColumns(product.q, m.cols, product.rank, Columns(workspace));
   LowRankJob job = MakeJob(m, product.rank);
   job.p = product.p;
   job.q_columns = Columns(workspace);
   job.m.e_out = e_out;
-  EncodeStats stats;
-  job.m.stats = &stats;
   ActiveLowRankKernels().subtract_product(job);
-  return stats.sum_err2;
 }
 
-int64_t LowRankPieceElems(int64_t rows, int64_t cols) {
-  return std::min(CachedRows(cols), rows) * cols;
-}
-
-double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
-                          float* scratch) {
+double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace) {
   SplitColumns(product.q, m.cols, product.rank, Columns(workspace));
   LowRankJob job = MakeJob(m, product.rank);
   job.p = product.p;
   job.q_columns = Columns(workspace);
   EncodeStats stats;
   job.m.stats = &stats;
-  ForCachedRows(job, [&](LowRankJob rows) {
-    rows.m.e_out = scratch;
+  const int64_t most = CachedRows(job.cols);
+  for (int64_t first = 0; first < job.rows; first += most) {
+    LowRankJob rows = RowsOf(job, first, std::min(most, job.rows - first));
+    rows.m.e_out = Rows(job, workspace);
+    rows.m.tensor_elems = rows.m.elems;
     ActiveLowRankKernels().subtract_product(rows);
-  });
+  }
   return stats.sum_err2;
 }
 
 void StoreProduct(const LowRankProduct& product, Bytes workspace, const LowRankOutput& out) {
   SplitColumns(product.q, out.cols, product.rank, Columns(workspace));
-  const LowRankJob job = {.rows = out.rows,
+  const LowRankJob job = {.m = {.tensor_elems = out.rows * out.cols},
+                          .rows = out.rows,
                           .cols = out.cols,
                           .rank = product.rank,
                           .p = product.p,

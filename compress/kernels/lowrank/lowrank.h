@@ -47,14 +47,15 @@ struct LowRankOutput {
   float scale = 1.0f;
 };
 
-// 4 * rank bytes for each row or column, whichever are more, rounded up to 64 of them.
+// 4 * rank bytes for each row or column, whichever are more, rounded up to 64 of them, and 64 KiB,
+// or four rows where they are more.
 int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank);
 
 // What one pass over M makes: a factor, and what it learns by the way.
 struct LowRankFactorOut {
   float* factor = nullptr;  // P, rows * rank, or Q, cols * rank
-  // M, rows * cols, or null; may be e_in. So that a later pass reads one array instead of grad and
-  // e_in: {.grad = m_out} is the same matrix. Bits of a NaN are unspecified.
+  // M, rows * cols, or null; may be m.e_in. So that a later pass reads one array instead of grad
+  // and e_in: {.grad = m_out} is the same matrix. Bits of a NaN are unspecified.
   float* m_out = nullptr;
   // Or null. absmax, nonfinite and, where all elements of M are finite, sum_p2 are added to.
   EncodeStats* stats = nullptr;
@@ -68,16 +69,25 @@ void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspa
 void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspace,
                  const LowRankFactorOut& out);
 
-// e_out = M - P Q^T, one pass over M. e_out may be m.e_in or, of float32, m.grad. Returns the sum
-// of its squares, as far as it is finite, which alone may differ in the last bits between targets.
-double SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
-                       float* e_out);
+struct LowRankSplit {
+  float* p = nullptr;            // rows * rank
+  float* e_out = nullptr;        // rows * cols; may be m.e_in or, of float32, m.grad, where `stats`
+                                 // is null
+  EncodeStats* stats = nullptr;  // as of LowRankFactorOut
+};
 
-// What that returns, of rows that are not kept: `scratch` has LowRankPieceElems(rows, cols).
-double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
-                          float* scratch);
-// 64 KiB of floats, or four rows where they are more, or the matrix where it is less.
-int64_t LowRankPieceElems(int64_t rows, int64_t cols);
+// P = M Q and e_out = M - P Q^T in one pass, for a row of P needs that row of M only, which is
+// still in cache: the bits of MultiplyByQ and SubtractProduct.
+void MultiplyByQAndSubtract(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
+                            const LowRankSplit& out);
+
+// e_out = M - P Q^T, one pass over M. e_out may be m.e_in or, of float32, m.grad.
+void SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
+                     float* e_out);
+
+// The sum of the squares of M - P Q^T, as far as they are finite. May differ in the last bits
+// between targets.
+double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace);
 
 // out = P Q^T * scale.
 void StoreProduct(const LowRankProduct& product, Bytes workspace, const LowRankOutput& out);

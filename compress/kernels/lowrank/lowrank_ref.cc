@@ -19,6 +19,14 @@ float Product(const LowRankJob& job, int64_t row, int64_t col) {
   return sum;
 }
 
+// An element of M, kept and counted where that is asked for.
+float TakeElement(const LowRankJob& job, int64_t i) {
+  const float m = ref::Input(job.m, i);
+  if (job.m.e_out != nullptr) job.m.e_out[i] = m;
+  if (job.m.stats != nullptr) CountInputRef(m, job.m.stats);
+  return m;
+}
+
 }  // namespace
 
 // Lane i sums the columns i, i + 16, i + 32, ...
@@ -26,15 +34,26 @@ void MultiplyByQRef(const LowRankJob& job, float* p) {
   for (int64_t row = 0; row < job.rows; ++row) {
     float lanes[kLowRankMaxRank][16] = {};
     for (int64_t col = 0; col < job.cols; ++col) {
-      const int64_t i = row * job.cols + col;
-      const float m = ref::Input(job.m, i);
-      if (job.m.e_out != nullptr) job.m.e_out[i] = m;
-      if (job.m.stats != nullptr) CountInputRef(m, job.m.stats);
+      const float m = TakeElement(job, row * job.cols + col);
       for (int c = 0; c < job.rank; ++c) lanes[c][col % 16] += m * Q(job, col, c);
     }
     for (int c = 0; c < job.rank; ++c) {
       p[row * job.rank + c] = ref::CanonicalNan(SumLanes(lanes[c]));
     }
+  }
+}
+
+void MultiplyAndSubtractRef(const LowRankJob& job, float*, float* p) {
+  for (int64_t row = 0; row < job.rows; ++row) {
+    LowRankJob of_row = job;
+    of_row.m = job.m.Sub(row * job.cols, job.cols, 0);
+    of_row.rows = 1;
+    of_row.m.e_out = nullptr;
+    MultiplyByQRef(of_row, p + row * job.rank);
+    of_row.m.e_out = job.m.e_out + row * job.cols;
+    of_row.m.stats = nullptr;
+    of_row.p = p + row * job.rank;
+    SubtractProductRef(of_row);
   }
 }
 
@@ -45,7 +64,7 @@ void MultiplyByPRef(const LowRankJob& job, float* q_columns) {
     for (int64_t col = 0; col < job.cols; ++col) {
       float sums[kLowRankMaxRank] = {};
       for (int64_t row = first; row < end; ++row) {
-        const float m = ref::Input(job.m, row * job.cols + col);
+        const float m = TakeElement(job, row * job.cols + col);
         for (int c = 0; c < job.rank; ++c) sums[c] += m * P(job, row, c);
       }
       for (int c = 0; c < job.rank; ++c) q_columns[c * PaddedColumn(job.cols) + col] += sums[c];
@@ -59,7 +78,8 @@ void SubtractProductRef(const LowRankJob& job) {
       const int64_t i = row * job.cols + col;
       const float error = ref::Input(job.m, i) - Product(job, row, col);
       job.m.e_out[i] = ref::CanonicalNan(error);
-      if (ref::IsFinite(error)) job.m.stats->sum_err2 += static_cast<double>(error) * error;
+      if (job.m.stats != nullptr && ref::IsFinite(error))
+        job.m.stats->sum_err2 += static_cast<double>(error) * error;
     }
   }
 }

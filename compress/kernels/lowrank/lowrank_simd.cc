@@ -5,6 +5,8 @@
 // what was asked for ahead while the tile is computed with: 16 x 256 took half as long again. Rows
 // and columns behind the matrix's end are computed like others and not stored.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "compress/kernels/dispatch.h"
@@ -26,8 +28,14 @@ namespace {
 
 // Where the rows of `to` may be streamed.
 bool MayStream(const LowRankJob& job, const void* to) {
-  return job.rows * job.cols >= kStreamElems && job.cols % kLanes == 0 &&
+  return job.m.tensor_elems >= kStreamElems && job.cols % kLanes == 0 &&
          reinterpret_cast<uintptr_t>(to) % (4 * kLanes) == 0;
+}
+
+// Likewise m.e_out, which is over none of the inputs then.
+bool MayStreamMatrix(const LowRankJob& job) {
+  const void* e_out = job.m.e_out;
+  return e_out != nullptr && e_out != job.m.e_in && e_out != job.m.grad && MayStream(job, e_out);
 }
 
 // Vectors that a loop treats at once: their chains of additions hide each other's latency.
@@ -35,8 +43,20 @@ constexpr int64_t kUnroll = 4;
 constexpr int64_t kStride = kUnroll * kLanes;
 static_assert(kColumnPad % kStride == 0 && kBlockRows == kUnroll);
 
-struct alignas(64) TileValues {
-  float rows[kBlockRows][kColumnPad] = {};
+// Rows of which kColumnPad elements are a tile's, aligned to 64 bytes.
+struct TileRows {
+  float* first;
+  int64_t stride;
+
+  float* operator[](int64_t b) const { return first + b * stride; }
+};
+
+class TileValues {
+ public:
+  TileRows rows() { return {values_, kColumnPad}; }
+
+ private:
+  alignas(64) float values_[kBlockRows * kColumnPad] = {};
 };
 
 // A piece of the matrix: `rows` by `cols` elements from (row, col) on.
@@ -56,36 +76,42 @@ HWY_INLINE void ForEachTile(const LowRankJob& job, Fn fn) {
   }
 }
 
-// The matrix's elements of the tile; zeros behind its columns.
-HWY_INLINE void LoadTile(const LowRankJob& job, const Tile& tile, TileValues* m) {
+// The matrix's elements of the tile; zeros behind its columns. Returns the bits of the largest
+// magnitude: at or above kInfBits where one is not finite.
+template <Prefetch kPrefetch = Prefetch::kAhead>
+HWY_INLINE uint32_t LoadTile(const LowRankJob& job, const Tile& tile, TileRows m) {
   const int64_t whole = tile.cols - tile.cols % 16;
+  uint32_t absmax_bits = 0;
   for (int64_t b = 0; b < tile.rows; ++b) {
     const int64_t first = (tile.row + b) * job.cols + tile.col;
-    float* to = m->rows[b];
-    LoadInput<Prefetch::kAhead>(job.m, first, whole, to);
-    for (int64_t i = whole; i < tile.cols; ++i) to[i] = ref::Input(job.m, first + i);
-    std::fill(to + tile.cols, to + kColumnPad, 0.0f);
+    absmax_bits = std::max(absmax_bits, LoadInput<kPrefetch>(job.m, first, whole, m[b]));
+    for (int64_t i = whole; i < tile.cols; ++i) {
+      m[b][i] = ref::Input(job.m, first + i);
+      absmax_bits = std::max(absmax_bits, std::bit_cast<uint32_t>(std::fabs(m[b][i])));
+    }
+    std::fill(m[b] + tile.cols, m[b] + kColumnPad, 0.0f);
   }
+  return absmax_bits;
 }
 
 template <class Store>
-HWY_INLINE void StoreTile(const LowRankJob& job, const Tile& tile, const TileValues& values) {
+HWY_INLINE void StoreTile(const LowRankJob& job, const Tile& tile, TileRows values) {
   const int64_t whole = tile.cols - tile.cols % kLanes;
   for (int64_t b = 0; b < tile.rows; ++b) {
     float* to = job.m.e_out + (tile.row + b) * job.cols + tile.col;
-    const float* from = values.rows[b];
+    const float* from = values[b];
     for (int64_t i = 0; i < whole; i += kLanes) Store()(hn::Load(DF(), from + i), to + i);
     std::copy(from + whole, from + tile.cols, to + whole);
   }
 }
 
 // Of what the tile has of the matrix.
-HWY_INLINE uint32_t AbsmaxBits(const Tile& tile, const TileValues& values) {
+HWY_INLINE uint32_t AbsmaxBits(const Tile& tile, TileRows values) {
   const DU du;
   VU absmax = hn::Zero(du);
   for (int64_t b = 0; b < tile.rows; ++b) {
     for (int64_t i = 0; i < kColumnPad; i += kLanes) {
-      const VF magnitude = hn::Abs(hn::Load(DF(), values.rows[b] + i));
+      const VF magnitude = hn::Abs(hn::Load(DF(), values[b] + i));
       absmax = hn::Max(absmax, hn::BitCast(du, magnitude));
     }
   }
@@ -93,11 +119,11 @@ HWY_INLINE uint32_t AbsmaxBits(const Tile& tile, const TileValues& values) {
 }
 
 // Of a finite tile with this largest magnitude.
-HWY_INLINE double EnergyOfTile(const Tile& tile, const TileValues& values, uint32_t absmax_bits) {
+HWY_INLINE double EnergyOfTile(const Tile& tile, TileRows values, uint32_t absmax_bits) {
   SquareSums sums(absmax_bits);
   for (int64_t b = 0; b < tile.rows; ++b) {
     for (int64_t i = 0; i < kColumnPad; i += kLanes) {
-      sums.AddValue(hn::Load(DF(), values.rows[b] + i));
+      sums.AddValue(hn::Load(DF(), values[b] + i));
     }
   }
   EncodeStats stats;
@@ -105,8 +131,7 @@ HWY_INLINE double EnergyOfTile(const Tile& tile, const TileValues& values, uint3
   return stats.sum_p2;
 }
 
-HWY_INLINE void CountInput(const Tile& tile, const TileValues& m, EncodeStats* stats) {
-  const uint32_t absmax_bits = AbsmaxBits(tile, m);
+HWY_INLINE void CountInput(const Tile& tile, TileRows m, uint32_t absmax_bits, EncodeStats* stats) {
   if (absmax_bits >= kInfBits) {
     ++stats->nonfinite;
     return;
@@ -115,9 +140,17 @@ HWY_INLINE void CountInput(const Tile& tile, const TileValues& m, EncodeStats* s
   stats->sum_p2 += EnergyOfTile(tile, m, absmax_bits);
 }
 
-HWY_INLINE void CountError(const Tile& tile, const TileValues& error, EncodeStats* stats) {
+HWY_INLINE void CountError(const Tile& tile, TileRows error, EncodeStats* stats) {
   const uint32_t absmax_bits = AbsmaxBits(tile, error);
   if (absmax_bits < kInfBits) stats->sum_err2 += EnergyOfTile(tile, error, absmax_bits);
+}
+
+// A tile of M, kept and counted where that is asked for.
+template <class Store>
+HWY_INLINE void TakeTile(const LowRankJob& job, const Tile& tile, TileRows m) {
+  const uint32_t absmax_bits = LoadTile(job, tile, m);
+  if (job.m.e_out != nullptr) StoreTile<Store>(job, tile, m);
+  if (job.m.stats != nullptr) CountInput(tile, m, absmax_bits, job.m.stats);
 }
 
 // The rows of P that belong to a block of rows, column by column; zeros behind the last row.
@@ -140,13 +173,25 @@ const float* QColumn(const LowRankJob& job, int c) {
 // --- P = M Q ------------------------------------------------------------------------------------
 
 // The 16 lanes of each element of a block of P.
-struct alignas(64) BlockLanes {
-  float lanes[kLowRankMaxRank][kBlockRows][16];
+class BlockLanes {
+ public:
+  void Clear(int rank) { std::memset(lanes_, 0, static_cast<size_t>(rank) * sizeof lanes_[0]); }
+  // A tile's part.
+  HWY_INLINE void Add(const LowRankJob& job, const Tile& tile, TileRows m);
+  // Their rows of P. Uses them up.
+  void Store(const LowRankJob& job, const Tile& tile, float* p) {
+    for (int64_t b = 0; b < tile.rows; ++b) {
+      for (int c = 0; c < job.rank; ++c)
+        p[(tile.row + b) * job.rank + c] = ref::CanonicalNan(SumLanes(lanes_[c][b]));
+    }
+  }
+
+ private:
+  alignas(64) float lanes_[kLowRankMaxRank][kBlockRows][16];
 };
 
-// Adds a tile's part to the lanes of its rows.
-HWY_INLINE void AddRows(const float (*HWY_RESTRICT m)[kColumnPad], const float* HWY_RESTRICT q,
-                        float (*HWY_RESTRICT lanes)[16]) {
+// One column of Q.
+HWY_INLINE void AddRows(TileRows m, const float* HWY_RESTRICT q, float (*HWY_RESTRICT lanes)[16]) {
   const DF df;
   for (int64_t lane = 0; lane < 16; lane += kLanes) {
     VF s0 = hn::Load(df, lanes[0] + lane);
@@ -167,29 +212,24 @@ HWY_INLINE void AddRows(const float (*HWY_RESTRICT m)[kColumnPad], const float* 
   }
 }
 
+void BlockLanes::Add(const LowRankJob& job, const Tile& tile, TileRows m) {
+  for (int c = 0; c < job.rank; ++c) AddRows(m, QColumn(job, c) + tile.col, lanes_[c]);
+}
+
 template <class Store>
 void MultiplyByQWith(const LowRankJob& job, float* p) {
   TileValues m;
   BlockLanes sums;
   ForEachTile(job, [&](const Tile& tile) {
-    if (tile.col == 0) std::memset(&sums, 0, static_cast<size_t>(job.rank) * sizeof(sums.lanes[0]));
-    LoadTile(job, tile, &m);
-    if (job.m.e_out != nullptr) StoreTile<Store>(job, tile, m);
-    if (job.m.stats != nullptr) CountInput(tile, m, job.m.stats);
-    for (int c = 0; c < job.rank; ++c) {
-      AddRows(m.rows, QColumn(job, c) + tile.col, sums.lanes[c]);
-    }
-    if (tile.col + tile.cols < job.cols) return;
-    for (int64_t b = 0; b < tile.rows; ++b) {
-      for (int c = 0; c < job.rank; ++c) {
-        p[(tile.row + b) * job.rank + c] = ref::CanonicalNan(SumLanes(sums.lanes[c][b]));
-      }
-    }
+    if (tile.col == 0) sums.Clear(job.rank);
+    TakeTile<Store>(job, tile, m.rows());
+    sums.Add(job, tile, m.rows());
+    if (tile.col + tile.cols == job.cols) sums.Store(job, tile, p);
   });
 }
 
 void MultiplyByQKernel(const LowRankJob& job, float* p) {
-  if (job.m.e_out != job.m.e_in && MayStream(job, job.m.e_out)) {
+  if (MayStreamMatrix(job)) {
     MultiplyByQWith<StoreStreamed>(job, p);
     hwy::FlushStream();
   } else {
@@ -221,26 +261,37 @@ HWY_INLINE void AddColumns(const float* HWY_RESTRICT m, const float* HWY_RESTRIC
   hn::Store(hn::Add(hn::Load(df, q + 3 * kLanes), s3), df, q + 3 * kLanes);
 }
 
-void MultiplyByPKernel(const LowRankJob& job, float* q_columns) {
+template <class Store>
+void MultiplyByPWith(const LowRankJob& job, float* q_columns) {
   TileValues m;
   BlockP p;
   ForEachTile(job, [&](const Tile& tile) {
     if (tile.col == 0) LoadP(job, tile, &p);
-    LoadTile(job, tile, &m);
+    TakeTile<Store>(job, tile, m.rows());
     for (int c = 0; c < job.rank; ++c) {
       float* q = q_columns + c * PaddedColumn(job.cols) + tile.col;
       for (int64_t i = 0; i < kColumnPad; i += kStride) {
-        AddColumns(m.rows[0] + i, p.columns[c], tile.rows, q + i);
+        AddColumns(m.rows()[0] + i, p.columns[c], tile.rows, q + i);
       }
     }
   });
 }
 
+void MultiplyByPKernel(const LowRankJob& job, float* q_columns) {
+  if (MayStreamMatrix(job)) {
+    MultiplyByPWith<StoreStreamed>(job, q_columns);
+    hwy::FlushStream();
+  } else {
+    MultiplyByPWith<StoreCached>(job, q_columns);
+  }
+}
+
 // --- P Q^T --------------------------------------------------------------------------------------
 
-// Row b of the tile of P Q^T.
+// Calls emit(vector, column) with row b of the tile of P Q^T.
+template <class Emit>
 HWY_INLINE void ProductRow(const LowRankJob& job, const BlockP& p, const Tile& tile, int64_t b,
-                           float* HWY_RESTRICT product) {
+                           Emit emit) {
   const DF df;
   for (int64_t i = 0; i < kColumnPad; i += kStride) {
     VF s0 = hn::Zero(df);
@@ -255,48 +306,116 @@ HWY_INLINE void ProductRow(const LowRankJob& job, const BlockP& p, const Tile& t
       s2 = hn::Add(s2, hn::Mul(factor, hn::Load(df, q + 2 * kLanes)));
       s3 = hn::Add(s3, hn::Mul(factor, hn::Load(df, q + 3 * kLanes)));
     }
-    hn::Store(s0, df, product + i);
-    hn::Store(s1, df, product + i + kLanes);
-    hn::Store(s2, df, product + i + 2 * kLanes);
-    hn::Store(s3, df, product + i + 3 * kLanes);
+    emit(s0, i);
+    emit(s1, i + kLanes);
+    emit(s2, i + 2 * kLanes);
+    emit(s3, i + 3 * kLanes);
   }
 }
 
-HWY_INLINE void SubtractRow(const float* HWY_RESTRICT product, float* HWY_RESTRICT m) {
+// Row b of the tile of M, less that of P Q^T, in its place or, where the tile has all of its
+// columns, in e_out.
+template <class Store>
+HWY_INLINE void SubtractRow(const LowRankJob& job, const BlockP& p, const Tile& tile, int64_t b,
+                            TileRows m, float* to) {
   const DF df;
-  for (int64_t i = 0; i < kColumnPad; i += kLanes) {
-    const VF error = hn::Sub(hn::Load(df, m + i), hn::Load(df, product + i));
-    hn::Store(CanonicalNan(error), df, m + i);
-  }
+  const float* from = m[b];
+  ProductRow(job, p, tile, b, [&](VF product, int64_t i) {
+    Store()(CanonicalNan(hn::Sub(hn::Load(df, from + i), product)), to + i);
+  });
 }
 
 template <class Store>
 void SubtractProductWith(const LowRankJob& job) {
   TileValues m;
   BlockP p;
-  alignas(64) float product[kColumnPad];
   ForEachTile(job, [&](const Tile& tile) {
     if (tile.col == 0) LoadP(job, tile, &p);
-    LoadTile(job, tile, &m);
-    for (int64_t b = 0; b < tile.rows; ++b) {
-      ProductRow(job, p, tile, b, product);
-      SubtractRow(product, m.rows[b]);
-    }
-    StoreTile<Store>(job, tile, m);
-    CountError(tile, m, job.m.stats);
+    const TileRows rows = m.rows();
+    LoadTile(job, tile, rows);
+    for (int64_t b = 0; b < tile.rows; ++b)
+      SubtractRow<StoreCached>(job, p, tile, b, rows, rows[b]);
+    StoreTile<Store>(job, tile, rows);
+    if (job.m.stats != nullptr) CountError(tile, rows, job.m.stats);
   });
 }
 
 void SubtractProductKernel(const LowRankJob& job) {
-  const void* e_out = job.m.e_out;
-  const bool in_place = e_out == job.m.e_in || e_out == job.m.grad;
-  if (!in_place && MayStream(job, e_out)) {
+  if (MayStreamMatrix(job)) {
     SubtractProductWith<StoreStreamed>(job);
     hwy::FlushStream();
   } else {
     SubtractProductWith<StoreCached>(job);
   }
 }
+
+// --- P = M Q, and M - P Q^T ----------------------------------------------------------------------
+
+// Into second-level cache, what `array` has where the tile below this one is.
+HWY_INLINE void FetchTileBelow(const LowRankJob& job, const Tile& tile, const void* array,
+                               int64_t elem_bytes) {
+  constexpr int64_t kLineBytes = 64;
+  if (array == nullptr) return;
+  const int64_t first_row = tile.row + kBlockRows;
+  for (int64_t row = first_row; row < std::min(first_row + kBlockRows, job.rows); ++row) {
+    const char* line = static_cast<const char*>(array) + (row * job.cols + tile.col) * elem_bytes;
+    const char* const end = line + tile.cols * elem_bytes;
+    for (; line < end; line += kLineBytes) __builtin_prefetch(line, 0, 2);
+  }
+}
+
+// A block of rows at a time: it is read and multiplied, then the product is subtracted. All the
+// while memory is fetched for the next block: gradients in the first half, which writes nothing to
+// memory, and residuals in the second.
+template <class Store>
+void MultiplyAndSubtractWith(const LowRankJob& job, float* rows, float* p) {
+  const int64_t stride = PaddedColumn(job.cols);
+  std::fill_n(rows, kBlockRows * stride, 0.0f);
+  BlockLanes sums;
+  BlockP block_p;
+  LowRankJob subtracting = job;
+  subtracting.p = p;
+  for (int64_t row = 0; row < job.rows; row += kBlockRows) {
+    sums.Clear(job.rank);
+    for (int64_t col = 0; col < job.cols; col += kColumnPad) {
+      const Tile tile = TileAt(job, row, col);
+      const TileRows m = {rows + col, stride};
+      FetchTileBelow(job, tile, job.m.grad, SizeOf(job.m.dtype));
+      const uint32_t absmax_bits = LoadTile<Prefetch::kNone>(job, tile, m);
+      if (job.m.stats != nullptr) CountInput(tile, m, absmax_bits, job.m.stats);
+      sums.Add(job, tile, m);
+    }
+    const Tile block = TileAt(job, row, 0);
+    sums.Store(job, block, p);
+    LoadP(subtracting, block, &block_p);
+    for (int64_t col = 0; col < job.cols; col += kColumnPad) {
+      const Tile tile = TileAt(job, row, col);
+      const TileRows m = {rows + col, stride};
+      FetchTileBelow(job, tile, job.m.e_in, sizeof(float));
+      const bool whole = tile.cols == kColumnPad;
+      for (int64_t b = 0; b < tile.rows; ++b) {
+        if (whole) {
+          float* const e_out = job.m.e_out + (tile.row + b) * job.cols + tile.col;
+          SubtractRow<Store>(job, block_p, tile, b, m, e_out);
+        } else {
+          SubtractRow<StoreCached>(job, block_p, tile, b, m, m[b]);
+        }
+      }
+      if (!whole) StoreTile<Store>(job, tile, m);
+    }
+  }
+}
+
+void MultiplyAndSubtractKernel(const LowRankJob& job, float* rows, float* p) {
+  if (MayStreamMatrix(job)) {
+    MultiplyAndSubtractWith<StoreStreamed>(job, rows, p);
+    hwy::FlushStream();
+  } else {
+    MultiplyAndSubtractWith<StoreCached>(job, rows, p);
+  }
+}
+
+// --- output -------------------------------------------------------------------------------------
 
 struct EmitStreamed {
   float* out;
@@ -318,8 +437,12 @@ void StoreProductWith(const LowRankJob& job, const DecodeJob& out) {
     if (tile.col == 0) LoadP(job, tile, &p);
     const int64_t whole = tile.cols - tile.cols % kLanes;
     for (int64_t b = 0; b < tile.rows; ++b) {
-      ProductRow(job, p, tile, b, product);
       const int64_t first = (tile.row + b) * job.cols + tile.col;
+      if (tile.cols == kColumnPad) {
+        ProductRow(job, p, tile, b, [&](VF v, int64_t i) { emit(v, first + i); });
+        continue;
+      }
+      ProductRow(job, p, tile, b, [&](VF v, int64_t i) { hn::Store(v, DF(), product + i); });
       for (int64_t i = 0; i < whole; i += kLanes) emit(hn::Load(DF(), product + i), first + i);
       for (int64_t i = whole; i < tile.cols; ++i) ref::Emit(out, first + i, product[i]);
     }
@@ -360,8 +483,10 @@ void SubtractKernel(float factor, const float* x, int64_t elems, float* y) {
   }
 }
 
-constexpr LowRankKernels kKernels = {MultiplyByQKernel,  MultiplyByPKernel, SubtractProductKernel,
-                                     StoreProductKernel, DotKernel,         SubtractKernel};
+constexpr LowRankKernels kKernels = {MultiplyByQKernel,  MultiplyAndSubtractKernel,
+                                     MultiplyByPKernel,  SubtractProductKernel,
+                                     StoreProductKernel, DotKernel,
+                                     SubtractKernel};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -373,8 +498,9 @@ HWY_AFTER_NAMESPACE();
 namespace gradwire {
 namespace {
 
-constexpr LowRankKernels kReference = {MultiplyByQRef,  MultiplyByPRef, SubtractProductRef,
-                                       StoreProductRef, DotRef,         SubtractRef};
+constexpr LowRankKernels kReference = {MultiplyByQRef,     MultiplyAndSubtractRef, MultiplyByPRef,
+                                       SubtractProductRef, StoreProductRef,        DotRef,
+                                       SubtractRef};
 
 constexpr KernelTable<const LowRankKernels*> kTable = {
     {&kReference, HWY_CHOOSE_SSE4(kKernels), HWY_CHOOSE_AVX2(kKernels), HWY_CHOOSE_AVX3(kKernels)},

@@ -77,6 +77,18 @@ class LowRankStats : public ::testing::TestWithParam<SimdTarget> {
     }
     return stats;
   }
+  EncodeStats MultiplyByQAndSubtract(const LowRankMatrix& matrix) {
+    EncodeStats stats;
+    Floats p(p_.size()), e_out(grad_.size());
+    gradwire::MultiplyByQAndSubtract(matrix, q_.data(), kRank, workspace_.bytes(),
+                                     {.p = p.data(), .e_out = e_out.data(), .stats = &stats});
+    return stats;
+  }
+  Floats SumOfInputs() const {
+    Floats m(grad_.size());
+    for (size_t i = 0; i < m.size(); ++i) m[i] = grad_[i] + e_in_[i];
+    return m;
+  }
 
   RandomStream random_;
   ::testing::ScopedTrace trace_;
@@ -91,16 +103,16 @@ constexpr std::pair<int64_t, int64_t> kShapes[] = {{1, 1},    {3, 65},   {4, 64}
 TEST_P(LowRankStats, MultiplyingCountsTheMatrix) {
   for (const auto& [rows, cols] : kShapes) {
     ASSERT_NO_FATAL_FAILURE(MakeMatrix(rows, cols));
-    for (bool by_q : {true, false}) {
-      SCOPED_TRACE(::testing::Message() << rows << " x " << cols << ", by Q " << by_q);
-      Floats m(grad_.size());
-      const EncodeStats stats = Multiply(by_q, Matrix(), m.data());
+    SCOPED_TRACE(::testing::Message() << rows << " x " << cols);
+    const Floats m = SumOfInputs();
+    Floats stored(m.size());
+    for (const EncodeStats& stats :
+         {Multiply(true, Matrix(), nullptr), Multiply(true, Matrix(), stored.data()),
+          Multiply(false, Matrix(), nullptr), Multiply(false, Matrix(), stored.data()),
+          MultiplyByQAndSubtract(Matrix())}) {
       EXPECT_EQ(stats.nonfinite, 0u);
       EXPECT_EQ(stats.absmax, LargestFinite(m));
       EXPECT_NEAR(stats.sum_p2, Energy(m), 1e-5 * Energy(m));
-      const EncodeStats unstored = Multiply(by_q, Matrix(), nullptr);
-      EXPECT_EQ(unstored.absmax, stats.absmax);
-      EXPECT_EQ(unstored.sum_p2, stats.sum_p2);
     }
   }
 }
@@ -110,31 +122,34 @@ TEST_P(LowRankStats, MultiplyingCountsWhatIsNotFinite) {
     ASSERT_NO_FATAL_FAILURE(MakeMatrix(rows, cols));
     grad_.front() = std::numeric_limits<float>::quiet_NaN();
     grad_.back() = std::numeric_limits<float>::infinity();
+    const float largest = LargestFinite(SumOfInputs());
+    const auto expect_counted = [&](const EncodeStats& stats) {
+      EXPECT_EQ(stats.nonfinite, grad_.size() == 1 ? 1u : 2u);
+      EXPECT_EQ(stats.absmax, largest);
+      EXPECT_EQ(stats.sum_p2, 0);
+    };
+    expect_counted(MultiplyByQAndSubtract(Matrix()));
     for (bool by_q : {true, false}) {
       SCOPED_TRACE(::testing::Message() << rows << " x " << cols << ", by Q " << by_q);
       Floats separate(grad_.size()), in_place = e_in_;
       LowRankMatrix over_e_in = Matrix();
       over_e_in.e_in = in_place.data();
-      for (const EncodeStats& stats :
-           {Multiply(by_q, Matrix(), nullptr), Multiply(by_q, Matrix(), separate.data()),
-            Multiply(by_q, over_e_in, in_place.data())}) {
-        EXPECT_EQ(stats.nonfinite, grad_.size() == 1 ? 1u : 2u);
-        EXPECT_EQ(stats.absmax, LargestFinite(separate));
-        EXPECT_EQ(stats.sum_p2, 0);
-      }
+      expect_counted(Multiply(by_q, Matrix(), nullptr));
+      expect_counted(Multiply(by_q, Matrix(), separate.data()));
+      expect_counted(Multiply(by_q, over_e_in, in_place.data()));
     }
   }
 }
 
-TEST_P(LowRankStats, SubtractingReturnsTheEnergyOfWhatIsLeft) {
+TEST_P(LowRankStats, TheEnergyOfTheDifferenceIsThatOfWhatIsLeft) {
   for (const auto& [rows, cols] : kShapes) {
     ASSERT_NO_FATAL_FAILURE(MakeMatrix(rows, cols));
     Floats e_out(grad_.size());
     const LowRankProduct product = {.rank = kRank, .p = p_.data(), .q = q_.data()};
-    const double energy = SubtractProduct(Matrix(), product, workspace_.bytes(), e_out.data());
-    EXPECT_NEAR(energy, Energy(e_out), 1e-5 * Energy(e_out)) << rows << " x " << cols;
-    Floats piece(static_cast<size_t>(LowRankPieceElems(rows, cols)));
-    EXPECT_EQ(EnergyOfDifference(Matrix(), product, workspace_.bytes(), piece.data()), energy);
+    SubtractProduct(Matrix(), product, workspace_.bytes(), e_out.data());
+    EXPECT_NEAR(EnergyOfDifference(Matrix(), product, workspace_.bytes()), Energy(e_out),
+                1e-5 * Energy(e_out))
+        << rows << " x " << cols;
   }
 }
 
@@ -146,9 +161,10 @@ TEST_P(LowRankStats, ErrorsMayBeLargerThanTheMatrix) {
   std::fill(p_.begin(), p_.end(), 0x1p30f);
   std::fill(q_.begin(), q_.end(), 0x1p30f);
   Floats e_out(grad_.size());
-  const double energy =
-      SubtractProduct(Matrix(), {kRank, p_.data(), q_.data()}, workspace_.bytes(), e_out.data());
-  EXPECT_NEAR(energy, Energy(e_out), 1e-5 * Energy(e_out));
+  const LowRankProduct product = {kRank, p_.data(), q_.data()};
+  SubtractProduct(Matrix(), product, workspace_.bytes(), e_out.data());
+  EXPECT_NEAR(EnergyOfDifference(Matrix(), product, workspace_.bytes()), Energy(e_out),
+              1e-5 * Energy(e_out));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LowRankStats, ::testing::ValuesIn(SupportedTargets()),

@@ -108,6 +108,10 @@ Sum ProductAt(const Case& in, int64_t row, int64_t col) {
   return sum;
 }
 
+void ExpectSame(const Guarded& a, const Guarded& b) {
+  EXPECT_EQ(std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.view().size)), 0);
+}
+
 class LowRankTest : public OnEachTarget {
  protected:
   // Calls check with a case of each shape, type and with and without residual.
@@ -198,6 +202,30 @@ TEST_P(LowRankTest, StoresTheProductInEveryType) {
   });
 }
 
+// The same P whether it is subtracted by the way or not, and the same difference.
+TEST_P(LowRankTest, MultipliesByQAndSubtractsInOnePass) {
+  ForAllCases([](const Case& in) {
+    const Shape& s = in.shape;
+    const Guarded p(4 * s.rows * s.rank), expected(4 * in.elems()), workspace = Workspace(s);
+    MultiplyByQ(in.matrix(), in.q.floats(), s.rank, workspace.view(), {.factor = p.floats()});
+    SubtractProduct(in.matrix(), {s.rank, p.floats(), in.q.floats()}, workspace.view(),
+                    expected.floats());
+
+    const Guarded residual(in.e_in.Copy()), separate(4 * in.elems());
+    LowRankMatrix over_e_in = in.matrix();
+    if (in.has_residual) over_e_in.e_in = residual.floats();
+    const std::pair<LowRankMatrix, const Guarded*> places[] = {{in.matrix(), &separate},
+                                                               {over_e_in, &residual}};
+    for (const auto& [m, e_out] : places) {
+      const Guarded p_again(p.view().size);
+      MultiplyByQAndSubtract(m, in.q.floats(), s.rank, workspace.view(),
+                             {.p = p_again.floats(), .e_out = e_out->floats()});
+      ExpectSame(p_again, p);
+      ExpectSame(*e_out, expected);
+    }
+  });
+}
+
 // A stored matrix is the matrix, also where it took the residual's place.
 TEST_P(LowRankTest, WorksInPlace) {
   ForAllCases([](const Case& in) {
@@ -235,24 +263,19 @@ INSTANTIATE_TEST_SUITE_P(All, LowRankTest,
 
 // --- the same bits ------------------------------------------------------------------------------
 
-// A factor, whether M is counted and kept by the way or not.
-void ExpectSame(const Guarded& a, const Guarded& b) {
-  EXPECT_EQ(std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.view().size)), 0);
-}
-
 // All outputs of all functions, one after the other.
 std::vector<std::byte> RunAll(const Case& in) {
   const Shape& s = in.shape;
   const Guarded p(4 * s.rows * s.rank), q(4 * s.cols * s.rank), m(4 * in.elems());
-  const Guarded e_out(4 * in.elems()), out(in.elems() * SizeOf(in.dtype));
-  const Guarded basis(in.p.Copy()), workspace = Workspace(s);
+  const Guarded e_out(4 * in.elems()), left(4 * in.elems());
+  const Guarded out(in.elems() * SizeOf(in.dtype)), basis(in.p.Copy()), workspace = Workspace(s);
   MultiplyByQ(in.matrix(), in.q.floats(), s.rank, workspace.view(),
               {.factor = p.floats(), .m_out = m.floats()});
   MultiplyByP(in.matrix(), in.p.floats(), s.rank, workspace.view(), {.factor = q.floats()});
   EncodeStats stats;
   const Guarded p_again(p.view().size), q_again(q.view().size);
-  MultiplyByQ(in.matrix(), in.q.floats(), s.rank, workspace.view(),
-              {.factor = p_again.floats(), .stats = &stats});
+  MultiplyByQAndSubtract(in.matrix(), in.q.floats(), s.rank, workspace.view(),
+                         {.p = p_again.floats(), .e_out = left.floats(), .stats = &stats});
   ExpectSame(p_again, p);
   MultiplyByP(in.matrix(), in.p.floats(), s.rank, workspace.view(),
               {.factor = q_again.floats(), .m_out = m.floats(), .stats = &stats});
@@ -265,7 +288,7 @@ std::vector<std::byte> RunAll(const Case& in) {
     if (std::isnan(m.floats()[i])) m.floats()[i] = 0;
   }
   std::vector<std::byte> all;
-  for (const Guarded* result : {&p, &m, &q, &e_out, &out, &basis}) {
+  for (const Guarded* result : {&p, &m, &q, &left, &e_out, &out, &basis}) {
     const Bytes view = result->view();
     all.insert(all.end(), view.data, view.data + view.size);
   }
