@@ -3,7 +3,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/numeric.h"
+
 namespace gradwire {
+
+void KeepWhereNotFinite(ConstView out, ConstView e_in, View e_out) {
+  for (int64_t i = 0; i < out.elems; ++i) {
+    if (CountNonFinite(out.Sub(i, 1)) == 0) continue;
+    e_out.as<float>()[i] = e_in.empty() ? 0.0f : e_in.as<float>()[i];
+  }
+}
 
 int64_t CutElemsOf(const TensorPart& part) {
   return std::lcm(kCutElems,

@@ -62,6 +62,10 @@ inline void CountPiece(const SliceStats& counted, const TensorPart& part, SliceS
   if (part.stats != nullptr) part.stats->Add(counted);
 }
 
+// Where `out` is not finite: of what was sent nothing has arrived, and e_out is what e_in was
+// there; zero where that is empty.
+void KeepWhereNotFinite(ConstView out, ConstView e_in, View e_out);
+
 // Elements [first, first + elems) of parts[part].
 struct Piece {
   int part = 0;

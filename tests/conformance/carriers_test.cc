@@ -71,10 +71,12 @@ class CarriersTest : public ::testing::TestWithParam<CodecOnTarget> {
         .first_elem =
             OfWholeTensors() ? 0 : static_cast<int64_t>(random_.Below(1u << 20)) * Quantum(ranks)};
     const bool local_in_place = random_.Below(2) == 0;
+    const float in_scale = std::ldexp(1.0f, -static_cast<int>(random_.Below(12)));
     std::vector<EncodeCase> cases;
     for (int r = 0; r < ranks; ++r) {
       EncodeCase c{.dtype = dtype,
                    .mode = mode,
+                   .in_scale = in_scale,
                    .dither = dither,
                    .shape = ShapeOf(elems),
                    .local_in_place = local_in_place};

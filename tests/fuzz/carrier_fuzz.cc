@@ -1,9 +1,9 @@
 // A step of every carrier method that is summed, with any damage to the sums and to the state:
 // [spec, ranks, how, elements - 1 (2 bytes), damage]. All ranks run; the damage is added bit by bit
 // to the state (how & 1) and to what the ranks really sum, round after round, so that what lies
-// behind the first check is reached. With how & 2 there are residuals. All ranks accept with one
-// result or refuse as data that is corrupt, the best SIMD target like the reference, and without
-// damage they accept finite results. Buffers are of exactly their size.
+// behind the first check is reached. With how & 2 there are residuals, with how & 4 in place. All
+// ranks accept with one result or refuse as data that is corrupt, the best SIMD target like the
+// reference, and without damage they accept finite results. Buffers are of exactly their size.
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kHeadBytes = 5;
 constexpr int kMaxRanks = 3;
 constexpr int64_t kMaxElems = 1500;  // four blocks and a tail of every lane shape
-constexpr uint8_t kDamagesState = 1, kHasResidual = 2;
+constexpr uint8_t kDamagesState = 1, kHasResidual = 2, kInPlace = 4;
 
 const std::vector<Codec>& SummedCodecs() {
   static const auto codecs = [] {
@@ -45,7 +45,7 @@ const std::vector<Codec>& SummedCodecs() {
 struct Step {
   const CarrierMethod* method = nullptr;
   int ranks = 1;
-  bool has_residual = false, feedback = false;
+  bool has_residual = false, feedback = false, in_place = false;
   std::vector<int64_t> shape;
   int64_t elems = 0;
 
@@ -85,7 +85,7 @@ class Rank {
         grad_(Elems(true)),
         out_(Elems(true)),
         e_in_(Elems(step.has_residual)),
-        e_out_(Elems(step.has_residual && step.feedback)),
+        e_out_(Elems(step.has_residual && step.feedback && !step.in_place)),
         local_in_(Elems(step.method->KeepsLocal())),
         local_out_(local_in_.size()),
         replicated_in_(static_cast<size_t>(step.method->ReplicatedBytes(step.meta(), step.ranks))),
@@ -103,7 +103,7 @@ class Rank {
              .world_size = step.ranks,
              .grad = ViewOf(grad_),
              .e_in = ViewOf(e_in_),
-             .e_out = ViewOf(e_out_),
+             .e_out = ViewOf(step.feedback && step.in_place ? e_in_ : e_out_),
              .replicated_in = BytesOf(replicated_in_),
              .replicated_out = BytesOf(replicated_out_),
              .local_in = ViewOf(local_in_),
@@ -215,10 +215,12 @@ std::vector<Input> Seeds() {
   for (size_t method = 0; method < SummedCodecs().size(); ++method) {
     for (const int more : {0, 319, 899}) {  // than one element
       for (const uint8_t ranks : {1, kMaxRanks}) {
-        Input seed = {static_cast<uint8_t>(method), ranks, kHasResidual, static_cast<uint8_t>(more),
-                      static_cast<uint8_t>(more >> 8)};
-        seed.resize(kHeadBytes + 256);
-        seeds.push_back(std::move(seed));
+        for (const uint8_t how : {kHasResidual, static_cast<uint8_t>(kHasResidual | kInPlace)}) {
+          Input seed = {static_cast<uint8_t>(method), ranks, how, static_cast<uint8_t>(more),
+                        static_cast<uint8_t>(more >> 8)};
+          seed.resize(kHeadBytes + 256);
+          seeds.push_back(std::move(seed));
+        }
       }
     }
   }
@@ -236,6 +238,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                .ranks = 1 + (data[1] + kMaxRanks - 1) % kMaxRanks,
                .has_residual = (data[2] & kHasResidual) != 0,
                .feedback = codec.feedback == Feedback::kOn,
+               .in_place = (data[2] & kInPlace) != 0,
                // No slice has a piece of a tensor without elements.
                .elems = 1 + (data[3] | data[4] << 8) % kMaxElems};
   step.shape = ShapeOf(step.elems);

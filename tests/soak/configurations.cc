@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "collectives/schedule.h"
 #include "compress/registry.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
@@ -32,19 +33,28 @@ std::vector<std::string> ShownSpecs() {
   return specs;
 }
 
+// Of an all-reduce; first what leaves the choice to the library.
+std::vector<std::string> AlgorithmNames() {
+  std::vector<std::string> names = {"auto"};
+  for (const AlgorithmRow& row : Algorithms()) {
+    if (row.collective == Collective::kAllReduce && !row.encoded) names.emplace_back(row.name);
+  }
+  return names;
+}
+
 // One job, a function of its seed alone: every rank draws the same, with delays and without.
 class RandomJob {
  public:
   explicit RandomJob(uint64_t seed) : seed_(seed), random_(seed) {
-    constexpr const char* kAlgorithms[] = {"auto", "ring", "direct", "tree"};
     constexpr int64_t kSlices[] = {256, 1024, 65536};
     const std::vector<std::string> transports = ProcessTransports();
     transport_ = transports[random_.Below(transports.size())];
     delays_ = random_.Below(2) == 0;
     world_size_ = 1 + static_cast<int>(random_.Below(5));
+    const std::vector<std::string> algorithms = AlgorithmNames();
     settings_ = fmt::format(
         "debug=none; op_timeout_ms=20000; algorithm={}; slice_elems={}; window={}; transaction={}",
-        Pick(&random_, kAlgorithms), Pick(&random_, kSlices), 1 + random_.Below(8),
+        algorithms[random_.Below(algorithms.size())], Pick(&random_, kSlices), 1 + random_.Below(8),
         random_.Below(2) == 0 ? "on" : "off");
   }
   int world_size() const { return world_size_; }

@@ -207,9 +207,19 @@ Status LinearSlice::AbsorbPiece(const PieceState& state) {
   const TensorPart& part = parts_[state.piece.part];
   const StepView view = ViewOf(state);
   GW_RETURN_IF_ERROR(part.method->Absorb(round_, ReducedOf(state), view, nullptr));
-  if (in_last_round() && context_.count_nonfinite)
-    CountPiece({.nonfinite = CountNonFinite(view.out)}, part, &stats_);
+  if (in_last_round()) CheckResult(part, view);
   return Status();
+}
+
+// Methods keep the residual where a rank is not finite. A finite sum may still be too large for
+// gradients of 16 bits; looking for one in float32 would cost what it is not worth.
+void LinearSlice::CheckResult(const TensorPart& part, const StepView& view) {
+  const bool has_last_residual = !view.e_out.empty() && view.e_out.data != view.e_in.data;
+  const bool may_overflow = has_last_residual && view.out.dtype != DType::kFloat32;
+  if (!context_.count_nonfinite && !may_overflow) return;
+  const uint64_t nonfinite = CountNonFinite(view.out);
+  if (context_.count_nonfinite) CountPiece({.nonfinite = nonfinite}, part, &stats_);
+  if (may_overflow && nonfinite > 0) KeepWhereNotFinite(view.out, view.e_in, view.e_out);
 }
 
 }  // namespace gradwire

@@ -54,6 +54,7 @@ class LinearSlice final : public SliceOp {
   bool gathers() const { return !parts_.empty() && parts_[0].method->Gathers(); }
   Status FillPiece(const PieceState& state);
   Status AbsorbPiece(const PieceState& state);
+  void CheckResult(const TensorPart& part, const StepView& view);
   StepView ViewOf(const PieceState& state);
   View CarrierOf(const PieceState& state);
   ConstView ReducedOf(const PieceState& state);

@@ -218,7 +218,7 @@ Status TwoShotSlice::DecodeResult(const ShardPlan& shard, const Piece& piece, Co
   if (part.e_out.empty() && !context_.count_nonfinite) return Status();
   const uint64_t nonfinite = CountNonFinite(out);
   if (context_.count_nonfinite) CountPiece({.nonfinite = nonfinite}, part, &stats_);
-  if (!part.e_out.empty() && nonfinite > 0) KeepWhereNotFinite(shard, piece);
+  if (!part.e_out.empty() && nonfinite > 0) KeepWhatDidNotArrive(shard, piece);
   return Status();
 }
 
@@ -311,18 +311,13 @@ void TwoShotSlice::SaveResidual(const ShardPlan& shard, const Piece& piece) {
   std::memcpy(SavedResidual(shard, piece).data, e_in.data, e_in.bytes());
 }
 
-// What is not finite in the sum keeps the residual it had on every rank: of what the finite ones
-// have sent there nothing has arrived.
-void TwoShotSlice::KeepWhereNotFinite(const ShardPlan& shard, const Piece& piece) {
+// On every rank, also those whose own part was finite.
+void TwoShotSlice::KeepWhatDidNotArrive(const ShardPlan& shard, const Piece& piece) {
   const TensorPart& part = parts_[piece.part];
-  const ConstView out = OutOf(piece);
-  const ConstView had =
-      WritesInPlace(part) ? ConstView(SavedResidual(shard, piece)) : SubOrEmpty(part.e_in, piece);
-  const View e_out = SubOrEmpty(part.e_out, piece);
-  for (int64_t i = 0; i < piece.elems; ++i) {
-    if (CountNonFinite(out.Sub(i, 1)) == 0) continue;
-    e_out.as<float>()[i] = had.empty() ? 0.0f : had.as<float>()[i];
-  }
+  KeepWhereNotFinite(
+      OutOf(piece),
+      WritesInPlace(part) ? ConstView(SavedResidual(shard, piece)) : SubOrEmpty(part.e_in, piece),
+      SubOrEmpty(part.e_out, piece));
 }
 
 void TwoShotSlice::CountEncoding(const TensorPart& part, const EncodeStats& stats,

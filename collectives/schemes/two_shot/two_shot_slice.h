@@ -57,7 +57,7 @@ class TwoShotSlice final : public SliceOp {
   bool SavesResiduals() const;
   View SavedResidual(const ShardPlan& shard, const Piece& piece);
   void SaveResidual(const ShardPlan& shard, const Piece& piece);
-  void KeepWhereNotFinite(const ShardPlan& shard, const Piece& piece);
+  void KeepWhatDidNotArrive(const ShardPlan& shard, const Piece& piece);
   void CopyOut(const Piece& piece);
   Status DecodeResult(const ShardPlan& shard, const Piece& piece, ConstBytes payload);
   void TakeSum(const Piece& piece);

@@ -182,7 +182,7 @@ void EncodePlain(const QsgdShape& shape, const EncodeJob& job, uint32_t absmax_b
   NoteAbsmax(absmax_bits, job.stats);
 }
 
-// All inputs are subnormal or zero: they stay in the residual. Sparse gradients have many such
+// All inputs are zero, and so is what is kept back. Sparse gradients have many such
 // blocks.
 void EncodeZero(const QsgdShape& shape, const EncodeJob& job, const float* p) {
   std::memset(job.out, 0, static_cast<size_t>(QsgdBlockBytes(shape)));

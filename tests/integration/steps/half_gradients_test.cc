@@ -1,6 +1,8 @@
 // float16 gradients: sums that are too large for their type, and averages that are not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -84,6 +86,61 @@ TEST(HalfGradients, AveragesOverflowOnlyWhereTheyAreTooLarge) {
       EXPECT_NEAR(stepped.out, kLarge, 0x1p-8 * kLarge) << c.spec;
     }
   });
+}
+
+// A step of `tensor`, committed; the sum.
+std::vector<float> SumOf(gwComm_t comm, gwTensor_t tensor, uint64_t step,
+                         const std::vector<float>& values) {
+  std::vector<uint16_t> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(), Fp16FromFloat);
+  gwRequest_t request = nullptr;
+  gwStepOutcome_t outcome = gwStepAborted;
+  EXPECT_EQ(gwStepBegin(comm, step), gwSuccess);
+  EXPECT_EQ(gwAllReduceTensor(tensor, halves.data(), halves.data(), gwSum, nullptr, &request),
+            gwSuccess)
+      << gwGetLastError(comm);
+  EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+  EXPECT_EQ(gwRequestFree(request), gwSuccess);
+  EXPECT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+  EXPECT_EQ(outcome, gwStepCommitted);
+  std::vector<float> sum(values.size());
+  std::transform(halves.begin(), halves.end(), sum.begin(), FloatFromFp16);
+  return sum;
+}
+
+// What a step keeps back comes later, also if between them a sum is infinite everywhere.
+TEST(HalfGradients, WhatIsKeptBackOutlivesASumThatIsTooLarge) {
+  constexpr int64_t kShape[] = {32, kElems / 32};
+  for (const char* spec :
+       {"qsgd(bits=4,feedback=on)", "qsgd(bits=4,sum=carrier,feedback=on)", "powersgd(rank=1)"}) {
+    SCOPED_TRACE(spec);
+    RunRanks(kRanks, "", [&](int rank, gwComm_t comm) {
+      gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+      config.spec = spec;
+      gwTensor_t tensor = nullptr;
+      ASSERT_EQ(gwTensorRegister(comm, "w", kShape, 2, gwFloat16, &config, &tensor), gwSuccess)
+          << gwGetLastError(comm);
+      std::vector<float> grad(kElems), expected(kElems);
+      for (int64_t i = 0; i < kElems; ++i) {
+        const auto of_rank = [&](int64_t r) {
+          return static_cast<float>((i * (7 + 6 * r)) % 11 - 5) / 4;
+        };
+        grad[i] = of_rank(rank);
+        expected[i] = of_rank(0) + of_rank(1);
+      }
+      const std::vector<float> first = SumOf(comm, tensor, 1, grad);
+      const std::vector<float> lost = SumOf(comm, tensor, 2, std::vector<float>(kElems, kLarge));
+      ASSERT_EQ(gwTensorSetSpec(tensor, "none"), gwSuccess);
+      const std::vector<float> rest = SumOf(comm, tensor, 3, std::vector<float>(kElems));
+      float largest_rest = 0;
+      for (int64_t i = 0; i < kElems; ++i) {
+        ASSERT_TRUE(std::isinf(lost[i])) << i;
+        ASSERT_NEAR(first[i] + rest[i], expected[i], 0.01) << i;
+        largest_rest = std::max(largest_rest, std::fabs(rest[i]));
+      }
+      EXPECT_GT(largest_rest, 0.1f) << "something was kept back";
+    });
+  }
 }
 
 }  // namespace
