@@ -14,8 +14,8 @@
  *   threads     one thread at a time per communicator. Two at once are detected: gwInvalidUsage, no
  *               effect. From any thread: gwCommAbort, gwCommGetAsyncError, gwCommCount,
  *               gwCommUserRank, gwGetLastError, gwRequestFree.
- *   errors      gwInvalidArgument and gwInvalidUsage have no effect and leave the
- * communicator usable. gwGetLastError tells rank, peer, operation, tensor and what to change.
+ *   errors      gwInvalidArgument and gwInvalidUsage have no effect and leave the communicator
+ *               usable. gwGetLastError tells rank, peer, operation, tensor and what to change.
  *   waiting     no call waits without a bound: every one ends in success or an error.
  *   fork        a communicator belongs to the process that made it: a child gets gwInvalidUsage.
  */
@@ -158,16 +158,16 @@ GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
  * gwPeerLost is a rank that died, gwTimeout one that did not come within init_timeout_ms. `comm`
  * stays as usable as it was, but for gwPeerLost. Where `comm` fails at the very end, ranks that
  * were through have a communicator whose others are gone: its next use fails. The new communicator
- * is independent of `comm`: either may be destroyed first; the random
- * rounding of each group is its own. */
+ * is independent of `comm`: either may be destroyed first; the random rounding of each group is its
+ * own. */
 GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newcomm,
                               const gwConfig_t* config);
 
 /* Completes what was submitted and takes leave of the other ranks. What does not move is ended by
  * op_timeout_ms; leaving takes at most abort_timeout_ms. gwPeerLost: a rank died before; gwTimeout:
- * rank 0, which leaves last, names who has not left. Afterwards only
- * gwCommDestroy and functions that only look or give back (statistics, errors, rank, gwRequestWait
- * and -Test, gwTensorDeregister) are allowed. */
+ * rank 0, which leaves last, names who has not left. Afterwards only gwCommDestroy and functions
+ * that only look or give back (statistics, errors, rank, gwRequestWait and -Test,
+ * gwTensorDeregister) are allowed. */
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
 /* Takes leave if that was not done, and frees everything. Returns within abort_timeout_ms: what the
@@ -262,14 +262,13 @@ GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_
                                    gwDataType_t datatype, const gwTensorConfig_t* config,
                                    gwTensor_t* tensor);
 /* Not while an operation of the tensor is under way, nor in the step in which it was submitted
- * (gwInvalidUsage). The residual is lost.
- * From then on the handle is good for nothing: its functions return gwInvalidUsage, this one too.
- * The name may be registered again and gets another handle. */
+ * (gwInvalidUsage). The residual is lost. From then on the handle is good for nothing: its
+ * functions return gwInvalidUsage, this one too. The name may be registered again and gets another
+ * handle. */
 GW_API gwResult_t gwTensorDeregister(gwTensor_t tensor);
 /* Another codec from the next operation on; same on all ranks. The residual stays: an exact codec
  * or one without feedback sends it along once; what else the codec kept (bases, averages) is lost
- * where the spec is another. gwInvalidUsage inside a step in which the tensor was
- * submitted. */
+ * where the spec is another. gwInvalidUsage inside a step in which the tensor was submitted. */
 GW_API gwResult_t gwTensorSetSpec(gwTensor_t tensor, const char* spec);
 
 /* All-reduces a registered gradient as its spec says. `send` stays unmodified and `recv` undefined
@@ -328,9 +327,9 @@ typedef enum GW_ENUM {
 /* Opens a step. `step` is the caller's number, equal on all ranks; it seeds the random rounding. */
 GW_API gwResult_t gwStepBegin(gwComm_t comm, uint64_t step);
 /* Gradients of this step are multiplied by `scale` (loss scaling). Between gwStepBegin and the
- * first submit; finite, > 0. Residuals
- * are kept in units of the power of two not above it, so that a change of scale by powers of two is
- * exact; after any other what was kept back counts for up to twice as much or half. */
+ * first submit; finite, > 0. Residuals are kept in units of the power of two not above it, so that
+ * a change of scale by powers of two is exact; after any other what was kept back counts for up to
+ * twice as much or half. */
 GW_API gwResult_t gwStepSetLossScale(gwComm_t comm, float scale);
 /* All ranks agree on how the step ended; residuals are committed or kept. With an outcome update
  * the weights only after gwStepCommitted. gwSuccess also for skipped and aborted: then
