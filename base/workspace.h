@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
-#include <new>
 
 #include "base/status.h"
 #include "base/view.h"
@@ -19,10 +19,13 @@ inline constexpr int64_t AlignUp(int64_t bytes) {
   return (bytes + kBufferAlign - 1) / kBufferAlign * kBufferAlign;
 }
 
+inline constexpr int64_t kHugePageBytes = int64_t{1} << 21;
+
 // A block of host memory aligned to kBufferAlign. Move-only; a moved-from buffer is empty. Fresh
 // memory is not initialised and not touched, so large ones cost address space only until written.
-// Not synchronised: one thread at a time. Views are valid until the next EnsureBytes that grows,
-// Reset, move or destruction.
+// Those that hold two huge pages are aligned to them, and the system is asked for such pages. Not
+// synchronised: one thread at a time. Views are valid until the next EnsureBytes that grows, Reset,
+// move or destruction.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -58,7 +61,7 @@ class AlignedBuffer {
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{kBufferAlign}); }
+    void operator()(std::byte* p) const { std::free(p); }
   };
 
   std::unique_ptr<std::byte, Free> data_;

@@ -1,9 +1,14 @@
 #include "base/workspace.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 namespace gradwire {
@@ -33,6 +38,34 @@ TEST(AlignedBuffer, GivesAlignedMemoryOfEverySize) {
     EXPECT_EQ(buffer.bytes().size, bytes);
     EXPECT_EQ(buffer.bytes().data, buffer.data());
   }
+}
+
+// Whether the kernel has been asked for huge pages of the mapping that holds `address`: "hg" among
+// its flags.
+bool IsAdvisedHuge(const void* address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2)
+      is_inside = begin <= wanted && wanted < end;
+    if (is_inside && line.starts_with("VmFlags:")) return line.find(" hg") != line.npos;
+  }
+  return false;
+}
+
+TEST(AlignedBuffer, AsksForHugePagesWhereItHoldsTwo) {
+  if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0)
+    GTEST_SKIP() << "this kernel has no transparent huge pages";
+  AlignedBuffer large, small;
+  ASSERT_TRUE(large.EnsureBytes(2 * kHugePageBytes + 100).ok());
+  ASSERT_TRUE(small.EnsureBytes(kHugePageBytes).ok());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(large.data()) % kHugePageBytes, 0u);
+  EXPECT_TRUE(IsAdvisedHuge(large.data()));
+  EXPECT_TRUE(IsAdvisedHuge(large.data() + 2 * kHugePageBytes - 1));
+  EXPECT_FALSE(IsAdvisedHuge(large.data() + 2 * kHugePageBytes));
+  EXPECT_FALSE(IsAdvisedHuge(small.data()));
 }
 
 TEST(AlignedBuffer, KeepsMemoryThatIsLargeEnough) {
