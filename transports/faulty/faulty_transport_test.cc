@@ -11,32 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/lib/recording_sink.h"
 #include "transports/frame/frame.h"
 #include "transports/loopback/loopback_transport.h"
 
 namespace gradwire {
 namespace {
-
-struct Arrival {
-  FrameHeader header;
-  std::string bytes;
-};
-
-struct Recorder : Sink {
-  void OnFragment(int, const FrameHeader& header, ConstBytes fragment) override {
-    arrivals.push_back(
-        {header,
-         {reinterpret_cast<const char*>(fragment.data), static_cast<size_t>(fragment.size)}});
-  }
-  void OnSent(SendToken token) override { sent.push_back(token); }
-  void OnPeerLost(int peer, const Status& cause) override {
-    EXPECT_EQ(cause.code(), gwPeerLost);
-    lost.push_back(peer);
-  }
-  std::vector<Arrival> arrivals;
-  std::vector<SendToken> sent;
-  std::vector<int> lost;
-};
 
 constexpr int kFragments = 100;
 constexpr uint32_t kFragmentBytes = 64;
@@ -94,16 +74,10 @@ class Trial {
   std::unique_ptr<Transport> sender, receiver;
   std::vector<std::string> payloads;
   std::vector<FrameHeader> headers;
-  Recorder from, to;
+  RecordingSink from, to;
   size_t scribbled = 0;
   int refusals = 0;
 };
-
-std::vector<uint32_t> Messages(const Trial& run) {
-  std::vector<uint32_t> messages;
-  for (const Arrival& arrival : run.to.arrivals) messages.push_back(arrival.header.message);
-  return messages;
-}
 
 void ExpectEachTokenOnce(const Trial& run) {
   const std::set<SendToken> once(run.from.sent.begin(), run.from.sent.end());
@@ -126,7 +100,7 @@ TEST(FaultyTransportTest, DelayReordersMessagesAndNeverTheirFragments) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Trial run({.seed = seed, .delay = 0.3, .late_sent = 0.3});
     run.SendAll();
-    const std::vector<uint32_t> messages = Messages(run);
+    const std::vector<uint32_t> messages = run.to.messages();
     EXPECT_FALSE(std::is_sorted(messages.begin(), messages.end())) << "seed " << seed;
     std::vector<uint32_t> next(kFragments, 0);
     for (const Arrival& arrival : run.to.arrivals) {
@@ -147,9 +121,9 @@ TEST(FaultyTransportTest, SamePlanSameFaults) {
   other.seed = 10;
   Trial first(plan), again(plan), different(other);
   for (Trial* run : {&first, &again, &different}) run->SendAll();
-  EXPECT_EQ(Messages(first), Messages(again));
+  EXPECT_EQ(first.to.messages(), again.to.messages());
   EXPECT_EQ(first.refusals, again.refusals);
-  EXPECT_NE(Messages(first), Messages(different));
+  EXPECT_NE(first.to.messages(), different.to.messages());
 }
 
 TEST(FaultyTransportTest, RefusalsDelayOnly) {
@@ -261,7 +235,7 @@ TEST(FaultyTransportTest, CancelDropsWhatIsHeld) {
   for (int i : {0, 1, 2, 3, 4, 8}) EXPECT_TRUE(run.Send(i));
   run.sender->Cancel(5);
   for (int i = 0; i < 1100; ++i) run.Poll();
-  std::vector<uint32_t> messages = Messages(run);
+  std::vector<uint32_t> messages = run.to.messages();
   std::sort(messages.begin(), messages.end());
   EXPECT_EQ(messages, (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(run.from.sent.size(), 6u);

@@ -8,29 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/lib/recording_sink.h"
+
 namespace gradwire {
 namespace {
 
 using testing::HasSubstr;
 
 using Ends = std::vector<std::unique_ptr<Transport>>;
-
-struct Recorder : Sink {
-  void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) override {
-    peers.push_back(peer);
-    messages.push_back(header.message);
-    bytes.emplace_back(reinterpret_cast<const char*>(fragment.data), fragment.size);
-  }
-  void OnSent(SendToken token) override { sent.push_back(token); }
-  void OnPeerLost(int peer, const Status& cause) override {
-    EXPECT_EQ(cause.code(), gwPeerLost);
-    lost.push_back(peer);
-  }
-  std::vector<int> peers, lost;
-  std::vector<uint32_t> messages;
-  std::vector<std::string> bytes;
-  std::vector<SendToken> sent;
-};
 
 Ends Connected(const LoopbackShape& shape) {
   auto hub = MakeLoopbackHub(shape);
@@ -55,13 +40,13 @@ TEST(LoopbackTransportTest, QueueOfAPairIsBounded) {
   EXPECT_EQ(ends[0]->TrySend(1, {.message = 2}, Text("b"), 12), SendOutcome::kAccepted);
   EXPECT_EQ(ends[0]->TrySend(1, {.message = 3}, Text("c"), 13), SendOutcome::kFull);
   EXPECT_EQ(ends[0]->TrySend(2, {.message = 3}, Text("c"), 14), SendOutcome::kAccepted);
-  Recorder sender, receiver;
+  RecordingSink sender, receiver;
   EXPECT_EQ(ends[0]->Progress(&sender), 3);
   EXPECT_EQ(sender.sent, (std::vector<SendToken>{11, 12, 14}));
   EXPECT_EQ(ends[0]->TrySend(1, {.message = 3}, Text("c"), 15), SendOutcome::kFull);
 
   EXPECT_EQ(ends[1]->Progress(&receiver), 2);
-  EXPECT_EQ(receiver.bytes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(receiver.texts(), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(ends[0]->TrySend(1, {.message = 3}, Text("c"), 16), SendOutcome::kAccepted);
 }
 
@@ -76,19 +61,19 @@ TEST(LoopbackTransportTest, ReservedSlotTravelsOnCommit) {
   std::memcpy(slot->data, "xyz", 3);
   ends[0]->Commit(1, {.message = 5}, 2);             // fewer than reserved
   EXPECT_FALSE(ends[0]->Reserve(1, 1).has_value());  // the queue is full
-  Recorder receiver;
+  RecordingSink receiver;
   EXPECT_EQ(ends[1]->Progress(&receiver), 1);
-  EXPECT_EQ(receiver.bytes, (std::vector<std::string>{"xy"}));
-  EXPECT_EQ(receiver.messages, (std::vector<uint32_t>{5}));
+  EXPECT_EQ(receiver.texts(), (std::vector<std::string>{"xy"}));
+  EXPECT_EQ(receiver.messages(), (std::vector<uint32_t>{5}));
 }
 
 TEST(LoopbackTransportTest, LostPeerIsReportedAfterWhatItSent) {
   Ends ends = Connected({.world_size = 2});
   EXPECT_EQ(ends[1]->TrySend(0, {.message = 7}, Text("last words"), 1), SendOutcome::kAccepted);
   ends[1].reset();
-  Recorder sink;
+  RecordingSink sink;
   EXPECT_EQ(ends[0]->Progress(&sink), 2);
-  EXPECT_EQ(sink.bytes, (std::vector<std::string>{"last words"}));
+  EXPECT_EQ(sink.texts(), (std::vector<std::string>{"last words"}));
   EXPECT_EQ(sink.lost, (std::vector<int>{1}));
   EXPECT_EQ(ends[0]->Progress(&sink), 0);
   EXPECT_EQ(ends[0]->TrySend(1, {}, {}, 2), SendOutcome::kLost);

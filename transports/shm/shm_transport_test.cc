@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/lib/recording_sink.h"
 #include "transports/shm/shm_memory.h"
 
 namespace gradwire {
@@ -23,23 +24,6 @@ using testing::HasSubstr;
 
 constexpr int64_t kLongNs = 20 * kNsPerSecond;
 constexpr int kSlots = 4;
-
-struct Counting final : Sink {
-  void OnFragment(int /*peer*/, const FrameHeader& header, ConstBytes fragment) override {
-    messages.push_back(header.message);
-    bytes += fragment.size;
-  }
-  void OnSent(SendToken token) override { sent.push_back(token); }
-  void OnPeerLost(int peer, const Status& cause) override {
-    lost.push_back(peer);
-    why = cause.ToString();
-  }
-  std::vector<uint32_t> messages;
-  std::vector<SendToken> sent;
-  std::vector<int> lost;
-  int64_t bytes = 0;
-  std::string why;
-};
 
 struct Pair {
   explicit Pair(int32_t fragment_bytes = 4096) {
@@ -83,16 +67,16 @@ TEST(ShmTransportTest, AFullQueueTakesMoreOnceTheReceiverHasLooked) {
   Pair pair;
   for (uint32_t i = 0; i < kSlots; ++i) ASSERT_EQ(pair.Send(i), SendOutcome::kAccepted);
   EXPECT_EQ(pair.Send(kSlots), SendOutcome::kFull);
-  Counting sink;
+  RecordingSink sink;
   pair.ends[1]->Progress(&sink);
-  EXPECT_EQ(sink.messages, (std::vector<uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(sink.messages(), (std::vector<uint32_t>{0, 1, 2, 3}));
   EXPECT_EQ(pair.Send(kSlots), SendOutcome::kAccepted);
 }
 
 TEST(ShmTransportTest, ASenderWithoutRoomSleepsUntilThereIsSome) {
   Pair pair;
   for (uint32_t i = 0; i < kSlots; ++i) ASSERT_EQ(pair.Send(i), SendOutcome::kAccepted);
-  Counting sender, receiver;
+  RecordingSink sender, receiver;
   pair.ends[0]->Progress(&sender);
   ASSERT_EQ(pair.Send(kSlots), SendOutcome::kFull);
   std::thread other([&, sleeper = gettid()] {
@@ -112,18 +96,18 @@ TEST(ShmTransportTest, AReceiverSleepsUntilSomethingComes) {
   });
   ExpectWoken(pair.ends[1].get());
   other.join();
-  Counting sink;
+  RecordingSink sink;
   pair.ends[1]->Progress(&sink);
-  EXPECT_EQ(sink.messages, std::vector<uint32_t>{7});
+  EXPECT_EQ(sink.messages(), std::vector<uint32_t>{7});
 }
 
 TEST(ShmTransportTest, WhatWasSentArrivesBeforeTheLoss) {
   Pair pair;
   ASSERT_EQ(pair.Send(1), SendOutcome::kAccepted);
   pair.ends[0].reset();
-  Counting sink;
+  RecordingSink sink;
   for (int i = 0; i < 3; ++i) pair.ends[1]->Progress(&sink);
-  EXPECT_EQ(sink.messages, std::vector<uint32_t>{1});
+  EXPECT_EQ(sink.messages(), std::vector<uint32_t>{1});
   EXPECT_EQ(sink.lost, std::vector<int>{0});
   EXPECT_EQ(pair.ends[1]->TrySend(0, {}, {}, 1), SendOutcome::kLost);
 }
@@ -135,9 +119,9 @@ TEST(ShmTransportTest, ACommittedReservationArrives) {
   std::memset(slot->data, 1, slot->size);
   pair.ends[0]->Commit(1, {.message = 3}, 128);
   EXPECT_FALSE(pair.ends[0]->Reserve(1, 4097).has_value());
-  Counting sink;
+  RecordingSink sink;
   pair.ends[1]->Progress(&sink);
-  EXPECT_EQ(sink.bytes, 128);
+  EXPECT_EQ(sink.texts(), std::vector<std::string>{std::string(128, '\1')});
 }
 
 TEST(ShmTransportTest, DamagedMemoryIsNotReadBeyondItsEnd) {
@@ -148,9 +132,10 @@ TEST(ShmTransportTest, DamagedMemoryIsNotReadBeyondItsEnd) {
   StatusOr<ShmInbox> inbox = ShmInbox::Open(*address);
   ASSERT_TRUE(inbox.ok());
   inbox->slot(0, 0).bytes = int64_t{1} << 40;
-  Counting sink;
+  RecordingSink sink;
+  sink.code_of_loss = gwDataCorrupt;
   pair.ends[1]->Progress(&sink);
-  EXPECT_TRUE(sink.messages.empty());
+  EXPECT_TRUE(sink.arrivals.empty());
   EXPECT_EQ(sink.lost, std::vector<int>{0});
   EXPECT_THAT(sink.why, HasSubstr("damaged"));
   EXPECT_EQ(pair.ends[1]->TrySend(0, {}, {}, 1), SendOutcome::kLost);

@@ -9,18 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "tests/lib/recording_sink.h"
 #include "transports/frame/frame.h"
 
 namespace gradwire {
 namespace {
-
-struct Arrival {
-  int64_t at_ns;
-  int peer;
-  uint32_t message, offset;
-  FrameHeader header;
-  std::string bytes;
-};
 
 // A network with all ends connected, and what each rank was told.
 class World {
@@ -32,7 +25,7 @@ class World {
       addresses.push_back(ends.back()->address());
     }
     for (auto& end : ends) EXPECT_TRUE(end->Connect(addresses).ok());
-    for (int rank = 0; rank < options.world_size; ++rank) sinks.push_back({{}, &network->clock()});
+    for (int rank = 0; rank < options.world_size; ++rank) sinks.emplace_back(&network->clock());
   }
 
   SendOutcome Send(int src, int dst, FrameHeader header, const std::string& bytes) {
@@ -57,30 +50,9 @@ class World {
     Poll();
   }
 
-  struct Recorder : Sink {
-    Recorder(std::vector<Arrival> a, ManualClock* c) : arrivals(std::move(a)), clock(c) {}
-    void OnFragment(int peer, const FrameHeader& h, ConstBytes f) override {
-      arrivals.push_back({clock->NowNs(),
-                          peer,
-                          h.message,
-                          h.offset,
-                          h,
-                          {reinterpret_cast<const char*>(f.data), static_cast<size_t>(f.size)}});
-    }
-    void OnSent(SendToken token) override { sent.push_back(token); }
-    void OnPeerLost(int peer, const Status& cause) override {
-      EXPECT_EQ(cause.code(), gwPeerLost);
-      lost.emplace_back(clock->NowNs(), peer);
-    }
-    std::vector<Arrival> arrivals;
-    std::vector<SendToken> sent;
-    std::vector<std::pair<int64_t, int>> lost;
-    ManualClock* clock;
-  };
-
   std::shared_ptr<SimNetwork> network;
   std::vector<std::unique_ptr<Transport>> ends;
-  std::vector<Recorder> sinks;
+  std::vector<RecordingSink> sinks;
 
  private:
   SendToken next_token_ = 1;
@@ -176,7 +148,7 @@ std::vector<Arrival> JitteredRun(const SimOptions& options, uint64_t* digest) {
 
 bool InOrder(const std::vector<Arrival>& arrivals) {
   for (size_t i = 1; i < arrivals.size(); ++i) {
-    if (arrivals[i].message < arrivals[i - 1].message) return false;
+    if (arrivals[i].header.message < arrivals[i - 1].header.message) return false;
   }
   return true;
 }
@@ -188,8 +160,8 @@ TEST(SimNetworkTest, JitterReordersMessagesAndNeverTheirFragments) {
   EXPECT_FALSE(InOrder(arrivals));
   std::vector<uint32_t> next(20, 0);
   for (const Arrival& arrival : arrivals) {
-    EXPECT_EQ(arrival.offset, next[arrival.message]);
-    next[arrival.message] += 64;
+    EXPECT_EQ(arrival.header.offset, next[arrival.header.message]);
+    next[arrival.header.message] += 64;
   }
   options.reorder = false;
   EXPECT_TRUE(InOrder(JitteredRun(options, &digest)));
@@ -230,11 +202,12 @@ TEST(SimNetworkTest, WhatHasLeftTheDeadStillArrives) {
   world.Run();
   EXPECT_FALSE(world.network->alive(0));
   ASSERT_EQ(world.sinks[1].arrivals.size(), 1u);
-  EXPECT_EQ(world.sinks[1].arrivals[0].message, 1u);
+  EXPECT_EQ(world.sinks[1].arrivals[0].header.message, 1u);
   EXPECT_EQ(world.sinks[1].sent.size(), 1u);
   const int64_t known_ns = kWireNs + 1 + 5000;
   for (int rank : {1, 2}) {
-    EXPECT_EQ(world.sinks[rank].lost, (std::vector<std::pair<int64_t, int>>{{known_ns, 0}}));
+    EXPECT_EQ(world.sinks[rank].lost, std::vector<int>{0});
+    EXPECT_EQ(world.sinks[rank].lost_at_ns, std::vector<int64_t>{known_ns});
   }
   EXPECT_EQ(world.Send(1, 0, {.message = 4}, kText), SendOutcome::kLost);
   EXPECT_EQ(world.Send(0, 1, {.message = 4}, kText), SendOutcome::kLost);
@@ -266,9 +239,9 @@ TEST(SimNetworkTest, CutHoldsUntilHealed) {
   EXPECT_TRUE(world.sinks[1].lost.empty());
   world.Run();
   ASSERT_EQ(world.sinks[1].arrivals.size(), 2u);
-  EXPECT_EQ(world.sinks[1].arrivals[0].message, 1u);
+  EXPECT_EQ(world.sinks[1].arrivals[0].header.message, 1u);
   EXPECT_EQ(world.sinks[1].arrivals[0].at_ns, 50'000);
-  EXPECT_EQ(world.sinks[1].arrivals[1].message, 2u);
+  EXPECT_EQ(world.sinks[1].arrivals[1].header.message, 2u);
 }
 
 TEST(SimNetworkTest, CorruptsOneBitOfTheChosenFragment) {
@@ -304,9 +277,9 @@ TEST(SimNetworkTest, CancelDropsWhatHasNotLeft) {
   world.ends[0]->Cancel(5);
   world.Run();
   ASSERT_EQ(world.sinks[1].arrivals.size(), 3u);
-  EXPECT_EQ(world.sinks[1].arrivals[0].message, 1u);
-  EXPECT_EQ(world.sinks[1].arrivals[1].message, 3u);
-  EXPECT_EQ(world.sinks[1].arrivals[2].message, 4u);
+  EXPECT_EQ(world.sinks[1].arrivals[0].header.message, 1u);
+  EXPECT_EQ(world.sinks[1].arrivals[1].header.message, 3u);
+  EXPECT_EQ(world.sinks[1].arrivals[2].header.message, 4u);
   EXPECT_EQ(world.sinks[0].sent.size(), 4u);
 }
 

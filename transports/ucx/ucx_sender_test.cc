@@ -10,24 +10,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/lib/recording_sink.h"
 #include "transports/ucx/ucx_receiver.h"
 
 namespace gradwire {
 namespace {
 
 constexpr int64_t kDeathTimeoutNs = 8 * kNsPerSecond;
-
-class Losses final : public Sink {
- public:
-  void OnFragment(int, const FrameHeader&, ConstBytes) override {}
-  void OnSent(SendToken) override {}
-  void OnPeerLost(int rank, const Status& cause) override {
-    ranks.push_back(rank);
-    text = cause.ToString();
-  }
-  std::vector<int> ranks;
-  std::string text;
-};
 
 // A millisecond passes whenever somebody looks.
 class HastyClock final : public Clock {
@@ -78,7 +67,7 @@ class UcxSenderTest : public testing::Test {
   std::unique_ptr<UcxWorker> workers_[2];
   std::unique_ptr<UcxReceiver> receiver_;  // the peer's
   std::unique_ptr<UcxSender> sender_;
-  Losses losses_;
+  RecordingSink losses_;
 };
 
 TEST_F(UcxSenderTest, AWatchedPeerThatNeverAnswersIsLost) {
@@ -87,14 +76,14 @@ TEST_F(UcxSenderTest, AWatchedPeerThatNeverAnswersIsLost) {
   clock_.Advance(kDeathTimeoutNs - 1);
   for (int i = 0; i < 1000; ++i) ProgressSender();
   EXPECT_TRUE(sender_->IsConnecting());
-  EXPECT_TRUE(losses_.ranks.empty()) << losses_.text;
+  EXPECT_TRUE(losses_.lost.empty()) << losses_.why;
   clock_.Advance(1);
   ProgressSender();
   ProgressSender();
   EXPECT_FALSE(sender_->IsConnecting());
-  EXPECT_EQ(losses_.ranks, std::vector<int>{1});
-  EXPECT_NE(losses_.text.find("rank 1 was not connected within 8 s"), std::string::npos)
-      << losses_.text;
+  EXPECT_EQ(losses_.lost, std::vector<int>{1});
+  EXPECT_NE(losses_.why.find("rank 1 was not connected within 8 s"), std::string::npos)
+      << losses_.why;
 }
 
 TEST_F(UcxSenderTest, AWatchedPeerThatAnswersStays) {
@@ -107,7 +96,7 @@ TEST_F(UcxSenderTest, AWatchedPeerThatAnswersStays) {
   EXPECT_FALSE(sender_->IsConnecting());
   clock_.Advance(10 * kDeathTimeoutNs);
   for (int i = 0; i < 1000; ++i) ProgressSender();
-  EXPECT_TRUE(losses_.ranks.empty()) << losses_.text;
+  EXPECT_TRUE(losses_.lost.empty()) << losses_.why;
 }
 
 // As the neighbour, whose endpoint is made at the start.
@@ -119,7 +108,7 @@ TEST_F(UcxSenderTest, APeerThatHasAnEndpointIsWatchedToo) {
   clock_.Advance(kDeathTimeoutNs);
   ProgressSender();
   ProgressSender();
-  EXPECT_EQ(losses_.ranks, std::vector<int>{1});
+  EXPECT_EQ(losses_.lost, std::vector<int>{1});
   EXPECT_EQ(sender_->TrySend(1, {}, {}, 1), SendOutcome::kLost);
 }
 
@@ -150,7 +139,7 @@ TEST_F(UcxSenderTest, NothingIsWatchedTwice) {
   clock_.Advance(kDeathTimeoutNs);
   ProgressSender();
   ProgressSender();
-  EXPECT_EQ(losses_.ranks, std::vector<int>{1});
+  EXPECT_EQ(losses_.lost, std::vector<int>{1});
   sender_->Watch(1);
   EXPECT_FALSE(sender_->IsConnecting());
 }
