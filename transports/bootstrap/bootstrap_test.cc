@@ -1,18 +1,15 @@
-// The start over real sockets; ranks are threads.
+// The start over real sockets: who is let in, and what all ranks then know. How it fails is in
+// bootstrap_failure_test.cc.
 #include "transports/bootstrap/bootstrap.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "transports/bootstrap/rendezvous_guest.h"
-#include "transports/bootstrap/unique_id.h"
+#include "base/clock.h"
+#include "transports/bootstrap/bootstrap_job.h"
 
 namespace {
 // After so many more bytes a call of this thread fails once, as where the system has no buffer for
@@ -44,83 +41,11 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kShortNs = 700 * kNsPerMs;
-
-// Starts ranks against one listener on loopback and collects how each ended.
-class Job {
- public:
-  explicit Job(int world_size) : world_size_(world_size) {
-    const StatusOr<UniqueId> id = CreateUniqueId({.host = "127.0.0.1"});
-    contents_ = *ParseUniqueId(*id);
-    listener_ = std::move(*ClaimListener(contents_));
-  }
-  ~Job() { Join(); }
-
-  BootstrapOptions Options(int rank) {
-    BootstrapOptions options{.rank = rank,
-                             .world_size = world_size_,
-                             .root = contents_.root,
-                             .secret = contents_.secret,
-                             .job = contents_.job,
-                             .blob = "blob of " + std::to_string(rank)};
-    if (rank == 0) options.listener = std::move(listener_);
-    return options;
-  }
-
-  using Change = std::function<void(BootstrapOptions*)>;
-  void Start(int rank, const Change& change = {}) { StartAs(rank, rank, change); }
-  // The result goes to `slot`, for ranks that exist twice.
-  void StartAs(int rank, int slot, const Change& change = {}) {
-    auto options = std::make_shared<BootstrapOptions>(Options(rank));
-    if (change) change(options.get());
-    auto* result = &results_[slot];
-    threads_[slot] =
-        std::thread([result, options] { result->emplace(Bootstrap(std::move(*options))); });
-  }
-  void StartAll(const Change& change = {}) {
-    for (int r = 0; r < world_size_; ++r) Start(r, change);
-  }
-  void Join(int slot) { threads_.extract(slot).mapped().join(); }
-  void Join() {
-    for (auto& [slot, thread] : threads_) thread.join();
-    threads_.clear();
-  }
-  StatusOr<BootstrapResult>& result(int slot) { return *results_[slot]; }
-  Status status(int slot) { return results_[slot]->status(); }
-
-  UniqueFd Connect() const {
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const StatusOr<SocketAddress> address = ResolveHost(contents_.root);
-    EXPECT_EQ(connect(fd.get(), address->get(), address->bytes()), 0);
-    return fd;
-  }
-  const UniqueIdContents& contents() const { return contents_; }
-
- private:
-  int world_size_;
-  UniqueIdContents contents_;
-  UniqueFd listener_;
-  std::map<int, std::optional<StatusOr<BootstrapResult>>> results_;  // by slot; never moves
-  std::map<int, std::thread> threads_;
-};
-
-void ExpectStarted(Job* job, int world_size) {
-  for (int r = 0; r < world_size; ++r) {
-    ASSERT_TRUE(job->result(r).ok()) << "rank " << r << ": " << job->status(r).ToString();
-    const BootstrapResult& got = *job->result(r);
-    ASSERT_EQ(got.roster.blobs.size(), static_cast<size_t>(world_size));
-    for (int i = 0; i < world_size; ++i) {
-      EXPECT_EQ(got.roster.blobs[i], "blob of " + std::to_string(i));
-    }
-    EXPECT_EQ(got.links.size(), r == 0 ? static_cast<size_t>(world_size - 1) : 1u);
-  }
-}
-
 class BootstrapWorld : public testing::TestWithParam<int> {};
 
 TEST_P(BootstrapWorld, AllRanksGetTheRosterAndTheSettings) {
   const int n = GetParam();
-  Job job(n);
+  BootstrapJob job(n);
   job.StartAll([](BootstrapOptions* o) {
     o->choose_settings = [](const std::vector<std::string>& blobs) {
       return StatusOr<std::string>("settings from " + std::to_string(blobs.size()) + " blobs");
@@ -141,7 +66,7 @@ TEST_P(BootstrapWorld, AllRanksGetTheRosterAndTheSettings) {
 INSTANTIATE_TEST_SUITE_P(Ranks, BootstrapWorld, testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9));
 
 TEST(Bootstrap, LargeBlobsTravelInParts) {
-  Job job(4);
+  BootstrapJob job(4);
   job.StartAll([](BootstrapOptions* o) { o->blob = std::string(kMaxBlobBytes, 'a' + o->rank); });
   job.Join();
   for (int r = 0; r < 4; ++r) {
@@ -153,7 +78,7 @@ TEST(Bootstrap, LargeBlobsTravelInParts) {
 }
 
 TEST(Bootstrap, GuestsMayCallBeforeRankZeroListens) {
-  Job job(3);
+  BootstrapJob job(3);
   for (const int r : {2, 1}) job.Start(r);
   job.Start(0);
   job.Join();
@@ -161,7 +86,7 @@ TEST(Bootstrap, GuestsMayCallBeforeRankZeroListens) {
 }
 
 TEST(Bootstrap, ConnectionThatLostAPartOfAMessageIsMadeAnew) {
-  Job job(2);
+  BootstrapJob job(2);
   job.Start(0, [](BootstrapOptions* options) {
     options->hello_timeout_ns = 60 * kNsPerSecond;
     options->timeout_ns = 10 * kNsPerSecond;
@@ -177,7 +102,7 @@ TEST(Bootstrap, ConnectionThatLostAPartOfAMessageIsMadeAnew) {
 }
 
 TEST(Bootstrap, WrongSecretIsRefusedAndTheOthersGoOn) {
-  Job job(2);
+  BootstrapJob job(2);
   job.Start(0);
   job.StartAs(1, 2, [](BootstrapOptions* o) { o->secret = "guessed"; });
   job.StartAs(1, 3, [](BootstrapOptions* o) { o->secret.clear(); });
@@ -193,7 +118,7 @@ TEST(Bootstrap, WrongSecretIsRefusedAndTheOthersGoOn) {
 }
 
 TEST(Bootstrap, WorldSizesThatDifferAreToldOnBothSidesAtOnce) {
-  Job job(3);
+  BootstrapJob job(3);
   const int64_t begin = SteadyClock().NowNs();
   job.Start(0);
   job.Start(2, [](BootstrapOptions* o) { o->world_size = 4; });
@@ -215,7 +140,7 @@ TEST(Bootstrap, VersionsThatDifferAreToldToAll) {
   constexpr int kOddVersion = 12345;
   const std::string common = fmt::format("{}.{}.{}", GW_MAJOR, GW_MINOR, GW_PATCH);
   for (int odd = 0; odd < 3; ++odd) {
-    Job job(3);
+    BootstrapJob job(3);
     const int64_t begin = SteadyClock().NowNs();
     for (int r = 0; r < 3; ++r) {
       job.Start(r, [&](BootstrapOptions* o) {
@@ -241,7 +166,7 @@ TEST(Bootstrap, VersionsThatDifferAreToldToAll) {
 }
 
 TEST(Bootstrap, AnotherJobsRankIsTurnedAwayWithoutHarm) {
-  Job job(2);
+  BootstrapJob job(2);
   job.Start(0);
   job.StartAs(1, 2, [](BootstrapOptions* o) { o->job += 1; });
   job.Join(2);
@@ -253,7 +178,7 @@ TEST(Bootstrap, AnotherJobsRankIsTurnedAwayWithoutHarm) {
 }
 
 TEST(Bootstrap, SecondProcessOfARankIsToldWhereTheFirstIs) {
-  Job job(3);
+  BootstrapJob job(3);
   std::atomic<bool> one_failed{false};
   job.Start(0);
   // Two threads claim to be rank 1; whoever comes second fails while rank 0 still waits for rank 2.
@@ -280,117 +205,8 @@ TEST(Bootstrap, SecondProcessOfARankIsToldWhereTheFirstIs) {
   for (const int r : {0, 2}) EXPECT_TRUE(job.result(r).ok()) << job.status(r).ToString();
 }
 
-TEST(Bootstrap, MissingRanksAreNamedOnAllThatJoined) {
-  Job job(5);
-  for (const int r : {0, 2, 3}) {
-    job.Start(r, [](BootstrapOptions* o) { o->timeout_ns = kShortNs; });
-  }
-  job.Join();
-  for (const int r : {0, 2, 3}) {
-    EXPECT_EQ(job.status(r).code(), gwTimeout);
-    EXPECT_THAT(job.status(r).ToString(), HasSubstr("ranks 1, 4 of 5 did not join within 0.7 s"));
-    EXPECT_EQ(job.status(r).detail().rank, r);
-  }
-}
-
-TEST(Bootstrap, UnreachableRankZeroIsNamedWithTheReason) {
-  Job job(2);
-  BootstrapOptions options = job.Options(1);
-  (void)job.Options(0);  // takes the listener away and closes it
-  options.timeout_ns = kShortNs;
-  const StatusOr<BootstrapResult> result = Bootstrap(std::move(options));
-  EXPECT_EQ(result.status().code(), gwTimeout);
-  EXPECT_EQ(result.status().detail().peer, 0);
-  EXPECT_THAT(result.status().ToString(), HasSubstr("Connection refused"));
-}
-
-// A guest that the test drives step by step.
-class ManualGuest {
- public:
-  ManualGuest(Job* job, int rank, int world_size)
-      : fd_(job->Connect()),
-        guest_({.me = {.rank = rank,
-                       .world_size = world_size,
-                       .job = job->contents().job,
-                       .secret = job->contents().secret}}) {}
-
-  // Proven, and the blob is under way.
-  void Join() {
-    while (guest_.host_deadline_ns() == 0) {
-      Write();
-      Read();
-    }
-    Write();
-  }
-  Status RunToEnd() {
-    while (guest_.outcome() == RendezvousGuest::Outcome::kPending) {
-      Read();
-      Write();
-    }
-    return guest_.status();
-  }
-  void Die() { fd_.reset(); }
-
- private:
-  // Where rank 0 is gone already, reading tells.
-  void Write() {
-    std::string out = guest_.TakeOutput();
-    size_t offset = 0;
-    (void)WriteSome(fd_.get(), &out, &offset);
-  }
-  void Read() {
-    std::byte buffer[4096];
-    const ssize_t n = recv(fd_.get(), buffer, sizeof(buffer), 0);
-    if (n <= 0) return guest_.OnClosed();
-    guest_.OnBytes({buffer, n}, SteadyClock().NowNs());
-  }
-  UniqueFd fd_;
-  RendezvousGuest guest_;
-};
-
-TEST(Bootstrap, CancelledRankZeroEndsSoonAndTellsTheOthersWhy) {
-  Job job(4);
-  std::atomic<bool> cancelled{false};
-  job.Start(0, [&](BootstrapOptions* o) { o->cancelled = &cancelled; });
-  ManualGuest two(&job, 2, 4);
-  two.Join();
-  const int64_t begin = SteadyClock().NowNs();
-  cancelled = true;
-  job.Join();
-  EXPECT_LT(SteadyClock().NowNs() - begin, kNsPerSecond);
-  EXPECT_EQ(job.status(0).code(), gwRevoked);
-  const Status told = two.RunToEnd();
-  EXPECT_EQ(told.code(), gwRevoked) << told.ToString();
-  EXPECT_THAT(told.ToString(), HasSubstr("rank 0 gave up"));
-}
-
-TEST(Bootstrap, CancelledGuestEndsSoon) {
-  Job job(3);
-  std::atomic<bool> cancelled{true};
-  job.Start(1, [&](BootstrapOptions* o) { o->cancelled = &cancelled; });
-  job.Join();
-  EXPECT_EQ(job.status(1).code(), gwRevoked);
-}
-
-TEST(Bootstrap, RankThatDiesDuringTheStartIsNamedOnAllAtOnce) {
-  Job job(4);
-  const int64_t begin = SteadyClock().NowNs();
-  job.Start(0);
-  ManualGuest one(&job, 1, 4), two(&job, 2, 4);
-  one.Join();
-  two.Join();
-  two.Die();
-  job.Join();
-  const Status told = one.RunToEnd();
-  EXPECT_LT(SteadyClock().NowNs() - begin, kNsPerSecond);
-  for (const Status& status : {job.status(0), told}) {
-    EXPECT_EQ(status.code(), gwPeerLost) << status.ToString();
-    EXPECT_EQ(status.detail().peer, 2);
-  }
-}
-
 TEST(Bootstrap, StrangersChangeNothing) {
-  Job job(3);
+  BootstrapJob job(3);
   std::vector<UniqueFd> held;
   for (int i = 0; i < 100; ++i) {
     UniqueFd fd = job.Connect();
@@ -409,24 +225,10 @@ TEST(Bootstrap, StrangersChangeNothing) {
   EXPECT_NE(connect(fd.get(), address->get(), address->bytes()), 0);
 }
 
-TEST(Bootstrap, SettingsThatFailFailEverywhere) {
-  Job job(3);
-  job.StartAll([](BootstrapOptions* o) {
-    o->choose_settings = [](const std::vector<std::string>&) {
-      return StatusOr<std::string>(Status(gwTransportUnavailable, "no common transport"));
-    };
-  });
-  job.Join();
-  for (int r = 0; r < 3; ++r) {
-    EXPECT_EQ(job.status(r).code(), gwTransportUnavailable);
-    EXPECT_THAT(job.status(r).ToString(), HasSubstr("no common transport"));
-  }
-}
-
 // A rank may leave as soon as it is through, so by then all must have what they need of it.
 TEST(Bootstrap, NoRankReturnsBeforeAllHaveUsedTheRoster) {
   constexpr int kRanks = 4;
-  Job job(kRanks);
+  BootstrapJob job(kRanks);
   std::atomic<int> used = 0;
   job.StartAll([&used](BootstrapOptions* o) {
     o->use_roster = [&used](const Roster& roster) {
@@ -441,69 +243,6 @@ TEST(Bootstrap, NoRankReturnsBeforeAllHaveUsedTheRoster) {
   }
   ExpectStarted(&job, kRanks);
 }
-
-TEST(Bootstrap, ARosterThatOneRankCannotUseFailsAll) {
-  for (int unable : {0, 2}) {
-    Job job(3);
-    job.StartAll([unable](BootstrapOptions* o) {
-      o->use_roster = [unable, rank = o->rank](const Roster&) {
-        return rank == unable ? Status(gwTransportUnavailable, "no way to rank 1") : Status();
-      };
-    });
-    job.Join();
-    for (int r = 0; r < 3; ++r) {
-      EXPECT_EQ(job.status(r).code(), gwTransportUnavailable) << job.status(r).ToString();
-      EXPECT_THAT(job.status(r).ToString(),
-                  HasSubstr(fmt::format("rank {} is not ready: no way to rank 1", unable)));
-      EXPECT_EQ(job.status(r).detail().rank, r);
-      EXPECT_EQ(job.status(r).detail().peer, unable);
-    }
-  }
-}
-
-// ---- ranks that stand still ----
-
-constexpr LivenessOptions kImpatient = {.period_ns = 50 * kNsPerMs, .bound_ns = kShortNs};
-constexpr auto kStill = std::chrono::nanoseconds(3 * kShortNs);
-
-TEST(BootstrapLiveness, WhoWaitsForOthersIsHeard) {
-  Job job(3);
-  const auto impatient = [](BootstrapOptions* o) { o->liveness = kImpatient; };
-  job.Start(0, impatient);
-  job.Start(1, impatient);
-  std::this_thread::sleep_for(kStill);
-  job.Start(2, impatient);
-  job.Join();
-  ExpectStarted(&job, 3);
-}
-
-// `rank` is silent while it opens its transport.
-void ExpectNamed(int rank) {
-  Job job(3);
-  std::atomic<bool> over = false;
-  for (int r = 0; r < 3; ++r) {
-    job.Start(r, [&](BootstrapOptions* o) {
-      o->liveness = kImpatient;
-      if (r != rank) return;
-      o->use_roster = [&](const Roster&) {
-        while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        return Status();
-      };
-    });
-  }
-  for (int r = 2; r >= 0; --r) {
-    if (r == rank) continue;
-    job.Join(r);
-    EXPECT_EQ(job.status(r).code(), gwPeerLost) << job.status(r).ToString();
-    EXPECT_EQ(job.status(r).detail().peer, rank) << job.status(r).ToString();
-    EXPECT_THAT(job.status(r).ToString(), HasSubstr("silent for"));
-  }
-  over = true;
-  job.Join();
-}
-
-TEST(BootstrapLiveness, ASilentGuestIsNamed) { ExpectNamed(1); }
-TEST(BootstrapLiveness, ASilentHostIsNamed) { ExpectNamed(0); }
 
 }  // namespace
 }  // namespace gradwire
