@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -115,18 +118,19 @@ TEST(BootstrapFailure, CancelledGuestEndsSoon) {
   EXPECT_EQ(job.status(1).code(), gwRevoked);
 }
 
+// Before any time has passed for rank 0. Rank 3 comes late.
 TEST(BootstrapFailure, RankThatDiesDuringTheStartIsNamedOnAllAtOnce) {
+  const ManualClock clock(kNsPerSecond);
   BootstrapJob job(4);
-  const int64_t begin = SteadyClock().NowNs();
-  job.Start(0);
+  job.Start(0, [&](BootstrapOptions* o) { o->clock = &clock; });
   ManualGuest one(&job, 1, 4), two(&job, 2, 4);
   one.Join();
   two.Join();
   two.Die();
-  job.Join();
   const Status told = one.RunToEnd();
-  EXPECT_LT(SteadyClock().NowNs() - begin, kNsPerSecond);
-  for (const Status& status : {job.status(0), told}) {
+  job.Start(3);
+  job.Join();
+  for (const Status& status : {job.status(0), told, job.status(3)}) {
     EXPECT_EQ(status.code(), gwPeerLost) << status.ToString();
     EXPECT_EQ(status.detail().peer, 2);
   }
@@ -168,15 +172,65 @@ TEST(BootstrapFailure, ARosterThatOneRankCannotUseFailsAll) {
 // ---- ranks that stand still ----
 
 constexpr LivenessOptions kImpatient = {.period_ns = 50 * kNsPerMs, .bound_ns = kShortNs};
-constexpr auto kStill = std::chrono::nanoseconds(3 * kShortNs);
+
+// The time of ranks 0 and 1. It goes on whenever both have looked at it so often that each of them
+// has been through whole turns: neither falls behind, however busy the machine is.
+class SharedTime {
+ public:
+  static constexpr LivenessOptions kLiveness = {.period_ns = 2 * kNsPerMs,
+                                                .bound_ns = 40 * kNsPerMs};
+
+  int64_t LookOf(int rank) {
+    const std::lock_guard lock(mu_);
+    ++looks_[rank];
+    if (now_ns_ < kEndNs && std::min(looks_[0], looks_[1]) >= kLooks) {
+      now_ns_ += kLiveness.bound_ns / 4;
+      looks_ = {};
+      if (now_ns_ >= kEndNs) over_.notify_all();
+    }
+    return now_ns_;
+  }
+  // False: a rank looks no more.
+  bool AwaitEnd() {
+    std::unique_lock lock(mu_);
+    return over_.wait_for(lock, std::chrono::seconds(30), [&] { return now_ns_ >= kEndNs; });
+  }
+
+ private:
+  static constexpr int kLooks = 20;  // a turn takes up to five
+  static constexpr int64_t kBeginNs = kNsPerSecond, kEndNs = kBeginNs + 3 * kLiveness.bound_ns;
+
+  std::mutex mu_;
+  std::condition_variable over_;
+  int64_t now_ns_ = kBeginNs;
+  std::array<int, 2> looks_ = {};
+};
+
+class ClockOfRank final : public Clock {
+ public:
+  ClockOfRank(SharedTime* time, int rank) : time_(time), rank_(rank) {}
+  int64_t NowNs() const override { return time_->LookOf(rank_); }
+
+ private:
+  SharedTime* const time_;  // outlives this
+  const int rank_;
+};
 
 TEST(BootstrapLiveness, WhoWaitsForOthersIsHeard) {
+  SharedTime shared;
+  const ClockOfRank clocks[] = {{&shared, 0}, {&shared, 1}};
+  std::atomic<bool> stuck{false};
   BootstrapJob job(3);
-  const auto impatient = [](BootstrapOptions* o) { o->liveness = kImpatient; };
-  job.Start(0, impatient);
-  job.Start(1, impatient);
-  std::this_thread::sleep_for(kStill);
-  job.Start(2, impatient);
+  for (const int r : {0, 1}) {
+    job.Start(r, [&](BootstrapOptions* o) {
+      o->liveness = SharedTime::kLiveness;
+      o->clock = &clocks[r];
+      o->cancelled = &stuck;
+    });
+  }
+  stuck = !shared.AwaitEnd();
+  ASSERT_FALSE(stuck);
+  job.Start(2);
   job.Join();
   ExpectStarted(&job, 3);
 }
@@ -190,7 +244,7 @@ void ExpectNamed(int rank) {
       o->liveness = kImpatient;
       if (r != rank) return;
       o->use_roster = [&](const Roster&) {
-        while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        over.wait(false);
         return Status();
       };
     });
@@ -203,6 +257,7 @@ void ExpectNamed(int rank) {
     EXPECT_THAT(job.status(r).ToString(), HasSubstr("silent for"));
   }
   over = true;
+  over.notify_all();
   job.Join();
 }
 
