@@ -201,6 +201,33 @@ class DecisionWorld {
   std::vector<Decision> orders_;
 };
 
+// Elements of six tensors.
+inline std::vector<int64_t> Layers() { return {400000, 300000, 200000, 100000, 50000, 20000}; }
+
+inline constexpr int kWarmUp = 60;      // steps
+inline constexpr int kPatience = 1000;  // likewise; what has not come by then never does
+
+// False if it never comes. `each` is called before every step.
+template <typename Come, typename Each>
+bool StepUntil(DecisionWorld* world, Come come, Each each) {
+  for (int i = 0; i < kPatience && !come(); ++i) {
+    each();
+    world->Step();
+  }
+  return come();
+}
+
+inline double ForSteps(DecisionWorld* world, int count) {
+  double sum_us = 0;
+  for (int i = 0; i < count; ++i) sum_us += world->Step();
+  return sum_us;
+}
+
+inline int CountOf(const DecisionWorld& world, const std::string& why) {
+  return static_cast<int>(std::count_if(world.decisions.begin(), world.decisions.end(),
+                                        [&](const Decision& d) { return d.why == why; }));
+}
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_RUNTIME_CONTROLLER_DECIDE_WORLD_H_

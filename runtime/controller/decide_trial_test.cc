@@ -1,0 +1,205 @@
+// What Decide measures before it believes it: which plans it compares, and how often.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "runtime/controller/decide.h"
+#include "runtime/controller/decide_world.h"
+
+namespace gradwire {
+namespace {
+
+// What a plan was tried for is told again when it is taken up.
+TEST(DecideTrial, TellsOfAPlanThatATrialKeepsWhatWasPromised) {
+  int kept = 0;
+  for (const double us_per_byte : {0.002, 0.004, 0.006, 0.008, 0.012}) {
+    DecisionWorld world(Layers());
+    world.us_per_byte = us_per_byte;
+    world.Steps(400);
+    for (size_t i = 1; i < world.decisions.size(); ++i) {
+      const Decision& decision = world.decisions[i];
+      const Decision& trial = world.decisions[i - 1];
+      if (!decision.why.starts_with("it took") || trial.predicted_us == 0) continue;
+      ++kept;
+      EXPECT_EQ(decision.predicted_us, trial.predicted_us);
+      EXPECT_EQ(decision.was_us, trial.was_us);
+    }
+  }
+  EXPECT_GT(kept, 0) << "nothing was kept by a trial";
+}
+
+// Its encoding alone takes longer than the plain sum: every trial of it would only cost time.
+TEST(DecideTrial, LeavesABaselineAloneThatWasMeasuredSlower) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.Steps(1000);
+  EXPECT_LE(world.StepUs(world.running()), world.NoneUs());
+  EXPECT_EQ(CountOf(world, "compared with the baseline"), 0);
+}
+
+// One tensor is encoded while others wait for the network. The model, which serves them one after
+// the other, sees no gain in that.
+TEST(DecideTrial, FindsWhatOverlapsByMeasuring) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.Steps(200);
+  EXPECT_LE(world.StepUs(world.running()), 0.97 * world.NoneUs());
+}
+
+// No tensor gains, and each trial takes long.
+TEST(DecideTrial, ExploresEverLessWhereNothingGains) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.training_factor = {1, 4, 4, 4};
+  world.Steps(1000);
+  const std::string why = "compared: one tensor may be better off";
+  const int at_first = CountOf(world, why);
+  EXPECT_GE(at_first, 1);
+  EXPECT_LE(ForSteps(&world, 2000), 1.02 * 2000 * world.NoneUs());
+  EXPECT_EQ(world.running(), Plan(6, 0));
+  EXPECT_LE(CountOf(world, why), 3 * at_first);
+}
+
+// What took four times as long on a link as it is half of the time has not become any faster.
+TEST(DecideTrial, LeavesABaselineAloneWhileTheLinkGoesToAndFro) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 100;
+  world.training_factor = {1, 4, 4, 4};
+  world.Steps(kWarmUp);
+  for (int i = 0; i < 40; ++i) {
+    world.latency_us = i % 2 == 0 ? 40 : 20;
+    world.Steps(10);
+  }
+  world.Steps(400);
+  EXPECT_EQ(world.running(), Plan(6, 0));
+  EXPECT_EQ(CountOf(world, "compared with the baseline"), 0);
+}
+
+// The plan before was measured since the last change, and took far longer.
+TEST(DecideTrial, WhatIsFarFasterNeedsNoComparison) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.04;
+  world.Steps(kWarmUp);
+  EXPECT_LE(world.StepUs(world.running()), 1.05 * world.BestUniformUs());
+  for (const Decision& decision : world.decisions)
+    EXPECT_NE(decision.why, "compared with the plan before");
+}
+
+TEST(DecideTrial, DisturbedProbesKeepNoCodecOut) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    DecisionWorld world(Layers(), seed);
+    world.us_per_byte = 0.006;
+    world.disturbed_probes = 0.6;
+    world.Steps(150);
+    EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs()) << seed;
+  }
+}
+
+// What was measured is believed, not what was predicted: each rung is tried, none again and again.
+TEST(DecideTrial, ACodecThatIsSlowerThanItsProbesIsNotTriedAllTheTime) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.01;
+  world.noise = 0.02;
+  world.training_factor = {1, 1, 4, 60};
+  world.Steps(400);
+  EXPECT_LE(world.StepUs(world.running()), 1.05 * world.BestUniformUs());
+  const auto proposed = [](const Decision& d) { return d.predicted_us > 0 && TopRung(d.b) == 3; };
+  EXPECT_EQ(std::count_if(world.decisions.begin(), world.decisions.end(), proposed), 1);
+}
+
+// Each change of the network makes what a codec took in training forgotten, and its probes promise
+// much again.
+TEST(DecideTrial, APromiseThatWasBrokenIsTriedInBlocks) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.004;
+  world.compute_us = 1000;
+  world.noise = 0.02;
+  world.training_factor = {1, 40, 60, 60};
+  for (const double factor : {1.0, 1.5, 0.6, 1.7, 0.6}) {
+    world.us_per_byte *= factor;
+    world.Steps(70);
+  }
+  EXPECT_EQ(CountOf(world, "much faster by prediction"), 1);
+}
+
+// A busy neighbour takes its processor while a codec is tried, and then leaves.
+TEST(DecideTrial, ACodecThatGetsFasterIsTriedAgain) {
+  struct Case {
+    double us_per_byte, factor, compute;
+  };
+  for (const Case& c : {Case{0.002, 20, 1}, Case{0.002, 20, 0.5}, Case{0.001, 8, 1},
+                        Case{0.001, 8, 1.5}, Case{0.005, 20, 1}}) {
+    SCOPED_TRACE(testing::Message() << c.us_per_byte << " us per byte, " << c.factor
+                                    << " times slower, compute then " << c.compute);
+    DecisionWorld world(Layers());
+    world.us_per_byte = c.us_per_byte;
+    world.compute_us = 1000;
+    world.noise = 0.02;
+    world.training_factor = {1, 1, c.factor, c.factor};
+    world.Steps(300);
+    world.training_factor = {1, 1, 1, 1};
+    world.compute_us *= c.compute;
+    ASSERT_GT(world.StepUs(world.running()), 1.3 * world.BestUniformUs());
+    world.Steps(600);
+    EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+  }
+}
+
+// Only the first tensor is large. While its errors are beyond most bounds small ones alone run the
+// last codec, and tell what calls cost.
+TEST(DecideTrial, SmallTensorsTellNoPriceOfALargeOne) {
+  std::vector<int64_t> layers = {1000000};
+  layers.insert(layers.end(), 30, 2000);
+  DecisionWorld world(layers);
+  world.us_per_byte = 0.02;
+  world.call_us = 160;
+  world.first_error_factor = 1000;
+  world.Steps(200);
+  ASSERT_LT(world.running()[0], 2);
+  ASSERT_EQ(TopRung(world.running()), 3);
+  world.first_error_factor = 1;
+  world.Steps(400);
+  EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+}
+
+TEST(DecideTrial, StalledStepsOfATrialDoNotCount) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.006;
+  world.noise = 0.02;
+  int stalls = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (world.comparing() && i % 7 == 0 && stalls++ < 20) world.StallNext(500);
+    world.Step();
+  }
+  EXPECT_GT(stalls, 0);
+  EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+}
+
+// What was switched to because of a prediction may be the slower one.
+TEST(DecideTrial, APlanIsSavedOnceItHasWonItsComparison) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.006;
+  Plan before;
+  const auto switched = [&] {
+    return !world.decisions.empty() && world.decisions.back().why == "much faster by prediction";
+  };
+  ASSERT_TRUE(StepUntil(&world, switched, [&] { before = world.running(); }));
+  const Plan better = world.running();
+  ASSERT_NE(better, before);
+  const auto still_before = [&] { EXPECT_EQ(world.Resumed(), before); };
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return world.comparing(); }, still_before));
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return !world.comparing(); }, still_before));
+  ASSERT_EQ(world.running(), better);
+  EXPECT_EQ(world.Resumed(), better);
+}
+
+}  // namespace
+}  // namespace gradwire
