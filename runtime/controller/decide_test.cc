@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/controller/decide_world.h"
+#include "tests/lib/test_seed.h"
 
 namespace gradwire {
 namespace {
@@ -271,14 +272,13 @@ TEST(Decide, CompressesLessWhereMoreIsComputed) {
 }
 
 TEST(Decide, IsNeverMuchSlowerThanNone) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  SCOPED_TRACE(TestSeedText());
+  std::mt19937_64 random(TestSeed());
   const auto draw = [&](double low, double high) {
     return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
   };
   for (int round = 0; round < 100; ++round) {
-    DecisionWorld world(Layers(), seed + round);
+    DecisionWorld world(Layers(), TestSeed() + round);
     world.us_per_byte = draw(1e-5, 0.1);
     world.compute_us = draw(1e3, 1e6);
     world.latency_us = draw(5, 5000);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/lib/test_seed.h"
+
 namespace gradwire {
 namespace {
 
@@ -213,9 +215,8 @@ TEST(BestPlan, UsesOnlyWhatIsAllowed) {
 
 // Against all plans there are.
 TEST(BestPlan, IsNearlyTheBestOfAll) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  SCOPED_TRACE(TestSeedText());
+  std::mt19937_64 random(TestSeed());
   const auto draw = [&](double low, double high) {
     return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
   };
