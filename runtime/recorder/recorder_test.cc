@@ -27,7 +27,7 @@ RecorderLog ParseOrDie(const Recorder& recorder) {
   return *log;
 }
 
-TEST(Recorder, FileHoldsHeaderAndEvents) {
+TEST(Recorder, FileTellsOfTheRankAndWhenItBegan) {
   const std::string dir = TestFolder();
   auto recorder = OpenOrDie({.dir = dir,
                              .job = 0x4d2,
@@ -37,6 +37,25 @@ TEST(Recorder, FileHoldsHeaderAndEvents) {
                              .host = "node-a",
                              .start_wall_ns = 1'700'000'000'000'000'000,
                              .start_time_ns = 1000});
+  EXPECT_EQ(recorder->path(), dir + "/gradwire-00000000000004d2-3.rec");
+  EXPECT_EQ(recorder->recorded(), 1u);
+
+  const auto log = ReadRecorder(recorder->path());
+  ASSERT_TRUE(log.ok()) << log.status().ToString();
+  EXPECT_EQ(log->header.job, 0x4d2u);
+  EXPECT_EQ(log->header.rank, 3);
+  EXPECT_EQ(log->header.world_size, 5);
+  EXPECT_EQ(log->header.epoch, 7u);
+  EXPECT_EQ(log->header.pid, static_cast<uint32_t>(getpid()));
+  EXPECT_EQ(TextOf(log->header.host), "node-a");
+  EXPECT_EQ(log->WallNs(2000), 1'700'000'000'000'001'000);
+  ASSERT_EQ(log->entries.size(), 1u);
+  EXPECT_EQ(log->entries[0].kind, RecordKind::kOpen);
+  EXPECT_EQ(log->entries[0].dtype, 0xFF);
+}
+
+TEST(Recorder, FileHoldsAllOfAnEvent) {
+  auto recorder = OpenOrDie({.dir = TestFolder()});
   recorder->Record({.kind = RecordKind::kSubmit,
                     .time_ns = 2000,
                     .turn = 9,
@@ -52,23 +71,13 @@ TEST(Recorder, FileHoldsHeaderAndEvents) {
                     .progress = {1, 2, 3, 4},
                     .text = "all-reduce",
                     .tensor = "w1"});
-  EXPECT_EQ(recorder->path(), dir + "/gradwire-00000000000004d2-3.rec");
   EXPECT_EQ(recorder->recorded(), 2u);
 
   const auto log = ReadRecorder(recorder->path());
   ASSERT_TRUE(log.ok()) << log.status().ToString();
-  EXPECT_EQ(log->header.job, 0x4d2u);
-  EXPECT_EQ(log->header.rank, 3);
-  EXPECT_EQ(log->header.world_size, 5);
-  EXPECT_EQ(log->header.epoch, 7u);
-  EXPECT_EQ(log->header.pid, static_cast<uint32_t>(getpid()));
-  EXPECT_EQ(TextOf(log->header.host), "node-a");
-  EXPECT_EQ(log->WallNs(2000), 1'700'000'000'000'001'000);
   EXPECT_EQ(log->damaged, 0);
   EXPECT_EQ(log->overwritten, 0u);
   ASSERT_EQ(log->entries.size(), 2u);
-  EXPECT_EQ(log->entries[0].kind, RecordKind::kOpen);
-  EXPECT_EQ(log->entries[0].dtype, 0xFF);
   const RecorderEntry& e = log->entries[1];
   EXPECT_EQ(e.seq, 2u);
   EXPECT_EQ(e.time_ns, 2000);
