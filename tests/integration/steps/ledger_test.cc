@@ -2,14 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "tests/lib/capi_ranks.h"
 
 namespace gradwire {
@@ -68,14 +67,21 @@ TEST(Ledger, TellsWhichTensorsKeepState) {
   }
 }
 
-// Rank 0 computes, as far as the other one can see, which waits for it.
+// Keeps the thread busy.
+void ComputeFor(int64_t ns) {
+  const Deadline end = Deadline::After(SteadyClock(), ns);
+  while (!end.Expired(SteadyClock())) {
+  }
+}
+
+// Rank 0 computes, and the other one waits for it.
 TEST(Ledger, TellsHowLongStepsTakeOnceOneHasEnded) {
   constexpr int kSteps = 5, kComputeMs = 5;
   RunRanks(2, "", [&](int rank, gwComm_t comm) {
     for (uint64_t step = 0; step < kSteps; ++step) {
       EXPECT_EQ(LedgerText(comm).find("\"steps\": null") != std::string::npos, step < 2);
       ASSERT_EQ(gwStepBegin(comm, step), gwSuccess);
-      if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(kComputeMs));
+      if (rank == 0) ComputeFor(kComputeMs * kNsPerMs);
       gwStepOutcome_t outcome = gwStepAborted;
       ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
     }
