@@ -39,7 +39,7 @@ const std::vector<Row>& Rows() {
        "OMPI_COMM_WORLD_LOCAL_SIZE",
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"}},
       // Hydra tells no job; two at once on a host need GRADWIRE_PORT, and the taken port says so.
-      {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {"PMI_ID", "USER"}},
+      {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {"USER"}},
       {"slurm",
        "SLURM_PROCID",
        "SLURM_NTASKS",

@@ -306,6 +306,20 @@ TEST(Launcher, RanksOfAJobAgreeAndJobsDiffer) {
   EXPECT_NE(detect("0", "a").root, detect("0", "b").root);
 }
 
+// PMI_ID looks like a job's, and is a process's.
+TEST(Launcher, RanksOfMpichAgreeOnTheJob) {
+  auto detect = [](const char* rank) {
+    return *DetectLauncher({{"PMI_RANK", rank},
+                            {"PMI_SIZE", "2"},
+                            {"MPI_LOCALRANKID", rank},
+                            {"MPI_LOCALNRANKS", "2"},
+                            {"PMI_ID", rank},
+                            {"USER", "u"}});
+  };
+  EXPECT_EQ(detect("0").job, detect("1").job);
+  EXPECT_EQ(detect("0").root, detect("1").root);
+}
+
 TEST(SlurmHosts, FirstOfEachForm) {
   const std::pair<const char*, const char*> cases[] = {
       {"gpu04", "gpu04"},           {"gpu04,gpu05", "gpu04"},       {"gpu[04-05]", "gpu04"},
