@@ -148,16 +148,16 @@ Status Settings::ApplyApi(const SettingsInput& in) {
 }
 
 Status Settings::CheckTogether() const {
-  if (DurationNs("heartbeat_timeout_ms") <= DurationNs("heartbeat_ms")) {
+  if (DurationNs("heartbeat_timeout_ms") < 2 * DurationNs("heartbeat_ms")) {
     const auto timeout = settings_internal::Find("heartbeat_timeout_ms");
     const auto period = settings_internal::Find("heartbeat_ms");
     return Status(
         gwInvalidArgument,
-        fmt::format("heartbeat_timeout_ms = {} (from {}) is not longer than heartbeat_ms = {} "
+        fmt::format("heartbeat_timeout_ms = {} (from {}) is less than twice heartbeat_ms = {} "
                     "(from {})",
                     ShownText(timeout), values_[timeout].origin, ShownText(period),
                     values_[period].origin),
-        "A rank would count as lost between two signs of life; 5 times as long is usual");
+        "A rank would count as lost for one sign of life that is late; 5 times as long is usual");
   }
   if (is_set("rank") && is_set("world_size") && Int("rank") >= Int("world_size")) {
     return Status(

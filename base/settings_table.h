@@ -163,7 +163,7 @@ inline constexpr std::array kSettings = {
                .default_text = "10000",
                .min = 2,
                .max = kMaxSettingMs,
-               .doc = "silence after which a rank counts as lost; longer than heartbeat_ms"},
+               .doc = "silence after which a rank counts as lost; at least twice heartbeat_ms"},
 
     // Who and where.
     SettingRow{.name = "rank",

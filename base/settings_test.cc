@@ -147,10 +147,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"heartbeats_contradict",
                  {.environment = {{"GRADWIRE_HEARTBEAT_MS", "10s"}}},
                  {"heartbeat_timeout_ms = 10000 (from default)", "GRADWIRE_HEARTBEAT_MS"}},
+        BadInput{"one_heartbeat_in_its_timeout",
+                 {.api = {{"heartbeat_ms", "501"}, {"heartbeat_timeout_ms", "1000"}}},
+                 {"heartbeat_timeout_ms = 1000 (from API) is less than twice heartbeat_ms = 501",
+                  "5 times as long is usual"}},
         BadInput{"rank_beyond_world",
                  {.environment = {{"GRADWIRE_RANK", "4"}, {"GRADWIRE_WORLD_SIZE", "4"}}},
                  {"rank = 4", "world_size = 4"}}),
     [](const auto& info) { return std::string(info.param.what); });
+
+TEST(Settings, TwoHeartbeatsInTheirTimeoutAreEnough) {
+  EXPECT_TRUE(
+      Settings::Load({.api = {{"heartbeat_ms", "500"}, {"heartbeat_timeout_ms", "1000"}}}).ok());
+}
 
 TEST(Settings, UnknownVariablesWarnAndOthersDoNot) {
   SettingsInput in;
