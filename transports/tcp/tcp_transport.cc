@@ -13,7 +13,6 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -39,6 +38,8 @@ constexpr int kEventsPerProgress = 64;
 // A host counts as silent only when it answers none of so many questions: any packet may get lost,
 // and a job of many ranks asks thousands of times a minute.
 constexpr int kKeepaliveProbes = 5;
+// Linux takes no longer times, and would ask after two hours, as it does by default.
+constexpr int64_t kMostKeepaliveS = 32767;
 
 // A door under siege closes whom it has not heard yet, but nobody who is new. So a greeting goes
 // out soon or not at all: later it might cross the close, and be lost with the frames behind it.
@@ -64,7 +65,7 @@ void Prepare(int fd, int64_t death_timeout_ns) {
   // only stands behind the heartbeats. Not TCP_USER_TIMEOUT: it would also end a connection whose
   // receiver is alive and busy, with what is on the way.
   const auto idle_s =
-      static_cast<int>(std::clamp<int64_t>(death_timeout_ns / kNsPerSecond, 1, INT_MAX));
+      static_cast<int>(std::clamp<int64_t>(death_timeout_ns / kNsPerSecond, 1, kMostKeepaliveS));
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
   set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, idle_s / kKeepaliveProbes));

@@ -72,6 +72,8 @@ TEST(TcpTransportTest, AnIdleConnectionIsAskedFiveTimesWhateverTheTimeout) {
   ExpectFiveQuestions(3 * kNsPerSecond, 3, 1);
   ExpectFiveQuestions(1 * kNsPerSecond, 1, 1);
   ExpectFiveQuestions(1, 1, 1);
+  constexpr int kMostS = 32767;  // that the kernel takes
+  ExpectFiveQuestions(7 * 24 * 3600 * kNsPerSecond, kMostS, kMostS / 5);
 }
 
 TEST(TcpTransportTest, QueueIsBoundedAndCancelFreesEverySource) {
