@@ -88,6 +88,22 @@ TEST(PlanReplay, MakesTheSameDecisionsAgain) {
   EXPECT_TRUE(replay->end.ok()) << replay->end.ToString();
 }
 
+// Squares of gradients that diverge: each rank's energy is a float, their sum is none.
+TEST(PlanReplay, ReadsWhatIsTooLargeForItsType) {
+  StepObservation seen = {.step = 1, .turn = 1, .step_us = 1000};
+  seen.tensors = {{.tensor = Job().tensors[0].id, .energy = 3e38f, .error = 2e38f}};
+  const std::vector<StepObservation> ranks = {seen, seen};
+  const StatusOr<StepInput> step = Combine(ranks);
+  ASSERT_TRUE(step.ok()) << step.status().ToString();
+  const DecideInput input = {.turn = 2, .step = *step};
+  std::vector<std::string> lines = {JobLine(Job()), InputLine(input)};
+  Memory memory;
+  if (const auto decision = Decide(Job(), input, &memory)) lines.push_back(DecisionLine(*decision));
+  const StatusOr<Replay> replay = ReplayOf(lines);
+  ASSERT_TRUE(replay.ok()) << replay.status().ToString();
+  EXPECT_EQ(replay->inputs, 1);
+}
+
 // Of inputs from which nothing was decided as well.
 TEST(PlanReplay, EveryLineIsTiedToTheOnesBefore) {
   const std::vector<std::string> good = Sealed(Lines());

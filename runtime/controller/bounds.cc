@@ -54,7 +54,7 @@ double Distance(const Candidate& candidate, double relative_error, const Ranks& 
 
 Loss LossOf(const Candidate& candidate, const TensorObservation& seen, int world_size) {
   const double energy = seen.energy, error = seen.error;
-  if (energy <= 0) return {};
+  if (energy <= 0 || energy >= kMostEnergy) return {};
   const double own = energy - seen.sum_energy;
   // Owners encode sums of what was decoded: errors that are zero on average come on top.
   const double added = candidate.feedback ? 0 : own * error / energy;

@@ -28,7 +28,7 @@ double Distance(const Candidate& candidate, double relative_error, const Ranks& 
 
 // What a step with a codec tells of a tensor.
 struct Loss {
-  double relative_error = 0;    // as for Distance; 0: nothing was encoded
+  double relative_error = 0;    // as for Distance; 0: nothing can be told
   std::optional<double> alike;  // Ranks::alike; nothing where no owner has encoded a sum
 };
 // `seen`: by all ranks together.

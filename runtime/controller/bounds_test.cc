@@ -54,6 +54,8 @@ TEST(LossOf, TellsHowMuchAlikeGradientsAre) {
   EXPECT_FALSE(LossOf(exact, {.energy = 4}, 4).alike) << "no owner encoded a sum";
   EXPECT_DOUBLE_EQ(alike(4000), 4) << "no more than that of four ranks that are the same";
   EXPECT_EQ(LossOf(exact, {}, 4).relative_error, 0) << "nothing was encoded";
+  constexpr float kMost = kMostEnergy;
+  EXPECT_FALSE(LossOf(exact, {.energy = kMost, .sum_energy = kMost / 2}, 4).alike) << "too much";
 }
 
 // The sum has an energy of 4, and an eighth of what was encoded is lost, half of it before there is

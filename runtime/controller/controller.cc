@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -27,10 +26,6 @@ constexpr int kTurnsBetweenProbes = 20;
 constexpr const char* kBlindNote =
     "no step has been committed: compute cannot be measured, and outside steps automatic tensors "
     "are bf16";
-
-float Finite(double energy) {
-  return static_cast<float>(std::min<double>(energy, std::numeric_limits<float>::max()));
-}
 
 std::string Joined(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : "; ") + other;
@@ -221,9 +216,9 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
     measured->observation.tensors.push_back({.tensor = tensor->id,
                                              .ready_us = tally.ready_us,
                                              .codec_us = Us(tally.codec_ns),
-                                             .energy = Finite(tally.energy),
-                                             .error = Finite(tally.error),
-                                             .sum_energy = Finite(tally.sum_energy)});
+                                             .energy = EnergyOf(tally.energy),
+                                             .error = EnergyOf(tally.error),
+                                             .sum_energy = EnergyOf(tally.sum_energy)});
   }
   // Its ready time may be the next step's already.
   for (TensorState* tensor : tensors) tensor->tally = {.ready_us = tensor->tally.ready_us};

@@ -144,7 +144,8 @@ void Decider::TakeTensors() {
     const Loss loss = LossOf(job_.candidates[candidate], o, job_.world_size);
     m_.alike[t] = loss.alike.value_or(m_.alike[t]);
     // Not submitted in this step, or so large that its energy is not: nothing was measured.
-    const bool measured = o.energy > 0 && std::isfinite(loss.relative_error);
+    const bool measured =
+        o.energy > 0 && o.energy < kMostEnergy && std::isfinite(loss.relative_error);
     // Compared with a codec that keeps nothing back, the tensor's residual is sent on in between.
     const bool alternates = m_.other && (*m_.other)[t] != m_.running[t];
     if (alternates || !measured) continue;

@@ -13,12 +13,16 @@ bool IsAmount(float value) { return std::isfinite(value) && value >= 0; }
 bool IsSane(const StepObservation& o) {
   if (!IsAmount(o.step_us) || !IsAmount(o.blocked_us) || !IsAmount(o.busy_us)) return false;
   return std::all_of(o.tensors.begin(), o.tensors.end(), [](const TensorObservation& t) {
-    // Energies may overflow; they are looked at where they are used.
-    return IsAmount(t.ready_us) && IsAmount(t.codec_us);
+    return IsAmount(t.ready_us) && IsAmount(t.codec_us) && IsAmount(t.energy) &&
+           IsAmount(t.error) && IsAmount(t.sum_energy);
   });
 }
 
 }  // namespace
+
+float EnergyOf(double energy) {
+  return energy < kMostEnergy ? static_cast<float>(energy) : kMostEnergy;
+}
 
 std::string EncodeObservation(const StepObservation& o) {
   ByteWriter out;
@@ -63,9 +67,9 @@ StatusOr<StepInput> Combine(std::span<const StepObservation> ranks) {
       if (from.tensor != to.tensor) return differ;
       to.ready_us = std::max(to.ready_us, from.ready_us);
       to.codec_us = std::max(to.codec_us, from.codec_us);
-      to.energy += from.energy;
-      to.error += from.error;
-      to.sum_energy += from.sum_energy;
+      to.energy = EnergyOf(double{to.energy} + from.energy);
+      to.error = EnergyOf(double{to.error} + from.error);
+      to.sum_energy = EnergyOf(double{to.sum_energy} + from.sum_energy);
     }
   }
   return all;

@@ -4,6 +4,7 @@
 #define GRADWIRE_RUNTIME_CONTROLLER_OBSERVATION_H_
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "base/status.h"
 
 namespace gradwire {
+
+// What stands for an energy that fits no float, or is no number: nothing can be told from it.
+inline constexpr float kMostEnergy = std::numeric_limits<float>::max();
+float EnergyOf(double energy);
 
 // Of one tensor of spec `auto`, in the step.
 struct TensorObservation {

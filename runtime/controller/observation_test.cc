@@ -42,6 +42,9 @@ TEST(Observation, DamagedBytesAreRefused) {
     observation = Observed();
     observation.tensors[1].codec_us = bad;
     EXPECT_EQ(DecodeObservation(EncodeObservation(observation)).status().code(), gwDataCorrupt);
+    observation = Observed();
+    observation.tensors[0].sum_energy = bad;
+    EXPECT_EQ(DecodeObservation(EncodeObservation(observation)).status().code(), gwDataCorrupt);
   }
 }
 
@@ -60,6 +63,17 @@ TEST(Observation, TheSlowestRankTellsTimeTheLastOneTellsBusiness) {
   EXPECT_EQ(all->busy_us, 33);
   EXPECT_EQ(all->tensors[0], (TensorObservation{5, 70, 9, 16, 2, 10}));
   EXPECT_EQ(all->tensors[1], (TensorObservation{6, 20, 1, 4, 1}));
+}
+
+TEST(Observation, EnergiesStayFinite) {
+  EXPECT_EQ(EnergyOf(8), 8);
+  EXPECT_EQ(EnergyOf(kMostEnergy), kMostEnergy);
+  for (const double large : {1e39, double{INFINITY}, std::nan("")})
+    EXPECT_EQ(EnergyOf(large), kMostEnergy) << large;
+  std::vector<StepObservation> ranks = {Observed(), Observed()};
+  ranks[0].tensors[0].energy = ranks[1].tensors[0].energy = 3e38f;
+  EXPECT_EQ(Combine(ranks)->tensors[0].energy, kMostEnergy);
+  EXPECT_EQ(Combine(ranks)->tensors[0].sum_energy, 10);
 }
 
 TEST(Observation, OfDifferentStepsOrTensorsIsRefused) {
