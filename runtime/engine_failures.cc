@@ -266,8 +266,8 @@ void EngineCore::NoteWaiting() {
         .op_seq = waiting->key.op_seq,
         .slice = waiting->key.slice,
         .peer = p.peer,
-        .progress = {static_cast<uint16_t>(p.sends_done), static_cast<uint16_t>(p.sends),
-                     static_cast<uint16_t>(p.recvs_done), static_cast<uint16_t>(p.recvs)}});
+        .progress = {SaturatedCount(p.sends_done), SaturatedCount(p.sends),
+                     SaturatedCount(p.recvs_done), SaturatedCount(p.recvs)}});
 }
 
 // A rank that has left properly may close its end while others still work.

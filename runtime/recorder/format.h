@@ -4,6 +4,7 @@
 #ifndef GRADWIRE_RUNTIME_RECORDER_FORMAT_H_
 #define GRADWIRE_RUNTIME_RECORDER_FORMAT_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <iterator>
@@ -60,7 +61,12 @@ constexpr std::string_view Name(RecordKind kind) {
   return kRecordKindNames[static_cast<size_t>(kind)];
 }
 
-// Steps of the slice's run done and due, see PeerProgress; saturated at 65535.
+// A count of steps as an entry has it: 65535 stands for more.
+constexpr uint16_t SaturatedCount(int64_t count) {
+  return static_cast<uint16_t>(std::min<int64_t>(count, UINT16_MAX));
+}
+
+// Steps of the slice's run done and due, see PeerProgress; SaturatedCount.
 struct RecordProgress {
   uint16_t sends_done = 0, sends = 0;
   uint16_t recvs_done = 0, recvs = 0;

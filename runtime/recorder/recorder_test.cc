@@ -27,6 +27,12 @@ RecorderLog ParseOrDie(const Recorder& recorder) {
   return *log;
 }
 
+TEST(SaturatedCount, TellsOfMoreThanItHolds) {
+  EXPECT_EQ(SaturatedCount(0), 0);
+  EXPECT_EQ(SaturatedCount(65535), 65535);
+  EXPECT_EQ(SaturatedCount(65536), 65535) << "and not none";
+}
+
 TEST(Recorder, FileTellsOfTheRankAndWhenItBegan) {
   const std::string dir = TestFolder();
   auto recorder = OpenOrDie({.dir = dir,
