@@ -17,15 +17,20 @@ Status Ballot::HearSubmitted(int rank, uint32_t submitted) {
   // A heartbeat may be older than what a turn's end has told.
   std::optional<uint32_t>& most = submitted_[rank];
   if (!most || IsBefore(*most, submitted)) most = submitted;
-  for (int voter = 0; voter < static_cast<int>(votes_.size()); ++voter)
-    GW_RETURN_IF_ERROR(CheckSubmitted(voter, rank));
-  return Status();
+  if (!most_ || IsBefore(*submitted_[*most_], *most)) most_ = rank;
+  return fewest_ ? CheckSubmitted(*fewest_, rank) : Status();
 }
 
 Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns) {
   const bool in_favour = fields.ok != 0;
   last_vote_ns_ = now_ns;
+  const bool again = votes_[rank].has_value();
   votes_[rank] = Vote{.fields = fields, .op_text = in_favour ? std::string() : body};
+  if (again) {
+    CountAll();
+  } else {
+    Count(rank);
+  }
   if (in_favour) {
     if (fields.table_bytes > body.size())
       return Status(gwDataCorrupt, ErrorDetail{.message = "a vote cannot be read", .peer = rank});
@@ -33,9 +38,26 @@ Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, in
     body.resize(fields.table_bytes);
     if (!body.empty()) tables_[rank] = std::move(body);
   }
-  for (int other = 0; other < static_cast<int>(votes_.size()); ++other)
-    GW_RETURN_IF_ERROR(CheckSubmitted(rank, other));
-  return Status();
+  return most_ ? CheckSubmitted(rank, *most_) : Status();
+}
+
+// One vote more. Those about a later operation are to come again.
+void Ballot::Count(int rank) {
+  const VoteFields& vote = votes_[rank]->fields;
+  const uint32_t first = FirstInDoubt(in_doubt_, vote.op_seq);
+  if (std::exchange(in_doubt_, first) != first) final_votes_ = 0;
+  final_votes_ += vote.op_seq == first ? 1 : 0;
+  const bool is_fewest = !fewest_ || IsBefore(vote.submitted, votes_[*fewest_]->fields.submitted);
+  if (vote.ok != 0 && is_fewest) fewest_ = rank;
+}
+
+void Ballot::CountAll() {
+  in_doubt_ = kNoOpSeq;
+  final_votes_ = 0;
+  fewest_.reset();
+  for (size_t r = 0; r < votes_.size(); ++r) {
+    if (votes_[r]) Count(static_cast<int>(r));
+  }
 }
 
 // A rank that has voted submits nothing more in its turn; one with fewer operations may still
@@ -50,13 +72,9 @@ Status Ballot::CheckSubmitted(int voter, int other) const {
 }
 
 std::vector<int> Ballot::Missing() const {
-  uint32_t in_doubt = kNoOpSeq;
-  for (const std::optional<Vote>& vote : votes_) {
-    if (vote) in_doubt = FirstInDoubt(in_doubt, vote->fields.op_seq);
-  }
   std::vector<int> ranks;
   for (size_t r = 0; r < votes_.size(); ++r) {
-    if (!votes_[r] || votes_[r]->fields.op_seq != in_doubt) ranks.push_back(static_cast<int>(r));
+    if (!votes_[r] || votes_[r]->fields.op_seq != in_doubt_) ranks.push_back(static_cast<int>(r));
   }
   return ranks;
 }
@@ -72,6 +90,8 @@ TurnResult Ballot::Decide(uint16_t turn, const Status& revoked, NonFinitePolicy 
 
 void Ballot::BeginTurn() {
   std::fill(votes_.begin(), votes_.end(), std::nullopt);
+  CountAll();
+  most_.reset();
   std::fill(submitted_.begin(), submitted_.end(), std::nullopt);
   std::fill(observations_.begin(), observations_.end(), std::string());
   last_vote_ns_ = 0;

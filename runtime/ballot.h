@@ -1,8 +1,10 @@
-// Ballot: what rank 0 has heard for the vote of the turn that runs. Sans threads and clock.
+// Ballot: what rank 0 has heard for the vote of the turn that runs. Sans threads and clock. What is
+// heard costs the same for any number of ranks, but for votes that come again.
 #ifndef GRADWIRE_RUNTIME_BALLOT_H_
 #define GRADWIRE_RUNTIME_BALLOT_H_
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,8 @@ class Ballot {
   // gwDataCorrupt where the table is longer than the body.
   Status HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns);
 
+  // All votes are there, and about the same operation.
+  bool complete() const { return final_votes_ == std::ssize(votes_); }
   // Ranks whose vote is missing, ascending. One about a later operation than another rank's is to
   // come again: whoever votes against tells all ranks about which.
   std::vector<int> Missing() const;
@@ -40,8 +44,15 @@ class Ballot {
 
  private:
   Status CheckSubmitted(int voter, int other) const;
+  void Count(int rank);
+  void CountAll();
 
   std::vector<std::optional<Vote>> votes_;
+  // Of the votes: about the first operation in doubt, which is none at first.
+  uint32_t in_doubt_ = kNoOpSeq;
+  int64_t final_votes_ = 0;
+  std::optional<int> fewest_;  // who has voted in favour with the fewest operations
+  std::optional<int> most_;    // who has submitted most, as far as was heard
   std::vector<std::optional<uint32_t>> submitted_;  // the most that was heard
   std::vector<std::string> tables_;                 // as told last
   std::vector<std::string> observations_;

@@ -107,6 +107,38 @@ TEST(Ballot, TheNumbersOfOperationsWrap) {
   EXPECT_THAT(ballot.Missing(), ElementsAre(0, 2));
 }
 
+TEST(Ballot, IsCompleteWhereNoneIsMissing) {
+  Ballot ballot(3);
+  const auto hear = [&](int rank, const VoteFields& fields) {
+    EXPECT_TRUE(ballot.HearVote(rank, fields, "", 1).ok());
+    EXPECT_EQ(ballot.complete(), ballot.Missing().empty()) << rank;
+    return ballot.complete();
+  };
+  EXPECT_FALSE(hear(0, For(9)));
+  EXPECT_FALSE(hear(1, For(9)));
+  EXPECT_FALSE(hear(1, AgainstOver(4)));
+  EXPECT_FALSE(hear(2, AgainstOver(4)));
+  EXPECT_TRUE(hear(0, AgainstOver(4)));
+  EXPECT_FALSE(hear(2, AgainstOver(3)));
+  EXPECT_FALSE(hear(2, AgainstOver(3)));
+  EXPECT_FALSE(hear(0, AgainstOver(3)));
+  EXPECT_TRUE(hear(1, AgainstOver(3)));
+  ballot.BeginTurn();
+  EXPECT_FALSE(ballot.complete());
+  for (int rank : {2, 0}) EXPECT_FALSE(hear(rank, For(9)));
+  EXPECT_TRUE(hear(1, For(9)));
+}
+
+// A vote in favour that becomes one against binds its rank no more; another's still does.
+TEST(Ballot, AVoteThatComesAgainTakesTheFirstBack) {
+  Ballot ballot(3);
+  EXPECT_TRUE(ballot.HearVote(0, For(1), "", 1).ok());
+  EXPECT_TRUE(ballot.HearVote(2, For(4), "", 1).ok());
+  EXPECT_TRUE(ballot.HearVote(0, Against(1), "", 1).ok());
+  EXPECT_TRUE(ballot.HearSubmitted(1, 4).ok());
+  ExpectNames(ballot.HearSubmitted(1, 5), "4 (rank 2)", "5 (rank 1)", 1);
+}
+
 TEST(Ballot, TheNumberOfOperationsMayHaveWrapped) {
   constexpr uint32_t kBeforeTheWrap = kNoOpSeq - 2;
   Ballot ballot(2);

@@ -117,7 +117,7 @@ void EngineCore::OnVote(int from, const ControlMessage& message) {
 }
 
 void EngineCore::DecideIfComplete() {
-  if (result_ || !ballot_.Missing().empty()) return;
+  if (result_ || !ballot_.complete()) return;
   TurnResult result = ballot_.Decide(turn_, revoked_.value_or(Status()), options_.nonfinite);
   if (result.outcome == StepOutcome::kCommit)
     result.order = listener_->OnObservations(turn_, ballot_.observations());
