@@ -125,8 +125,8 @@ typedef struct {
   unsigned int magic;
   unsigned int version;
   /* "name=value" pairs separated by ';' or line breaks, NULL: none. Names as `gradwire info -c`
-   * lists them, for example "compress=auto; transport=ucx". They win over GRADWIRE_* variables
-   * and gradwire.toml. */
+   * lists them, for example "compress=auto; transport=ucx". Of two of one name the last counts.
+   * They win over GRADWIRE_* variables and gradwire.toml. */
   const char* settings;
 } gwConfig_t;
 #define GW_CONFIG_MAGIC 0x67777763u
