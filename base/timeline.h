@@ -40,13 +40,13 @@ struct TimelineOwner {
 // Any thread at any time.
 class Timeline {
  public:
-  // Beyond kMaxSpans nothing is added.
+  // Beyond kMaxSpans they are only counted.
   void Add(const Span& span);
   std::vector<Span> spans() const;
 
   // Lines of JSON, the owner's first: {"job": "00000000000000ff", "rank": 0, "ranks": 2}, then the
-  // spans: {"span": "encode", "begin_ns": 1, "end_ns": 2, "number": 0}. gwSystemError: `path`
-  // cannot be written.
+  // spans: {"span": "encode", "begin_ns": 1, "end_ns": 2, "number": 0}, and where some were only
+  // counted how many: {"left_out": 3}. gwSystemError: `path` cannot be written.
   Status WriteTo(const std::string& path, const TimelineOwner& owner) const;
 
   // Some minutes of training; 32 MiB.
@@ -55,6 +55,7 @@ class Timeline {
  private:
   mutable std::mutex mu_;
   std::vector<Span> spans_;  // guarded by mu_
+  int64_t left_out_ = 0;     // likewise
 };
 
 // The time of a scope; nothing where there is no timeline.

@@ -43,11 +43,17 @@ TEST(ScopedSpan, WithoutATimelineAsksNoClock) {
   EXPECT_EQ(clock.calls(), 2);
 }
 
-TEST(Timeline, KeepsTheFirstSpans) {
+TEST(Timeline, KeepsTheFirstSpansAndTellsHowManyCameBehind) {
   Timeline timeline;
   for (uint64_t i = 0; i < Timeline::kMaxSpans + 2; ++i) timeline.Add({.number = i});
   ASSERT_EQ(timeline.spans().size(), Timeline::kMaxSpans);
   EXPECT_EQ(timeline.spans().back().number, Timeline::kMaxSpans - 1);
+  const std::string path = testing::TempDir() + "/long_timeline";
+  ASSERT_TRUE(timeline.WriteTo(path, {}).ok());
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  EXPECT_EQ(last, "{\"left_out\": 2}");
 }
 
 TEST(NameOf, EveryKindOfSpan) {

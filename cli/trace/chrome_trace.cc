@@ -111,6 +111,12 @@ class Writer {
   Json events_ = Json::array();
 };
 
+std::string NameOfRank(const RecordedRun& run, size_t rank) {
+  const int64_t left_out = rank < run.left_out.size() ? run.left_out[rank] : 0;
+  const std::string name = fmt::format("rank {}", rank);
+  return left_out == 0 ? name : fmt::format("{}, {} spans at the end left out", name, left_out);
+}
+
 int64_t FirstNs(const RecordedRun& run) {
   int64_t first_ns = INT64_MAX;
   for (const auto& spans : run.ranks) {
@@ -134,7 +140,7 @@ void MarkPlans(const RecordedRun& run, Writer* writer) {
 std::string ChromeTrace(const RecordedRun& run) {
   Writer writer(FirstNs(run));
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    writer.Name("process_name", rank, 0, fmt::format("rank {}", rank));
+    writer.Name("process_name", rank, 0, NameOfRank(run, rank));
     for (int row = 0; row < kRows; ++row) writer.Name("thread_name", rank, row, kRowNames[row]);
     for (const Named& span : DrawingOf(run.ranks[rank])) writer.Draw(rank, span);
   }

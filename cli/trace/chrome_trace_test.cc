@@ -59,6 +59,14 @@ TEST(ChromeTrace, NamesRanksAndRows) {
   EXPECT_EQ(names, (std::vector<std::string>{"rank 1", "training", "codec", "wire"}));
 }
 
+TEST(ChromeTrace, NamesWhatIsNotDrawn) {
+  RecordedRun run = SampleRun();
+  run.left_out = {0, 5};
+  const std::string trace = ChromeTrace(run);
+  EXPECT_NE(trace.find("\"rank 0\""), std::string::npos) << trace;
+  EXPECT_NE(trace.find("\"rank 1, 5 spans at the end left out\""), std::string::npos) << trace;
+}
+
 TEST(ChromeTrace, MarksPlansWhereTheirStepEnds) {
   const Json trace = Json::parse(ChromeTrace(SampleRun()));
   std::vector<Json> marks;

@@ -38,14 +38,22 @@ struct RankTimeline {
   std::string job;
   int rank = 0, ranks = 0;
   std::vector<Span> spans;
+  int64_t left_out = 0;  // behind them
 };
 
 void ReadLine(const std::string& line, bool is_first, RankTimeline* timeline) {
   const Json json = Json::parse(line);
-  if (!is_first) return timeline->spans.push_back(SpanOf(json));
-  timeline->job = json.at("job");
-  timeline->rank = json.at("rank");
-  timeline->ranks = json.at("ranks");
+  if (is_first) {
+    timeline->job = json.at("job");
+    timeline->rank = json.at("rank");
+    timeline->ranks = json.at("ranks");
+  } else if (timeline->left_out > 0) {
+    throw std::out_of_range("it stands behind the end");
+  } else if (json.contains("left_out")) {
+    timeline->left_out = json.at("left_out");
+  } else {
+    timeline->spans.push_back(SpanOf(json));
+  }
 }
 
 StatusOr<RankTimeline> ReadTimeline(const std::string& path) {
@@ -82,6 +90,7 @@ StatusOr<RecordedRun> ReadTimelines(const std::string& file) {
                     "Keep the files of different jobs in different folders");
     }
     recorded.ranks.push_back(std::move(timeline->spans));
+    recorded.left_out.push_back(timeline->left_out);
     recorded.files.push_back(path);
   }
   return recorded;

@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
 #define GRADWIRE_CLI_TRACE_RECORDED_RUN_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace gradwire {
 
 struct RecordedRun {
   std::vector<std::vector<Span>> ranks;  // as written: in the order of their ends
+  std::vector<int64_t> left_out;         // of each rank, spans behind its last; empty: none
   std::vector<PlanChange> plans;
   std::vector<std::string> files;  // that it was read from
 };

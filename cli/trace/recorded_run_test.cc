@@ -94,6 +94,17 @@ TEST(ReadRecordedRun, JobsAreNotMixed) {
       << "a rank is missing";
 }
 
+TEST(ReadRecordedRun, KnowsWhatATimelineHadNoRoomFor) {
+  const std::string owner = R"({"job": "7", "rank": 0, "ranks": 1})", end = R"({"left_out": 3})",
+                    span = R"({"span": "wire", "begin_ns": 1, "end_ns": 2, "number": 0})";
+  const StatusOr<RecordedRun> cut = ReadFiles(kRun, owner + "\n" + span + "\n" + end + "\n");
+  ASSERT_TRUE(cut.ok()) << cut.status().ToString();
+  EXPECT_EQ(cut->ranks[0].size(), 1u);
+  EXPECT_THAT(cut->left_out, testing::ElementsAre(3));
+  EXPECT_THAT(ReadFiles(kRun, owner + "\n" + end + "\n" + span).status().ToString(),
+              testing::HasSubstr("line 3: it stands behind the end"));
+}
+
 TEST(ReadRecordedRun, NamesTheLine) {
   const std::string good = R"({"job": "7", "rank": 0, "ranks": 1})";
   for (const std::string bad : {R"({"span": "wave", "begin_ns": 1, "end_ns": 2, "number": 0})",
