@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <utility>
 
 #include "base/failpoint.h"
@@ -490,15 +489,8 @@ void Communicator::WriteTimeline() {
 
 void Communicator::WriteRecord() {
   if (parts_.record_path.empty()) return;
-  std::ofstream file(parts_.record_path);
-  for (const SentMessage& m : record_) {
-    file << fmt::format(
-        "{{\"src\": {}, \"dst\": {}, \"op_seq\": {}, \"slice\": {}, \"message\": {}, \"bytes\": "
-        "{}}}\n",
-        parts_.rank, m.dst, m.key.op_seq, m.key.slice, m.message, m.bytes);
-  }
-  file.close();
-  if (!file) GW_LOG(kWarn, kColl, "cannot write the record of messages '{}'", parts_.record_path);
+  const Status written = record_.WriteTo(parts_.record_path, parts_.rank);
+  if (!written.ok()) GW_LOG(kWarn, kColl, "{}", written.ToString());
 }
 
 }  // namespace gradwire

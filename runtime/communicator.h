@@ -226,7 +226,7 @@ class Communicator final : private EngineListener {
   // Guarded by the engine's core.
   CommStatistics statistics_{parts_.agreed.one_host ? Hosts::kOne : Hosts::kSeveral};
   Controller controller_;
-  std::vector<SentMessage> record_;
+  MessageRecord record_;
   std::unique_ptr<Timeline> timeline_;  // null: nobody wants it
   std::unique_ptr<Engine> engine_;      // last: its thread uses everything above
 };

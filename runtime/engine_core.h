@@ -105,7 +105,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   }
   DriverCounters counters() const;
   int window() const { return window_.size(); }
-  void SetRecord(std::vector<SentMessage>* record) { driver_.SetRecord(record); }
+  void SetRecord(MessageRecord* record) { driver_.SetRecord(record); }
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
  private:

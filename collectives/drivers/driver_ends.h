@@ -42,7 +42,7 @@ struct End {
   std::unique_ptr<PreparedSchedule> schedule;
   std::unique_ptr<ReferenceWork> work;
   std::unique_ptr<EventDriver> driver;
-  std::vector<SentMessage> record;
+  MessageRecord record;
 };
 
 class Ends {

@@ -355,8 +355,7 @@ bool EventDriver::OfferFragments(int peer, PendingSend* pending, bool* full) {
     }
     ++send.in_flight, ++run.in_flight, ++state.in_flight, ++outstanding_sends_;
     state.sealed = false;
-    if (send.offered == 0 && record_)
-      record_->push_back({peer, run.spec.key, step.message, source.size});
+    if (send.offered == 0 && record_) record_->Add({peer, run.spec.key, step.message, source.size});
     moved = true;
     send.offered += bytes;
     counters_.sent_bytes += bytes + static_cast<int64_t>(sizeof(FrameHeader));

@@ -16,6 +16,7 @@
 #include "base/workspace.h"
 #include "collectives/drivers/awaited_runs.h"
 #include "collectives/drivers/kept_frames.h"
+#include "collectives/drivers/message_record.h"
 #include "collectives/drivers/point_to_point.h"
 #include "collectives/drivers/run_key.h"
 #include "collectives/drivers/slice_work.h"
@@ -39,14 +40,6 @@ struct FinishedRun {
 struct WaitingRun {
   RunKey key;
   PeerProgress progress;
-};
-
-// One message as it was really sent, for `gradwire perf --record`.
-struct SentMessage {
-  int dst = -1;
-  RunKey key;
-  int32_t message = 0;
-  int64_t bytes = 0;
 };
 
 struct DriverCounters {
@@ -136,8 +129,8 @@ class EventDriver : public Sink {
   // Its peer, -1: none.
   int AwaitedPeer() const;
   bool idle() const { return active_.empty(); }
-  // Non-null: every message whose sending begins is appended. Must outlive the driver or be reset.
-  void SetRecord(std::vector<SentMessage>* record) { record_ = record; }
+  // Non-null: every message whose sending begins is added. Must outlive the driver or be reset.
+  void SetRecord(MessageRecord* record) { record_ = record; }
 
   void OnFragment(int peer, const FrameHeader& header, ConstBytes fragment) override;
   void OnSent(SendToken token) override;
@@ -213,7 +206,7 @@ class EventDriver : public Sink {
   std::vector<std::pair<int, Status>> lost_;
   std::vector<Command> commands_;
   DriverCounters counters_;
-  std::vector<SentMessage>* record_ = nullptr;
+  MessageRecord* record_ = nullptr;
   int64_t outstanding_sends_ = 0;
   bool cancelled_ = false;  // this turn
   bool runs_moved_ = false;

@@ -70,7 +70,7 @@ void CheckRecord(const DriverCase& c, Ends* ends) {
       if (step.kind != StepKind::kSend) continue;
       listed.emplace_back(step.peer, step.message, end.work->MessageBytes(step.src));
     }
-    for (const SentMessage& m : end.record) sent.emplace_back(m.dst, m.message, m.bytes);
+    for (const SentMessage& m : end.record.messages()) sent.emplace_back(m.dst, m.message, m.bytes);
     std::sort(listed.begin(), listed.end());
     std::sort(sent.begin(), sent.end());
     ASSERT_EQ(sent, listed) << "rank " << rank;
