@@ -48,7 +48,8 @@ std::string_view Name(LogLevel level);
 StatusOr<uint32_t> ParseLogSubsystems(std::string_view list);
 
 // Gets each line instead of the file, with no line feed and terminated by 0; valid during the call.
-// Called from any thread, several at a time, with no lock held; it may call gradwire.
+// Called from any thread, several at a time. It must not call gradwire, nor wait for a thread that
+// does: lines are written from amid its work, while the engine or the controller is locked.
 using LogCallback = void (*)(void* user, LogLevel level, LogSubsys subsys, const char* line);
 
 struct LogConfig {
