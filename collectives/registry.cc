@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cassert>
 #include <string>
 #include <vector>
 
@@ -134,14 +133,8 @@ StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_v
                             fmt::join(names, ", ")));
 }
 
-const AlgorithmRow& ChooseAlgorithm(const AlgorithmNeed& need) {
-  const std::string_view name = DefaultName(need);
-  for (const AlgorithmRow& row : Algorithms()) {
-    if (row.collective == need.collective && row.name == name && row.encoded == need.encoded)
-      return row;
-  }
-  assert(false && "no encoded algorithm for this collective");
-  return Algorithms().front();
+StatusOr<const AlgorithmRow*> ChooseAlgorithm(const AlgorithmNeed& need) {
+  return FindAlgorithm(need.collective, DefaultName(need), need.encoded);
 }
 
 }  // namespace gradwire

@@ -22,11 +22,20 @@ TEST(RegistryTest, RowsAreCompleteAndTheirNamesUnique) {
 
 TEST(RegistryTest, EveryCollectiveHasAnAlgorithm) {
   for (int c = 0; c < kCollectives; ++c) {
-    const AlgorithmRow& row = ChooseAlgorithm(
+    const StatusOr<const AlgorithmRow*> row = ChooseAlgorithm(
         {.collective = static_cast<Collective>(c), .world_size = 4, .bytes = 1 << 20});
-    EXPECT_EQ(static_cast<int>(row.collective), c);
-    EXPECT_FALSE(row.encoded);
+    ASSERT_TRUE(row.ok()) << row.status().ToString();
+    EXPECT_EQ(static_cast<int>((*row)->collective), c);
+    EXPECT_FALSE((*row)->encoded);
   }
+}
+
+TEST(RegistryTest, WhereThereIsNoAlgorithmNoneIsChosen) {
+  const StatusOr<const AlgorithmRow*> row =
+      ChooseAlgorithm({.collective = Collective::kBroadcast, .world_size = 4, .encoded = true});
+  EXPECT_EQ(row.status().code(), gwInvalidArgument);
+  EXPECT_NE(row.status().ToString().find("encoded broadcast"), std::string::npos)
+      << row.status().ToString();
 }
 
 TEST(RegistryTest, FindsByName) {
@@ -52,8 +61,9 @@ TEST(RegistryTest, UnknownNamesGetTheNearest) {
 
 TEST(ChooseAlgorithmTest, Defaults) {
   auto chosen = [](Collective c, int n, int64_t bytes, bool encoded = false) {
-    return ChooseAlgorithm({.collective = c, .world_size = n, .bytes = bytes, .encoded = encoded})
-        .name;
+    const AlgorithmNeed need = {
+        .collective = c, .world_size = n, .bytes = bytes, .encoded = encoded};
+    return (*ChooseAlgorithm(need))->name;
   };
   constexpr int64_t kSmall = 64 * 1024, kLarge = kSmall + 1;
   constexpr int64_t kTiny = 16 * 1024, kFewest = 4 * 1024;
@@ -84,12 +94,9 @@ TEST(ChooseAlgorithmTest, Defaults) {
 
 TEST(ChooseAlgorithmTest, OneHost) {
   auto chosen = [](Collective c, int n, int64_t bytes, bool encoded = false) {
-    return ChooseAlgorithm({.collective = c,
-                            .world_size = n,
-                            .bytes = bytes,
-                            .one_host = true,
-                            .encoded = encoded})
-        .name;
+    const AlgorithmNeed need = {
+        .collective = c, .world_size = n, .bytes = bytes, .one_host = true, .encoded = encoded};
+    return (*ChooseAlgorithm(need))->name;
   };
   constexpr int64_t kHalfMiB = 512 * 1024;
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, kHalfMiB), "direct");

@@ -185,11 +185,12 @@ struct AlgorithmNeed {
   int world_size = 1;
   int64_t bytes = 0;      // of the whole operation
   bool one_host = false;  // all ranks are on it
-  bool encoded = false;   // all-reduce and reduce-scatter only
+  bool encoded = false;
 };
 
-// The default: a pure function of the need, the same on all ranks.
-const AlgorithmRow& ChooseAlgorithm(const AlgorithmNeed& need);
+// The default: a pure function of the need, the same on all ranks. gwInvalidArgument: there is none
+// (of encoded ones there are all-reduces and reduce-scatters).
+StatusOr<const AlgorithmRow*> ChooseAlgorithm(const AlgorithmNeed& need);
 
 }  // namespace gradwire
 

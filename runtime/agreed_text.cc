@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "collectives/schedule.h"
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/slice_size.h"
 #include "runtime/slice_window.h"
@@ -23,6 +24,19 @@ std::string MillisecondsText(int64_t ns) {
 StatusOr<uint64_t> SettingIn(const OpText& text, SettingKey<SettingType::kInt> key) {
   const SettingRow& row = kSettings[key.index()];
   return NumberIn(text, row.name, row.min, row.max);
+}
+
+// Null: chosen by size.
+StatusOr<const AlgorithmRow*> AlgorithmIn(const OpText& text) {
+  const std::string name = FindInOpText(text, "algorithm");
+  if (name == "auto") return static_cast<const AlgorithmRow*>(nullptr);
+  StatusOr<const AlgorithmRow*> row = FindAlgorithm(Collective::kAllReduce, name);
+  if (row.ok()) return row;
+  return Status(gwMismatch, {.message = fmt::format("rank 0 chose '{}' for algorithm", name),
+                             .hint = "Install the same version of gradwire everywhere",
+                             .field = "algorithm",
+                             .expected = "one that is known here (expected)",
+                             .actual = fmt::format("'{}' (rank 0)", name)});
 }
 
 }  // namespace
@@ -63,6 +77,8 @@ StatusOr<AgreedSettings> ParseAgreed(const OpText& text) {
   if (!window.ok()) return window.status();
   const StatusOr<uint64_t> seed = SettingIn(text, "seed");
   if (!seed.ok()) return seed.status();
+  const StatusOr<const AlgorithmRow*> all_reduce = AlgorithmIn(text);
+  if (!all_reduce.ok()) return all_reduce.status();
   const std::string policy = FindInOpText(text, "nonfinite");
   const bool one_host = FindInOpText(text, "one_host") == "1";
   const auto cuts = static_cast<int64_t>(*slice_elems / kCutElems);
@@ -74,7 +90,7 @@ StatusOr<AgreedSettings> ParseAgreed(const OpText& text) {
       .window = *window == 0 && one_host ? SliceWindow::kLeast : static_cast<int>(*window),
       .seed = static_cast<uint32_t>(*seed),
       .spec = FindInOpText(text, "compress"),
-      .algorithm = FindInOpText(text, "algorithm"),
+      .all_reduce = *all_reduce,
       .transport = TransportName(FindInOpText(text, "end")),
       .transaction = FindInOpText(text, "transaction") == "on",
       .nonfinite = policy == "skip"    ? NonFinitePolicy::kSkip

@@ -20,7 +20,7 @@ StatusOr<uint64_t> NumberIn(const OpText& text, std::string_view field, uint64_t
                             uint64_t most);
 
 // Of AgreedText, with what rank 0 has added: "one_host" and "end". gwMismatch: a number is missing
-// or out of its setting's range.
+// or out of its setting's range, or an algorithm is not known here.
 StatusOr<AgreedSettings> ParseAgreed(const OpText& text);
 
 }  // namespace gradwire

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "collectives/schedule.h"
+
 namespace gradwire {
 namespace {
 
@@ -58,6 +60,19 @@ TEST(ParseAgreed, NamesTheNumberThatIsMissingOrNone) {
       EXPECT_EQ(status.detail().field, field);
       EXPECT_NE(status.ToString().find(field), std::string::npos) << status.ToString();
     }
+  }
+}
+
+TEST(ParseAgreed, KnowsTheAlgorithmOrSaysSo) {
+  EXPECT_EQ(ParseAgreed(Chosen())->all_reduce, nullptr) << "by size";
+  const StatusOr<AgreedSettings> ring = ParseAgreed(ChosenWith("algorithm", "ring"));
+  ASSERT_TRUE(ring.ok()) << ring.status().ToString();
+  EXPECT_EQ(ring->all_reduce->name, "ring");
+  EXPECT_EQ(ring->all_reduce->collective, Collective::kAllReduce);
+  for (const char* name : {"", "rnig", "two_shot"}) {
+    const Status status = ParseAgreed(ChosenWith("algorithm", name)).status();
+    EXPECT_EQ(status.code(), gwMismatch) << name;
+    EXPECT_EQ(status.detail().field, "algorithm");
   }
 }
 

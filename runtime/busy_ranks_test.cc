@@ -43,7 +43,7 @@ class BusyRanks : public testing::Test {
                       .count = 1};
     return job_[rank].SubmitRaw(
         op,
-        ChooseAlgorithm(
+        **ChooseAlgorithm(
             {.collective = Collective::kReduce, .world_size = kRanks, .bytes = sizeof(float)}),
         job_[rank].turn());
   }

@@ -103,12 +103,10 @@ Communicator::~Communicator() {
 
 // ---- exact collectives ----
 
-const AlgorithmRow& Communicator::AlgorithmFor(Collective collective, int64_t bytes,
-                                               bool encoded) const {
-  if (collective == Collective::kAllReduce && !encoded && parts_.agreed.algorithm != "auto") {
-    StatusOr<const AlgorithmRow*> row = FindAlgorithm(collective, parts_.agreed.algorithm);
-    if (row.ok()) return **row;
-  }
+StatusOr<const AlgorithmRow*> Communicator::AlgorithmFor(Collective collective, int64_t bytes,
+                                                         bool encoded) const {
+  const AlgorithmRow* const agreed = parts_.agreed.all_reduce;
+  if (agreed != nullptr && collective == Collective::kAllReduce && !encoded) return agreed;
   return ChooseAlgorithm({.collective = collective,
                           .world_size = parts_.world_size,
                           .bytes = bytes,
@@ -116,14 +114,16 @@ const AlgorithmRow& Communicator::AlgorithmFor(Collective collective, int64_t by
                           .encoded = encoded});
 }
 
-std::shared_ptr<Operation> Communicator::MakeRawOperation(RawOp op, std::string_view name) {
+StatusOr<std::shared_ptr<Operation>> Communicator::MakeRawOperation(RawOp op,
+                                                                    std::string_view name) {
   op.rank = parts_.rank;
   op.world_size = parts_.world_size;
   const int64_t bytes = op.count * SizeOf(op.dtype);
-  const AlgorithmRow& algorithm = AlgorithmFor(op.collective, bytes, false);
+  const StatusOr<const AlgorithmRow*> algorithm = AlgorithmFor(op.collective, bytes, false);
+  if (!algorithm.ok()) return algorithm.status();
   const int64_t slice_elems = parts_.agreed.slice.ElemsFor(WireBytesPerElem(nullptr, op.dtype));
-  auto operation = std::make_shared<RawOperation>(op, slice_elems, &algorithm,
-                                                  schedules_.Get(algorithm, op.root));
+  std::shared_ptr<Operation> operation = std::make_shared<RawOperation>(
+      op, slice_elems, *algorithm, schedules_.Get(**algorithm, op.root));
   operation->name = std::string(name.empty() ? Name(op.collective) : name);
   operation->turn = user_turn_;
   return operation;
@@ -132,7 +132,9 @@ std::shared_ptr<Operation> Communicator::MakeRawOperation(RawOp op, std::string_
 Status Communicator::Run(RawOp op, std::string_view name, const Operation::Patience& patience) {
   GW_RETURN_IF_ERROR(CheckUsable());
   GW_RETURN_IF_ERROR(CatchUp());
-  const std::shared_ptr<Operation> operation = MakeRawOperation(op, name);
+  const StatusOr<std::shared_ptr<Operation>> made = MakeRawOperation(op, name);
+  if (!made.ok()) return made.status();
+  const std::shared_ptr<Operation>& operation = *made;
   operation->patience = patience;
   {
     const Blocked blocked(this);
@@ -150,8 +152,13 @@ Status Communicator::Check(const CallGroup& group) const {
 StatusOr<IssuedCalls> Communicator::Issue(const CallGroup& group) {
   // Messages between two ranks have no part in turns.
   if (!group.collectives.empty()) GW_RETURN_IF_ERROR(CatchUp());
-  CopyToMyself(group.messages, parts_.rank);
   IssuedCalls issued;
+  for (const RawOp& op : group.collectives) {
+    StatusOr<std::shared_ptr<Operation>> made = MakeRawOperation(op, {});
+    if (!made.ok()) return made.status();
+    issued.operations.push_back(std::move(*made));
+  }
+  CopyToMyself(group.messages, parts_.rank);
   for (const MessageCall& call : group.messages) {
     if (call.peer == parts_.rank) continue;
     auto transfer = std::make_shared<Transfer>();
@@ -163,9 +170,7 @@ StatusOr<IssuedCalls> Communicator::Issue(const CallGroup& group) {
     issued.transfers.push_back(std::move(transfer));
   }
   if (!issued.transfers.empty()) engine_->Post(issued.transfers);
-  for (const RawOp& op : group.collectives) {
-    engine_->Submit(issued.operations.emplace_back(MakeRawOperation(op, {})));
-  }
+  for (const std::shared_ptr<Operation>& operation : issued.operations) engine_->Submit(operation);
   return issued;
 }
 

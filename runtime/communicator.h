@@ -37,8 +37,8 @@ struct AgreedSettings {
   SliceSize slice;
   int window = 0;  // slices in flight, 0: SliceWindow chooses
   uint32_t seed = 0;
-  std::string spec;       // default of tensors
-  std::string algorithm;  // of all-reduce, "auto": by size
+  std::string spec;                          // default of tensors
+  const AlgorithmRow* all_reduce = nullptr;  // of exact ones; null: by size
   std::string transport;
   bool transaction = true;
   NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
@@ -174,15 +174,18 @@ class Communicator final : private EngineListener {
   Status CheckUsable() const;
   Status WaitForRest(const char* done);
   Status CatchUp();
-  std::shared_ptr<Operation> MakeRawOperation(RawOp op, std::string_view name);
-  const AlgorithmRow& AlgorithmFor(Collective collective, int64_t bytes, bool encoded) const;
+  StatusOr<std::shared_ptr<Operation>> MakeRawOperation(RawOp op, std::string_view name);
+  StatusOr<const AlgorithmRow*> AlgorithmFor(Collective collective, int64_t bytes,
+                                             bool encoded) const;
   Status CheckSubmit(std::span<const SubmittedTensor> tensors);
   Status FollowPlan(std::span<const SubmittedTensor> tensors);
   bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
   int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
   Status CheckScatter(const TensorState& tensor) const;
-  std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors, ReduceOp op,
-                                                 Scheme scheme);
+  StatusOr<std::shared_ptr<Operation>> MakeTensorOperation(std::vector<SubmittedTensor> tensors,
+                                                           ReduceOp op, Scheme scheme);
+  void SubmitAll(std::span<const SubmittedTensor> tensors,
+                 std::span<const std::shared_ptr<Operation>> operations);
   Status WaitForTurn(uint16_t turn, const Deadline& deadline);
   void FollowTurn(uint16_t failed);
   void FollowLooks();

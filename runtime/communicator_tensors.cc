@@ -169,18 +169,17 @@ int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) co
   return elems;
 }
 
-std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<SubmittedTensor> tensors,
-                                                             ReduceOp op, Scheme scheme) {
+StatusOr<std::shared_ptr<Operation>> Communicator::MakeTensorOperation(
+    std::vector<SubmittedTensor> tensors, ReduceOp op, Scheme scheme) {
   const auto step = step_open_ ? std::optional(step_) : std::nullopt;
   int64_t bytes = 0;
   for (SubmittedTensor& submitted : tensors) {
-    submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
-    submitted.tensor->submitted = step_open_;
     submitted.dither_step = DitherStepOf(*submitted.tensor, step);
     bytes += BytesToSum(*submitted.tensor, scheme, parts_.world_size);
   }
-  const AlgorithmRow& algorithm =
+  const StatusOr<const AlgorithmRow*> algorithm =
       AlgorithmFor(CollectiveOf(scheme, parts_.world_size), bytes, SendsPayloads(scheme));
+  if (!algorithm.ok()) return algorithm.status();
   const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
   // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
   const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(loss_scale_), -126, 126));
@@ -196,14 +195,15 @@ std::shared_ptr<Operation> Communicator::MakeTensorOperation(std::vector<Submitt
                   .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate,
                   .timeline = timeline_.get()},
       .slice_elems = SliceElemsFor(tensors),
-      .algorithm = &algorithm,
-      .schedule = schedules_.Get(algorithm, 0),
+      .algorithm = *algorithm,
+      .schedule = schedules_.Get(**algorithm, 0),
       .loss_scale = loss_scale_,
       .step = step_open_ ? std::to_string(step_) : "none",
       .transaction = parts_.agreed.transaction,
       .in_step = step_open_ && parts_.agreed.transaction};
   const std::string first = tensors[0].tensor->name;
-  auto operation = std::make_shared<TensorOperation>(std::move(tensors), options);
+  std::shared_ptr<Operation> operation =
+      std::make_shared<TensorOperation>(std::move(tensors), options);
   operation->name = NameOfOperation(scheme);
   operation->tensor = first;
   operation->turn = user_turn_;
@@ -217,18 +217,29 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit(tensors));
   GW_RETURN_IF_ERROR(FollowPlan(tensors));
-  step_has_submits_ |= step_open_;
   auto request = std::make_unique<Request>();
   for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, parts_.world_size)) {
     const Scheme scheme = SchemeOf(*group[0].tensor);
-    request->operations.push_back(MakeTensorOperation(std::move(group), op, scheme));
+    StatusOr<std::shared_ptr<Operation>> made = MakeTensorOperation(std::move(group), op, scheme);
+    if (!made.ok()) return made.status();
+    request->operations.push_back(std::move(*made));
   }
   for (const SubmittedTensor& submitted : tensors) {
     if (step_open_ && submitted.tensor->automatic != nullptr)
       controller_.NoteSubmit(submitted.tensor, submitted.send);
   }
-  for (const auto& operation : request->operations) engine_->Submit(operation);
+  SubmitAll(tensors, request->operations);
   return request;
+}
+
+void Communicator::SubmitAll(std::span<const SubmittedTensor> tensors,
+                             std::span<const std::shared_ptr<Operation>> operations) {
+  step_has_submits_ |= step_open_;
+  for (const SubmittedTensor& submitted : tensors) {
+    submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
+    submitted.tensor->submitted = step_open_;
+  }
+  for (const std::shared_ptr<Operation>& operation : operations) engine_->Submit(operation);
 }
 
 Status Communicator::CheckScatter(const TensorState& tensor) const {
@@ -254,10 +265,11 @@ StatusOr<std::unique_ptr<Request>> Communicator::SubmitScatter(const SubmittedTe
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit({&tensor, 1}));
   GW_RETURN_IF_ERROR(CheckScatter(*tensor.tensor));
-  step_has_submits_ |= step_open_;
+  StatusOr<std::shared_ptr<Operation>> made = MakeTensorOperation({tensor}, op, Scheme::kScatter);
+  if (!made.ok()) return made.status();
   auto request = std::make_unique<Request>();
-  request->operations.push_back(MakeTensorOperation({tensor}, op, Scheme::kScatter));
-  engine_->Submit(request->operations[0]);
+  request->operations.push_back(std::move(*made));
+  SubmitAll({&tensor, 1}, request->operations);
   return request;
 }
 

@@ -43,7 +43,7 @@ class LateRanks : public testing::Test {
                       .root = root};
     return job_[rank].SubmitRaw(
         op,
-        ChooseAlgorithm({.collective = collective, .world_size = kRanks, .bytes = sizeof(float)}),
+        **ChooseAlgorithm({.collective = collective, .world_size = kRanks, .bytes = sizeof(float)}),
         job_[rank].turn());
   }
 
@@ -217,7 +217,7 @@ TEST(LateTransport, IsToldOfWhereAnAbortedStepEndsWithoutIt) {
     auto* const value = reinterpret_cast<std::byte*>(&values[rank]);
     const RawOp op = {
         .collective = Collective::kAllReduce, .send = value, .recv = value, .count = 1};
-    const AlgorithmRow& row = ChooseAlgorithm(
+    const AlgorithmRow& row = **ChooseAlgorithm(
         {.collective = op.collective, .world_size = kRanks, .bytes = sizeof(float)});
     operations.push_back(job[rank].SubmitRaw(op, row, 0));
     job[rank].Poll();

@@ -116,10 +116,10 @@ const AlgorithmRow& JobRank::AlgorithmFor(Scheme scheme) const {
   const Collective collective = CollectiveOf(scheme, options_.world_size);
   const AlgorithmRow* given = encoded ? options_.encoded : options_.exact;
   if (given != nullptr && given->collective == collective) return *given;
-  return ChooseAlgorithm({.collective = collective,
-                          .world_size = options_.world_size,
-                          .bytes = 1 << 20,
-                          .encoded = encoded});
+  return *Must(ChooseAlgorithm({.collective = collective,
+                                .world_size = options_.world_size,
+                                .bytes = 1 << 20,
+                                .encoded = encoded}));
 }
 
 std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,

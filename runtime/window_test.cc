@@ -30,7 +30,7 @@ class NarrowWindow : public testing::Test {
                       .count = 1};
     return job_[rank].SubmitRaw(
         op,
-        ChooseAlgorithm(
+        **ChooseAlgorithm(
             {.collective = Collective::kAllReduce, .world_size = kRanks, .bytes = sizeof(float)}),
         job_[rank].turn());
   }
@@ -65,7 +65,7 @@ class LongOperation : public testing::Test {
                         .send = data,
                         .recv = data,
                         .count = 2 * kSliceElems};
-      const AlgorithmRow& row = ChooseAlgorithm(
+      const AlgorithmRow& row = **ChooseAlgorithm(
           {.collective = op.collective, .world_size = kRanks, .bytes = 2 * kSliceElems});
       operations_.push_back(job_[rank].SubmitRaw(op, row, 0));
     }

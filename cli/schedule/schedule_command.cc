@@ -72,13 +72,11 @@ StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collecti
   const StatusOr<DType> dtype = ParseDType(options.dtype);
   if (!dtype.ok()) return dtype.status();
   const int64_t bytes = std::max<int64_t>(options.elems, 0) * SizeOf(*dtype);
-  const AlgorithmRow& row = ChooseAlgorithm({.collective = collective,
-                                             .world_size = options.ranks,
-                                             .bytes = bytes,
-                                             .one_host = !options.several_hosts,
-                                             .encoded = encoded});
-  if (row.collective == collective && row.encoded == encoded) return &row;
-  return FindAlgorithm(collective, options.algorithm, encoded);  // says that there is none
+  return ChooseAlgorithm({.collective = collective,
+                          .world_size = options.ranks,
+                          .bytes = bytes,
+                          .one_host = !options.several_hosts,
+                          .encoded = encoded});
 }
 
 StatusOr<RunShape> MakeShape(const Options& options) {
