@@ -193,56 +193,70 @@ bool IsLongAllReduce(const Operation& operation) {
 
 bool EngineCore::AdmitSlices() {
   bool moved = false;
-  for (Progress& progress : queue_) {
-    if (progress.operation->turn != turn_) break;
-    if (!progress.prepared) {
-      if (!window_.HasRoom(window_.LoadOf(0), false)) return moved;
-      unfinished_ += progress.operation->in_step ? 0 : 1;
-      draws_ = std::max(draws_, progress.operation->draws_end);
-      if (Status s = progress.operation->Prepare(); !s.ok()) {
-        RevokeTurn(std::move(s), progress.operation->op_seq, true);
-        return true;
-      }
-      progress.prepared = true;
-      const SliceTraits traits = progress.operation->Traits();
-      progress.load = window_.LoadOf(traits.fill);
-      if (traits.kind != 0 && IsLongAllReduce(*progress.operation)) {
-        progress.kind = traits.kind;
-        progress.alone = window_.WantsAlone(traits.kind);
-      }
-    }
-    while (progress.admitted < progress.operation->slices()) {
-      const bool alone = progress.alone && progress.admitted == 1;
-      if (revoked_ || !window_.HasRoom(progress.load, alone)) return moved;
-      const int64_t index = progress.admitted++;
-      moved = true;
-      StatusOr<std::unique_ptr<SliceOp>> slice = progress.operation->MakeSlice(index);
-      if (!slice.ok()) {
-        RevokeTurn(slice.status(), progress.operation->op_seq, true);
-        return true;
-      }
-      // An operation of one slice is admitted when it is submitted and done when it is complete.
-      if (progress.operation->slices() > 1) {
-        Note({.kind = RecordKind::kAdmit,
-              .turn = turn_,
-              .op_seq = progress.operation->op_seq,
-              .slice = static_cast<uint32_t>(index)});
-      }
-      driver_.Admit(progress.operation->op_seq, static_cast<uint32_t>(index),
-                    progress.operation->slices());
-      active_.push_back({progress.operation.get(),
-                         std::move(*slice),
-                         {progress.operation->op_seq, static_cast<uint32_t>(index)},
-                         {},
-                         progress.load,
-                         index + 1 < progress.operation->slices() ? progress.kind : 0,
-                         clock_->NowNs()});
-      window_.Begin(progress.load, alone);
-      Advance(active_.size() - 1);
-      PassFailpoint(Failpoint::kSlice);
-    }
+  while (Progress* const next = NextToAdmit()) {
+    if (!(next->prepared || PrepareNext(next)) || !AdmitOne(next)) break;
+    moved = true;
+    if (revoked_) break;
   }
-  return moved;
+  return moved || revoked_;  // it was not when this began
+}
+
+// The first of this turn that has slices to be admitted; null: none has.
+EngineCore::Progress* EngineCore::NextToAdmit() {
+  for (Progress& progress : queue_) {
+    if (progress.operation->turn != turn_) return nullptr;
+    if (!progress.prepared || progress.admitted < progress.operation->slices()) return &progress;
+  }
+  return nullptr;
+}
+
+// False: there is no room, or the turn is revoked.
+bool EngineCore::PrepareNext(Progress* next) {
+  if (!window_.HasRoom(window_.LoadOf(0), false)) return false;
+  Operation& operation = *next->operation;
+  unfinished_ += operation.in_step ? 0 : 1;
+  draws_ = std::max(draws_, operation.draws_end);
+  if (Status s = operation.Prepare(); !s.ok()) {
+    RevokeTurn(std::move(s), operation.op_seq, true);
+    return false;
+  }
+  next->prepared = true;
+  const SliceTraits traits = operation.Traits();
+  next->load = window_.LoadOf(traits.fill);
+  if (traits.kind != 0 && IsLongAllReduce(operation)) {
+    next->kind = traits.kind;
+    next->alone = window_.WantsAlone(traits.kind);
+  }
+  return true;
+}
+
+// False: there is no room, or the turn is revoked. Else `next` may be gone: a slice may be done at
+// once, and be the last of its operation.
+bool EngineCore::AdmitOne(Progress* next) {
+  const bool alone = next->alone && next->admitted == 1;
+  if (!window_.HasRoom(next->load, alone)) return false;
+  Operation& operation = *next->operation;
+  const int64_t slices = operation.slices(), index = next->admitted++;
+  const RunKey key = {.op_seq = operation.op_seq, .slice = static_cast<uint32_t>(index)};
+  StatusOr<std::unique_ptr<SliceOp>> slice = operation.MakeSlice(index);
+  if (!slice.ok()) {
+    RevokeTurn(slice.status(), key.op_seq, true);
+    return false;
+  }
+  // An operation of one slice is admitted when it is submitted and done when it is complete.
+  if (slices > 1)
+    Note({.kind = RecordKind::kAdmit, .turn = turn_, .op_seq = key.op_seq, .slice = key.slice});
+  driver_.Admit(key.op_seq, key.slice, slices);
+  active_.push_back({.operation = &operation,
+                     .slice = std::move(*slice),
+                     .key = key,
+                     .load = next->load,
+                     .kind = index + 1 < slices ? next->kind : 0,
+                     .admitted_ns = clock_->NowNs()});
+  window_.Begin(next->load, alone);
+  Advance(active_.size() - 1);
+  PassFailpoint(Failpoint::kSlice);
+  return true;
 }
 
 void EngineCore::Advance(size_t index) {

@@ -131,6 +131,9 @@ class EngineCore final : private ControlSink, private TransferListener {
 
   // Slices and operations.
   bool AdmitSlices();
+  Progress* NextToAdmit();
+  bool PrepareNext(Progress* next);
+  bool AdmitOne(Progress* next);
   bool AdvanceFinishedRuns();
   bool ComputeLocalOnce();
   void Advance(size_t index);

@@ -1,0 +1,62 @@
+// What an engine does with operations that are unlike those of the library.
+#include "runtime/engine_core.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "runtime/sim_job.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kRanks = 2;
+
+// A slice that has nothing to run.
+class DoneSlice final : public SliceOp {
+ public:
+  StatusOr<SliceAction> Next() override { return SliceAction{.kind = SliceAction::Kind::kDone}; }
+  Bytes Memory(const Region& /*region*/) override { return {}; }
+  int64_t MessageBytes(const Region& /*region*/) const override { return 0; }
+  void Combine(const Step& /*step*/, int64_t /*offset*/, ConstBytes /*fragment*/) override {}
+  StatusOr<bool> Compute(const Step& /*step*/, int64_t* /*cursor*/) override { return true; }
+};
+
+class DoneOperation final : public Operation {
+ public:
+  explicit DoneOperation(int64_t slices) : slices_(slices) {}
+  OpText Text() const override { return {{"operation", "nothing"}}; }
+  int64_t slices() const override { return slices_; }
+  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t /*index*/) override {
+    return std::unique_ptr<SliceOp>(std::make_unique<DoneSlice>());
+  }
+
+ private:
+  const int64_t slices_;
+};
+
+// The last of them ends the operation amid its admission.
+TEST(EngineCore, SlicesMayBeDoneWhenTheyAreAdmitted) {
+  SimJob job({.world_size = kRanks});
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int64_t slices : {1, 3, 1}) {
+      operations.push_back(std::make_shared<DoneOperation>(slices));
+      job[rank].core().Submit(operations.back());
+    }
+  }
+  for (int rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(job[rank].Poll()) << rank;
+  for (const std::shared_ptr<Operation>& operation : operations) {
+    EXPECT_TRUE(operation->done.load());
+    EXPECT_TRUE(operation->status.ok()) << operation->status.ToString();
+  }
+  for (int rank = 0; rank < kRanks; ++rank) job[rank].EndStep({.number = 1});
+  ASSERT_TRUE(job.RunUntil([&] { return job[0].turn() == 1 && job[1].turn() == 1; }, kNsPerSecond));
+  EXPECT_EQ(job[1].results()[0].outcome, StepOutcome::kCommit);
+}
+
+}  // namespace
+}  // namespace gradwire
