@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/float_rules.h"
+#include "base/log.h"
 #include "base/service_thread.h"
 
 namespace gradwire {
@@ -17,6 +18,8 @@ constexpr int64_t kThreadSleepNs = 50'000'000;
 constexpr int64_t kHelperSleepNs = 2'000'000;
 // Longest rest of the thread where the transport delivers without it.
 constexpr int64_t kRestNs = 5'000'000;
+// Where the transport cannot wait: nothing ends such a sleep early.
+constexpr int64_t kBlindSleepNs = kNsPerMs;
 // Yields for a thread that waits for the core: more than it takes to wake up.
 constexpr int kTurnsForOthers = 100;
 
@@ -154,7 +157,17 @@ void Engine::Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t m
     return;
   }
   if (has_inbox_.load(std::memory_order_acquire) || lock_waiters_.load() > 0 || stop_) return;
-  (void)transport_->Wait(max_sleep_ns);
+  const Status waited = transport_->Wait(max_sleep_ns);
+  if (!waited.ok()) SleepBlindly(core, waited);
+}
+
+// The operations go on: what the transport has comes by polls alone.
+void Engine::SleepBlindly(std::unique_lock<std::mutex>* core, const Status& why) {
+  if (!std::exchange(wait_failed_, true))
+    GW_LOG(kWarn, kNet, "the transport cannot wait for news, and is polled: {}", why.ToString());
+  core->unlock();
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kBlindSleepNs));
+  core->lock();
 }
 
 void Engine::Park(int64_t ns) {

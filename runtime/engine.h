@@ -70,6 +70,7 @@ class Engine {
   void StopThread();
   bool HelpLocked(std::unique_lock<std::mutex>* core, const Ready& ready, const Deadline& deadline);
   void Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns);
+  void SleepBlindly(std::unique_lock<std::mutex>* core, const Status& why);
   void LetOthersIn(std::unique_lock<std::mutex>* core);
   void Push(std::function<void()> work);
   void CallThread();
@@ -80,7 +81,8 @@ class Engine {
   const Clock* const clock_;
   const IdlePolicy idle_;
   std::mutex core_mu_;
-  EngineCore core_;  // guarded by core_mu_
+  EngineCore core_;           // guarded by core_mu_
+  bool wait_failed_ = false;  // likewise: it has been told
   std::mutex inbox_mu_;
   std::vector<std::function<void()>> inbox_;  // guarded by inbox_mu_
   std::atomic<bool> has_inbox_{false};
