@@ -1,9 +1,11 @@
 #include "runtime/engine.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "base/float_rules.h"
@@ -88,26 +90,65 @@ void Engine::Wake() {
   CallThread();
 }
 
+// Where memory runs out amid the engine's work nobody knows how far that came. The communicator
+// ends, and with it what callers wait for: their buffers must not be used behind their backs.
+template <typename Work>
+void Engine::Attempt(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    core_.Abort(Status(gwSystemError, fmt::format("the engine cannot go on: {}", error.what()),
+                       "Destroy this communicator, and leave the process more memory"));
+  }
+}
+
+// What an attempt that failed did not come to know of would never end.
+void Engine::SubmitLocked(const std::shared_ptr<Operation>& operation) {
+  Attempt([&] { core_.Submit(operation); });
+  if (!core_.fatal().ok() && !operation->done.load(std::memory_order_relaxed))
+    core_.Submit(operation);
+}
+
+void Engine::PostLocked(const std::shared_ptr<Transfer>& transfer) {
+  Attempt([&] { core_.Post(transfer); });
+  if (!core_.fatal().ok() && !transfer->done.load(std::memory_order_relaxed)) core_.Post(transfer);
+}
+
 void Engine::Submit(std::shared_ptr<Operation> operation) {
-  Push([this, op = std::move(operation)]() mutable { core_.Submit(std::move(op)); });
+  Push([this, op = std::move(operation)] { SubmitLocked(op); });
 }
 
 void Engine::Post(std::vector<std::shared_ptr<Transfer>> transfers) {
   Push([this, all = std::move(transfers)] {
-    for (const std::shared_ptr<Transfer>& transfer : all) core_.Post(transfer);
+    for (const std::shared_ptr<Transfer>& transfer : all) PostLocked(transfer);
   });
 }
 
+// A caller that does the engine's work; the thread leaves it to it. `core` is unlocked in the end.
+class Engine::Helping {
+ public:
+  Helping(Engine* engine, std::unique_lock<std::mutex>* core) : engine_(engine), core_(core) {
+    engine_->helpers_.fetch_add(1);
+  }
+  ~Helping() { engine_->StopHelping(core_); }
+  Helping(const Helping&) = delete;
+  Helping& operator=(const Helping&) = delete;
+
+ private:
+  Engine* const engine_;
+  std::unique_lock<std::mutex>* const core_;
+};
+
 void Engine::SubmitAndHelp(const std::shared_ptr<Operation>& operation) {
   const ScopedFloatRules rules;
-  helpers_.fetch_add(1);
-  std::unique_lock core = LockCore();
+  std::unique_lock<std::mutex> core;
+  const Helping helping(this, &core);
+  core = LockCore();
   TakeInboxLocked();
-  core_.Submit(operation);
+  SubmitLocked(operation);
   HelpLocked(
       &core, [&](const EngineCore&) { return operation->done.load(std::memory_order_relaxed); },
       Deadline::Never());
-  StopHelping(std::move(core));
 }
 
 void Engine::EndTurn(const TurnEnd& end) {
@@ -136,13 +177,14 @@ bool Engine::TakeInboxLocked() {
     std::lock_guard lock(inbox_mu_);
     work.swap(inbox_);
   }
-  for (auto& item : work) item();
+  for (const auto& item : work) Attempt(item);
   return true;
 }
 
 bool Engine::PollLocked() {
-  const bool took = TakeInboxLocked();
-  return core_.Poll() || took;
+  bool moved = TakeInboxLocked();
+  Attempt([&] { moved |= core_.Poll(); });
+  return moved;
 }
 
 // Spin, then yield, then sleep on the transport. Sleeping without yielding first cost 15x with 4
@@ -210,20 +252,20 @@ void Engine::LetOthersIn(std::unique_lock<std::mutex>* core) {
 
 // The thread takes over what is left to do. With nothing left it rests: waking it costs more than a
 // small operation.
-void Engine::StopHelping(std::unique_lock<std::mutex> core) {
+void Engine::StopHelping(std::unique_lock<std::mutex>* core) {
   if (helpers_.fetch_sub(1) > 1) return;
-  const bool rest = transport_->caps().accepted_is_visible && core_.idle() && !has_inbox_.load();
-  core.unlock();
+  const bool rest = core->owns_lock() && transport_->caps().accepted_is_visible && core_.idle() &&
+                    !has_inbox_.load();
+  if (core->owns_lock()) core->unlock();
   if (!rest) CallThread();
 }
 
 bool Engine::HelpUntil(const Ready& ready, const Deadline& deadline) {
   const ScopedFloatRules rules;
-  helpers_.fetch_add(1);
-  std::unique_lock core = LockCore();
-  const bool is_ready = HelpLocked(&core, ready, deadline);
-  StopHelping(std::move(core));
-  return is_ready;
+  std::unique_lock<std::mutex> core;
+  const Helping helping(this, &core);
+  core = LockCore();
+  return HelpLocked(&core, ready, deadline);
 }
 
 bool Engine::HelpLocked(std::unique_lock<std::mutex>* core, const Ready& ready,

@@ -1,5 +1,6 @@
 // Engine: EngineCore with a thread. A caller that waits does the engine's work itself; the thread
-// only fills the time in which nobody waits.
+// only fills the time in which nobody waits. Exceptions of that work (no memory) end the core with
+// gwSystemError.
 #ifndef GRADWIRE_RUNTIME_ENGINE_H_
 #define GRADWIRE_RUNTIME_ENGINE_H_
 
@@ -63,6 +64,8 @@ class Engine {
   }
 
  private:
+  class Helping;
+
   std::unique_lock<std::mutex> LockCore();
   bool TakeInboxLocked();
   bool PollLocked();
@@ -75,7 +78,11 @@ class Engine {
   void Push(std::function<void()> work);
   void CallThread();
   void Park(int64_t ns);
-  void StopHelping(std::unique_lock<std::mutex> core);
+  void StopHelping(std::unique_lock<std::mutex>* core);
+  template <typename Work>
+  void Attempt(const Work& work);
+  void SubmitLocked(const std::shared_ptr<Operation>& operation);
+  void PostLocked(const std::shared_ptr<Transfer>& transfer);
 
   Transport* const transport_;
   const Clock* const clock_;

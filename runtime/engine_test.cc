@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,10 +26,10 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Loopback, but for a Wait that may fail at once.
+// Loopback, but for a Wait that may fail.
 class DeafTransport final : public Transport {
  public:
-  explicit DeafTransport(bool deaf) : deaf_(deaf) {
+  explicit DeafTransport(Status wait) : wait_(std::move(wait)) {
     auto hub = MakeLoopbackHub({.world_size = 1});
     EXPECT_TRUE(hub.ok()) << hub.status().ToString();
     inner_ = std::move(*MakeLoopbackEnd(*hub, 0));
@@ -46,7 +48,7 @@ class DeafTransport final : public Transport {
   int Progress(Sink* sink) override { return inner_->Progress(sink); }
   Status Wait(int64_t timeout_ns) override {
     ++waits;
-    return deaf_ ? Status(gwSystemError, "no descriptor is left") : inner_->Wait(timeout_ns);
+    return wait_.ok() ? inner_->Wait(timeout_ns) : wait_;
   }
   void Wake() override { inner_->Wake(); }
   void Cancel(uint32_t op_seq) override { inner_->Cancel(op_seq); }
@@ -54,7 +56,7 @@ class DeafTransport final : public Transport {
   int waits = 0;
 
  private:
-  const bool deaf_;
+  const Status wait_;
   std::unique_ptr<Transport> inner_;
 };
 
@@ -66,13 +68,80 @@ struct Ends final : EngineListener {
 };
 
 struct LoneEngine {
-  explicit LoneEngine(bool deaf = false) : transport(deaf) {}
+  explicit LoneEngine(const Status& wait = Status()) : transport(wait) {}
   DeafTransport transport;
   SimControl control{{.world_size = 1}, &SteadyClock()};
   Ends ends;
-  Engine engine{{.slice_bytes = SliceBytes(1024)}, IdlePolicy{.spins = 0, .yields = 0},
-                &transport, control.channel(0), &SteadyClock(), &ends};
+  Engine engine{{.slice_bytes = SliceBytes(1024)},
+                IdlePolicy{.spins = 0, .yields = 0},
+                &transport,
+                control.channel(0),
+                &SteadyClock(),
+                &ends};
 };
+
+std::shared_ptr<Operation> OneFloat(float* value) {
+  static ScheduleCache schedules(0, 1);
+  auto* const memory = reinterpret_cast<std::byte*>(value);
+  const RawOp op = {.send = memory, .recv = memory, .count = 1};
+  const AlgorithmRow* const row = *ChooseAlgorithm({.collective = op.collective});
+  return std::make_shared<RawOperation>(op, 1024, row, schedules.Get(*row, 0));
+}
+
+// As where there is no memory for a slice.
+class HungryOperation final : public Operation {
+ public:
+  OpText Text() const override { return {{"operation", "hungry"}}; }
+  int64_t slices() const override { return 1; }
+  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t /*index*/) override {
+    throw std::bad_alloc();
+  }
+};
+
+// Without helping.
+bool IsDoneInTime(const Operation& operation) {
+  const Deadline deadline = Deadline::After(SteadyClock(), 20 * kNsPerSecond);
+  while (!operation.done.load() && !deadline.Expired(SteadyClock())) sched_yield();
+  return operation.done.load();
+}
+
+TEST(Engine, ItsThreadGoesOnBehindACallerThatThrows) {
+  LoneEngine lone;
+  ASSERT_TRUE(lone.engine.StartThread().ok());
+  const auto throws = [](const EngineCore&) -> bool { throw std::bad_alloc(); };
+  EXPECT_THROW((void)lone.engine.HelpUntil(throws, Deadline::Never()), std::bad_alloc);
+  float value = 1;
+  const std::shared_ptr<Operation> operation = OneFloat(&value);
+  lone.engine.Submit(operation);
+  ASSERT_TRUE(IsDoneInTime(*operation)) << "the thread takes the caller for one that helps";
+  EXPECT_TRUE(operation->status.ok()) << operation->status.ToString();
+}
+
+void ExpectNoMemory(const Operation& operation) {
+  EXPECT_EQ(operation.status.code(), gwSystemError);
+  EXPECT_THAT(operation.status.ToString(), HasSubstr("the engine cannot go on: std::bad_alloc"));
+}
+
+TEST(Engine, WhereItFindsNoMemoryWhatIsUnderWayEnds) {
+  {
+    LoneEngine lone;
+    const auto operation = std::make_shared<HungryOperation>();
+    lone.engine.SubmitAndHelp(operation);
+    ExpectNoMemory(*operation);
+    EXPECT_EQ(lone.ends.fatal.code(), gwSystemError);
+  }
+  LoneEngine lone;
+  ASSERT_TRUE(lone.engine.StartThread().ok());
+  const auto operation = std::make_shared<HungryOperation>();
+  float value = 1;
+  const std::shared_ptr<Operation> next = OneFloat(&value);
+  lone.engine.Submit(operation);
+  lone.engine.Submit(next);
+  ASSERT_TRUE(IsDoneInTime(*operation));
+  ExpectNoMemory(*operation);
+  ASSERT_TRUE(IsDoneInTime(*next));
+  ExpectNoMemory(*next);
+}
 
 TEST(Engine, NapsAndTellsOnceWhereTheTransportCannotWait) {
   std::vector<std::string> lines;
@@ -80,7 +149,7 @@ TEST(Engine, NapsAndTellsOnceWhereTheTransportCannotWait) {
     static_cast<std::vector<std::string>*>(user)->emplace_back(line);
   };
   ASSERT_TRUE(ConfigureLog({.callback = keep, .user = &lines}).ok());
-  LoneEngine lone(/*deaf=*/true);
+  LoneEngine lone(Status(gwSystemError, "no descriptor is left"));
   constexpr int kMs = 50;
   EXPECT_FALSE(lone.engine.HelpUntil([](const EngineCore&) { return false; },
                                      Deadline::After(SteadyClock(), kMs * kNsPerMs)));
