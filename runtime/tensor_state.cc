@@ -168,13 +168,16 @@ StatusOr<TensorState*> TensorTable::Add(std::unique_ptr<TensorState> tensor) {
                   "Give each tensor a name of its own, or deregister the old one first");
   }
   TensorState* added = tensor.get();
-  if (const auto [other, is_new] = by_id_.emplace(added->id, added); !is_new) {
+  if (const auto other = by_id_.find(added->id); other != by_id_.end()) {
     return Status(
         gwInvalidArgument,
         fmt::format("the names '{}' and '{}' have the same hash", other->second->name, added->name),
         "Rename one of them");
   }
+  // Memory first: it is in both tables or in none.
+  decltype(by_id_) one = {{added->id, added}};
   tensors_.emplace(added->name, std::move(tensor));
+  by_id_.merge(one);
   return added;
 }
 

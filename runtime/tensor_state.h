@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/dtype.h"
@@ -199,7 +198,7 @@ class TensorTable {
 
  private:
   std::map<std::string, std::unique_ptr<TensorState>> tensors_;
-  std::unordered_map<uint64_t, const TensorState*> by_id_;  // all of them
+  std::map<uint64_t, const TensorState*> by_id_;  // all of them
 };
 
 }  // namespace gradwire

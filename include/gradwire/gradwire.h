@@ -16,6 +16,8 @@
  *               gwCommUserRank, gwGetLastError, gwRequestFree.
  *   errors      gwInvalidArgument and gwInvalidUsage have no effect and leave the communicator
  *               usable. gwGetLastError tells rank, peer, operation, tensor and what to change.
+ *   memory      a call that finds none returns gwSystemError: no exception leaves any. What it was
+ *               to do may be done in part: destroy the communicator, unless its call says else.
  *   waiting     no call waits without a bound: every one ends in success or an error.
  *   fork        a communicator belongs to the process that made it: a child gets gwInvalidUsage.
  */

@@ -1,7 +1,8 @@
 #include "runtime/capi/call_group.h"
 
 #include <algorithm>
-#include <deque>
+#include <utility>
+#include <vector>
 
 namespace gradwire {
 namespace {
@@ -15,16 +16,10 @@ ThreadGroup& ThreadGroup::Current() {
   return group;
 }
 
-ThreadGroup::~ThreadGroup() {
-  for (const auto& [comm, group] : calls_) --comm->groups;
-}
-
 CallGroup& ThreadGroup::Of(gwComm_t comm) {
-  auto it = std::find_if(calls_.begin(), calls_.end(),
-                         [&](const auto& entry) { return entry.first == comm; });
-  if (it != calls_.end()) return it->second;
-  ++comm->groups;
-  return calls_.emplace_back(comm, CallGroup()).second;
+  auto it = std::find_if(waiting_.begin(), waiting_.end(),
+                         [&](const Waiting& waiting) { return waiting.comm == comm; });
+  return it != waiting_.end() ? it->calls : waiting_.emplace_back(comm).calls;
 }
 
 gwResult_t ThreadGroup::Note(gwComm_t comm, gwResult_t result) {
@@ -43,33 +38,39 @@ gwResult_t ThreadGroup::End() {
     --depth_;
     return gwSuccess;
   }
-  const gwResult_t result = Run();
+  // However it ends, also by an exception.
+  struct Forgets {
+    ThreadGroup* const group;
+    ~Forgets() { group->Forget(); }
+  } const forgets{this};
+  return Run();
+}
+
+void ThreadGroup::Forget() {
   depth_ = 0;
-  calls_.clear();
+  waiting_.clear();
   error_.clear();
   result_ = gwSuccess;
-  return result;
 }
 
 gwResult_t ThreadGroup::Run() {
   // Held until all is complete, as a call of its own holds its communicator.
   std::deque<CallGuard> guards;
-  for (const auto& [comm, group] : calls_) {
-    CallGuard& guard = guards.emplace_back(comm);
+  for (const Waiting& waiting : waiting_) {
+    CallGuard& guard = guards.emplace_back(waiting.comm);
     if (!guard.ok()) {
-      Note(comm, guard.Refuse(kCaller));
+      Note(waiting.comm, guard.Refuse(kCaller));
     } else {
-      Note(comm, Report(comm, comm->comm->Check(group), kCaller));
+      Note(waiting.comm, Report(waiting.comm, waiting.comm->comm->Check(waiting.calls), kCaller));
     }
-    // Until the guard holds it this keeps the communicator from being destroyed.
-    --comm->groups;
   }
   std::vector<std::pair<gwComm_t, IssuedCalls>> under_way;
-  for (const auto& [comm, group] : calls_) {
+  under_way.reserve(waiting_.size());  // what is issued must be waited for
+  for (const Waiting& waiting : waiting_) {
     if (result_ != gwSuccess) break;
-    StatusOr<IssuedCalls> issued = comm->comm->Issue(group);
-    if (issued.ok()) under_way.emplace_back(comm, std::move(*issued));
-    Note(comm, Report(comm, issued.status(), kCaller));
+    StatusOr<IssuedCalls> issued = waiting.comm->comm->Issue(waiting.calls);
+    if (issued.ok()) under_way.emplace_back(waiting.comm, std::move(*issued));
+    Note(waiting.comm, Report(waiting.comm, issued.status(), kCaller));
   }
   for (const auto& [comm, issued] : under_way) {
     Note(comm, Report(comm, comm->comm->Finish(issued), kCaller));

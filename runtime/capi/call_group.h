@@ -2,9 +2,8 @@
 #ifndef GRADWIRE_RUNTIME_CAPI_CALL_GROUP_H_
 #define GRADWIRE_RUNTIME_CAPI_CALL_GROUP_H_
 
+#include <deque>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "runtime/capi/handles.h"
 #include "runtime/communicator.h"
@@ -15,9 +14,6 @@ class ThreadGroup {
  public:
   // The calling thread's.
   static ThreadGroup& Current();
-  // A thread may end with a group that is open: its calls are forgotten.
-  ~ThreadGroup();
-
   bool open() const { return depth_ > 0; }
   void Start() { ++depth_; }
   // What `comm` is to issue at the end.
@@ -28,10 +24,21 @@ class ThreadGroup {
   gwResult_t End();
 
  private:
+  // The calls of a communicator, which cannot be destroyed until they are forgotten.
+  struct Waiting {
+    explicit Waiting(gwComm_t owner) : comm(owner) { ++comm->groups; }
+    ~Waiting() { --comm->groups; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    const gwComm_t comm;
+    CallGroup calls;
+  };
+
   gwResult_t Run();
+  void Forget();
 
   int depth_ = 0;
-  std::vector<std::pair<gwComm_t, CallGroup>> calls_;  // in order of their first call
+  std::deque<Waiting> waiting_;  // in order of their first call; a thread may end with some
   gwResult_t result_ = gwSuccess;
   std::string error_;
 };

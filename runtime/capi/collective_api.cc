@@ -7,6 +7,7 @@
 
 #include "runtime/capi/argument_check.h"
 #include "runtime/capi/call_group.h"
+#include "runtime/capi/entry.h"
 #include "runtime/capi/handles.h"
 #include "runtime/capi/memory_check.h"
 
@@ -102,47 +103,53 @@ gwResult_t RunPlain(gwComm_t comm, const PlainCall& call,
 
 GW_DEFINE(gwResult_t, gwAllReduce,
           (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, gwRedOp_t op,
-           gwComm_t comm, gwStream_t stream)) {
+           gwComm_t comm, gwStream_t stream),
+          (sendbuff, recvbuff, count, datatype, op, comm, stream)) {
   return RunPlain(comm,
                   {Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, stream});
 }
 
 GW_DEFINE(gwResult_t, gwReduce,
           (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, gwRedOp_t op,
-           int root, gwComm_t comm, gwStream_t stream)) {
+           int root, gwComm_t comm, gwStream_t stream),
+          (sendbuff, recvbuff, count, datatype, op, root, comm, stream)) {
   return RunPlain(comm,
                   {Collective::kReduce, sendbuff, recvbuff, count, datatype, op, root, stream});
 }
 
 GW_DEFINE(gwResult_t, gwBroadcast,
           (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, int root,
-           gwComm_t comm, gwStream_t stream)) {
+           gwComm_t comm, gwStream_t stream),
+          (sendbuff, recvbuff, count, datatype, root, comm, stream)) {
   return RunPlain(
       comm, {Collective::kBroadcast, sendbuff, recvbuff, count, datatype, gwSum, root, stream});
 }
 
 GW_DEFINE(gwResult_t, gwAllGather,
           (const void* sendbuff, void* recvbuff, size_t sendcount, gwDataType_t datatype,
-           gwComm_t comm, gwStream_t stream)) {
+           gwComm_t comm, gwStream_t stream),
+          (sendbuff, recvbuff, sendcount, datatype, comm, stream)) {
   return RunPlain(
       comm, {Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, gwSum, 0, stream});
 }
 
 GW_DEFINE(gwResult_t, gwReduceScatter,
           (const void* sendbuff, void* recvbuff, size_t recvcount, gwDataType_t datatype,
-           gwRedOp_t op, gwComm_t comm, gwStream_t stream)) {
+           gwRedOp_t op, gwComm_t comm, gwStream_t stream),
+          (sendbuff, recvbuff, recvcount, datatype, op, comm, stream)) {
   return RunPlain(
       comm, {Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, stream});
 }
 
 GW_DEFINE(gwResult_t, gwAllToAll,
           (const void* sendbuff, void* recvbuff, size_t count, gwDataType_t datatype, gwComm_t comm,
-           gwStream_t stream)) {
+           gwStream_t stream),
+          (sendbuff, recvbuff, count, datatype, comm, stream)) {
   return RunPlain(comm,
                   {Collective::kAllToAll, sendbuff, recvbuff, count, datatype, gwSum, 0, stream});
 }
 
-GW_DEFINE(gwResult_t, gwBarrier, (gwComm_t comm, gwStream_t stream)) {
+GW_DEFINE(gwResult_t, gwBarrier, (gwComm_t comm, gwStream_t stream), (comm, stream)) {
   return RunPlain(comm, {Collective::kBarrier, nullptr, nullptr, 0, gwInt8, gwSum, 0, stream});
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/forks.h"
 #include "runtime/capi/call_group.h"
+#include "runtime/capi/entry.h"
 #include "runtime/capi/handles.h"
 #include "runtime/comm_split.h"
 #include "runtime/comm_start.h"
@@ -67,6 +68,18 @@ gwResult_t StartWithId(gwComm_t* comm, int nranks, const gwUniqueId& id, int ran
   return StartComm(comm, config, rank, start, caller);
 }
 
+// While it lives the communicator is not destroyed.
+class Aborting {
+ public:
+  explicit Aborting(gwComm_t comm) : comm_(comm) { ++comm_->aborting; }
+  ~Aborting() { --comm_->aborting; }
+  Aborting(const Aborting&) = delete;
+  Aborting& operator=(const Aborting&) = delete;
+
+ private:
+  gwComm_t const comm_;
+};
+
 // What this rank brings to a split. A wrong argument too: the other ranks are told.
 struct SplitCall {
   int color;
@@ -91,15 +104,17 @@ Status CheckSplit(const SplitCall& call, Settings* settings) {
 
 }  // namespace
 
-GW_DEFINE(gwResult_t, gwGetVersion, (int* version)) {
+GW_DEFINE(gwResult_t, gwGetVersion, (int* version), (version)) {
   if (version == nullptr) return Report(nullptr, Status(gwInvalidArgument, "version is null"));
   *version = GW_VERSION_CODE;
   return gwSuccess;
 }
 
-GW_DEFINE(const char*, gwGetErrorString, (gwResult_t result)) { return ResultText(result); }
+GW_DEFINE(const char*, gwGetErrorString, (gwResult_t result), (result)) {
+  return ResultText(result);
+}
 
-GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm)) {
+GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm), (comm)) {
   // Copies: the next error would change what the caller still reads. One of each kind, for callers
   // that print both at once.
   thread_local std::string of_comm, of_thread;
@@ -107,7 +122,7 @@ GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm)) {
   return (copy = LastError(comm)).c_str();
 }
 
-GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id)) {
+GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id), (id)) {
   if (id == nullptr) return Report(nullptr, Status(gwInvalidArgument, "id is null"));
   StatusOr<Settings> settings = LoadSettings("", ProcessEnvironment());
   if (!settings.ok()) return Report(nullptr, settings.status());
@@ -118,16 +133,18 @@ GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id)) {
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwCommInitRank, (gwComm_t * comm, int nranks, gwUniqueId id, int rank)) {
+GW_DEFINE(gwResult_t, gwCommInitRank, (gwComm_t * comm, int nranks, gwUniqueId id, int rank),
+          (comm, nranks, id, rank)) {
   return StartWithId(comm, nranks, id, rank, nullptr);
 }
 
 GW_DEFINE(gwResult_t, gwCommInitRankConfig,
-          (gwComm_t * comm, int nranks, gwUniqueId id, int rank, const gwConfig_t* config)) {
+          (gwComm_t * comm, int nranks, gwUniqueId id, int rank, const gwConfig_t* config),
+          (comm, nranks, id, rank, config)) {
   return StartWithId(comm, nranks, id, rank, config);
 }
 
-GW_DEFINE(gwResult_t, gwCommInitEnv, (gwComm_t * comm, const gwConfig_t* config)) {
+GW_DEFINE(gwResult_t, gwCommInitEnv, (gwComm_t * comm, const gwConfig_t* config), (comm, config)) {
   const auto start = [](const Environment& environment, const Settings& settings) {
     return StartByEnvironment(environment, settings);
   };
@@ -135,7 +152,8 @@ GW_DEFINE(gwResult_t, gwCommInitEnv, (gwComm_t * comm, const gwConfig_t* config)
 }
 
 GW_DEFINE(gwResult_t, gwCommSplit,
-          (gwComm_t comm, int color, int key, gwComm_t* newcomm, const gwConfig_t* config)) {
+          (gwComm_t comm, int color, int key, gwComm_t* newcomm, const gwConfig_t* config),
+          (comm, color, key, newcomm, config)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   Settings settings = comm->settings;
@@ -149,14 +167,14 @@ GW_DEFINE(gwResult_t, gwCommSplit,
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwCommFinalize, (gwComm_t comm)) {
+GW_DEFINE(gwResult_t, gwCommFinalize, (gwComm_t comm), (comm)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   if (Status s = CheckUngrouped(comm); !s.ok()) return Report(comm, std::move(s));
   return Report(comm, comm->comm->Finalize());
 }
 
-GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {
+GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm), (comm)) {
   if (comm == nullptr) return gwSuccess;
   {
     CallGuard guard(comm);
@@ -171,29 +189,28 @@ GW_DEFINE(gwResult_t, gwCommDestroy, (gwComm_t comm)) {
 }
 
 // From any thread, also while another one is in a call: no guard.
-GW_DEFINE(gwResult_t, gwCommAbort, (gwComm_t comm)) {
+GW_DEFINE(gwResult_t, gwCommAbort, (gwComm_t comm), (comm)) {
   if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
-  ++comm->aborting;
+  const Aborting aborting(comm);
   comm->comm->Abort();
-  --comm->aborting;
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwCommGetAsyncError, (gwComm_t comm, gwResult_t* error)) {
+GW_DEFINE(gwResult_t, gwCommGetAsyncError, (gwComm_t comm, gwResult_t* error), (comm, error)) {
   if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
   if (error == nullptr) return Report(comm, Status(gwInvalidArgument, "error is null"));
   *error = comm->comm->async_error().code();
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwCommCount, (gwComm_t comm, int* count)) {
+GW_DEFINE(gwResult_t, gwCommCount, (gwComm_t comm, int* count), (comm, count)) {
   if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
   if (count == nullptr) return Report(comm, Status(gwInvalidArgument, "count is null"));
   *count = comm->comm->world_size();
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwCommUserRank, (gwComm_t comm, int* rank)) {
+GW_DEFINE(gwResult_t, gwCommUserRank, (gwComm_t comm, int* rank), (comm, rank)) {
   if (Status s = CheckAnyThread(comm); !s.ok()) return Report(nullptr, std::move(s));
   if (rank == nullptr) return Report(comm, Status(gwInvalidArgument, "rank is null"));
   *rank = comm->comm->rank();

@@ -6,6 +6,7 @@
 
 #include "runtime/capi/argument_check.h"
 #include "runtime/capi/call_group.h"
+#include "runtime/capi/entry.h"
 #include "runtime/capi/handles.h"
 #include "runtime/message_call.h"
 
@@ -69,21 +70,23 @@ gwResult_t RunMessage(gwComm_t comm, const MessageArguments& args,
 
 GW_DEFINE(gwResult_t, gwSend,
           (const void* sendbuff, size_t count, gwDataType_t datatype, int peer, gwComm_t comm,
-           gwStream_t stream)) {
+           gwStream_t stream),
+          (sendbuff, count, datatype, peer, comm, stream)) {
   return RunMessage(comm, {Transfer::Kind::kSend, sendbuff, count, datatype, peer, stream});
 }
 
 GW_DEFINE(gwResult_t, gwRecv,
           (void* recvbuff, size_t count, gwDataType_t datatype, int peer, gwComm_t comm,
-           gwStream_t stream)) {
+           gwStream_t stream),
+          (recvbuff, count, datatype, peer, comm, stream)) {
   return RunMessage(comm, {Transfer::Kind::kRecv, recvbuff, count, datatype, peer, stream});
 }
 
-GW_DEFINE(gwResult_t, gwGroupStart, (void)) {
+GW_DEFINE(gwResult_t, gwGroupStart, (void), ()) {
   ThreadGroup::Current().Start();
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwGroupEnd, (void)) { return ThreadGroup::Current().End(); }
+GW_DEFINE(gwResult_t, gwGroupEnd, (void), ()) { return ThreadGroup::Current().End(); }
 
 }  // namespace gradwire

@@ -12,14 +12,18 @@ std::string& ThreadError() {
   return text;
 }
 
+gwComm_t& BusyComm() {
+  thread_local gwComm_t comm = nullptr;
+  return comm;
+}
+
 std::string LastError(gwComm_t comm) {
   return HandleFor(comm) == nullptr ? ThreadError() : comm->comm->last_error();
 }
 
 gwResult_t Report(gwComm_t comm, Status status, const char* caller) {
   if (status.ok()) return gwSuccess;
-  // Functions are defined as pgw*, see GW_DEFINE, and called as gw*.
-  status = std::move(status).WithOp(*caller == 'p' ? caller + 1 : caller);
+  status = std::move(status).WithOp(caller);
   if (comm != nullptr && comm->comm) {
     status = std::move(status).WithRank(comm->comm->rank());
     comm->comm->SetLastError(OneLine(status.ToString()));
@@ -41,7 +45,9 @@ Status CheckAnyThread(gwComm_t comm) {
 }
 
 // A child must not touch locks that a thread of its parent may have held.
-gwComm_t HandleFor(gwComm_t comm) { return CheckAnyThread(comm).ok() ? comm : nullptr; }
+gwComm_t HandleFor(gwComm_t comm) {
+  return comm != nullptr && comm->forks == ForkGeneration() ? comm : nullptr;
+}
 
 CallGuard::CallGuard(gwComm_t comm) : comm_(comm), status_(CheckAnyThread(comm)) {
   if (!status_.ok()) return;
@@ -50,6 +56,7 @@ CallGuard::CallGuard(gwComm_t comm) : comm_(comm), status_(CheckAnyThread(comm))
                      "Use a communicator from one thread at a time, or make one for each");
   } else {
     owns_ = true;
+    BusyComm() = comm;
   }
 }
 

@@ -1,4 +1,4 @@
-// What is behind the handles of the C API, and how its functions begin and end.
+// What is behind the handles of the C API, and how its functions report and are kept apart.
 #ifndef GRADWIRE_RUNTIME_CAPI_HANDLES_H_
 #define GRADWIRE_RUNTIME_CAPI_HANDLES_H_
 
@@ -40,6 +40,8 @@ namespace gradwire {
 
 // Text of the calling thread's last error where there is no communicator.
 std::string& ThreadError();
+// That the thread's present call has marked as busy last; null: none.
+gwComm_t& BusyComm();
 // What gwGetLastError gives, without touching the copy that the thread's caller may still read.
 std::string LastError(gwComm_t comm);
 
@@ -85,13 +87,6 @@ class CallGuard {
   Status status_;
   bool owns_ = false;
 };
-
-// Every public function is a strong pgw* with a weak gw* alias, so that a tool can stand between,
-// as with PMPI.
-#define GW_DEFINE(ret, name, params)                                         \
-  extern "C" GW_API ret p##name params;                                      \
-  extern "C" GW_API __attribute__((weak, alias("p" #name))) ret name params; \
-  extern "C" ret p##name params
 
 }  // namespace gradwire
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/capi/argument_check.h"
+#include "runtime/capi/entry.h"
 #include "runtime/capi/handles.h"
 #include "runtime/capi/memory_check.h"
 
@@ -84,6 +85,11 @@ Status CheckGroup(const GroupCall& call) {
   return CheckGroupMemory(group);
 }
 
+// Before anything is submitted, for what is under way needs it.
+std::unique_ptr<gwRequest> MakeRequest(gwComm_t comm) {
+  return std::make_unique<gwRequest>(gwRequest{comm, comm->forks, nullptr});
+}
+
 gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request,
                        const char* caller = __builtin_FUNCTION()) {
   if (Status s = CheckGroupHandles(call, request); !s.ok()) {
@@ -101,10 +107,12 @@ gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request,
     submitted.push_back({call.tensors[i]->state, static_cast<const std::byte*>(call.send[i]),
                          static_cast<std::byte*>(call.recv[i])});
   }
+  std::unique_ptr<gwRequest> handle = MakeRequest(comm);
   StatusOr<std::unique_ptr<Request>> made =
       comm->comm->Submit(submitted, static_cast<ReduceOp>(call.op));
   if (!made.ok()) return Report(comm, Status(made.status()).WithOp("all-reduce of tensors"));
-  *request = new gwRequest{comm, comm->forks, std::move(*made)};
+  handle->request = std::move(*made);
+  *request = handle.release();
   return gwSuccess;
 }
 
@@ -152,7 +160,8 @@ int64_t GiveText(const std::string& text, Bytes room) {
 
 GW_DEFINE(gwResult_t, gwTensorRegister,
           (gwComm_t comm, const char* name, const int64_t* shape, int ndim, gwDataType_t datatype,
-           const gwTensorConfig_t* config, gwTensor_t* tensor)) {
+           const gwTensorConfig_t* config, gwTensor_t* tensor),
+          (comm, name, shape, ndim, datatype, config, tensor)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   if (name == nullptr || *name == '\0' || tensor == nullptr || ndim < 0 || ndim > kMaxDims ||
@@ -174,14 +183,21 @@ GW_DEFINE(gwResult_t, gwTensorRegister,
   }
   const char* spec =
       config != nullptr && config->size >= sizeof(gwTensorConfig_t) ? config->spec : nullptr;
+  // First, so that no tensor is registered that has none. One without a tensor does no harm.
+  gwTensor* const handle =
+      comm->tensors.emplace_back(std::make_unique<gwTensor>(gwTensor{comm, nullptr})).get();
   StatusOr<TensorState*> state = comm->comm->Register(name, {shape, static_cast<size_t>(ndim)},
                                                       *dtype, spec == nullptr ? "" : spec);
-  if (!state.ok()) return Report(comm, Status(state.status()).WithTensor(name));
-  *tensor = comm->tensors.emplace_back(std::make_unique<gwTensor>(gwTensor{comm, *state})).get();
+  if (!state.ok()) {
+    comm->tensors.pop_back();
+    return Report(comm, Status(state.status()).WithTensor(name));
+  }
+  handle->state = *state;
+  *tensor = handle;
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwTensorDeregister, (gwTensor_t tensor)) {
+GW_DEFINE(gwResult_t, gwTensorDeregister, (gwTensor_t tensor), (tensor)) {
   if (tensor == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the tensor is null"));
   gwComm_t comm = tensor->owner;
   CallGuard guard(comm);
@@ -193,7 +209,7 @@ GW_DEFINE(gwResult_t, gwTensorDeregister, (gwTensor_t tensor)) {
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwTensorSetSpec, (gwTensor_t tensor, const char* spec)) {
+GW_DEFINE(gwResult_t, gwTensorSetSpec, (gwTensor_t tensor, const char* spec), (tensor, spec)) {
   if (tensor == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the tensor is null"));
   CallGuard guard(tensor->owner);
   if (!guard.ok()) return guard.Refuse();
@@ -207,19 +223,22 @@ GW_DEFINE(gwResult_t, gwTensorSetSpec, (gwTensor_t tensor, const char* spec)) {
 
 GW_DEFINE(gwResult_t, gwAllReduceTensor,
           (gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op, gwStream_t stream,
-           gwRequest_t* request)) {
+           gwRequest_t* request),
+          (tensor, send, recv, op, stream, request)) {
   return SubmitGroup({1, &tensor, &send, &recv, op, stream}, request);
 }
 
 GW_DEFINE(gwResult_t, gwAllReduceTensors,
           (int count, const gwTensor_t* tensors, const void* const* send, void* const* recv,
-           gwRedOp_t op, gwStream_t stream, gwRequest_t* request)) {
+           gwRedOp_t op, gwStream_t stream, gwRequest_t* request),
+          (count, tensors, send, recv, op, stream, request)) {
   return SubmitGroup({count, tensors, send, recv, op, stream}, request);
 }
 
 GW_DEFINE(gwResult_t, gwReduceScatterTensor,
           (gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op, gwStream_t stream,
-           gwRequest_t* request)) {
+           gwRequest_t* request),
+          (tensor, send, recv, op, stream, request)) {
   if (tensor == nullptr || request == nullptr) {
     return Report(tensor == nullptr ? nullptr : HandleFor(tensor->owner),
                   Status(gwInvalidArgument, "the tensor or the request is null"));
@@ -230,15 +249,17 @@ GW_DEFINE(gwResult_t, gwReduceScatterTensor,
   const std::string op_name(NameOfOperation(Scheme::kScatter));
   if (Status s = CheckScatter(*tensor, send, recv, op, stream); !s.ok())
     return Report(comm, std::move(s).WithOp(op_name));
+  std::unique_ptr<gwRequest> handle = MakeRequest(comm);
   StatusOr<std::unique_ptr<Request>> made = comm->comm->SubmitScatter(
       {tensor->state, static_cast<const std::byte*>(send), static_cast<std::byte*>(recv)},
       static_cast<ReduceOp>(op));
   if (!made.ok()) return Report(comm, Status(made.status()).WithOp(op_name));
-  *request = new gwRequest{comm, comm->forks, std::move(*made)};
+  handle->request = std::move(*made);
+  *request = handle.release();
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwTensorDiscardStep, (gwTensor_t tensor)) {
+GW_DEFINE(gwResult_t, gwTensorDiscardStep, (gwTensor_t tensor), (tensor)) {
   if (tensor == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the tensor is null"));
   CallGuard guard(tensor->owner);
   if (!guard.ok()) return guard.Refuse();
@@ -246,14 +267,15 @@ GW_DEFINE(gwResult_t, gwTensorDiscardStep, (gwTensor_t tensor)) {
   return Report(tensor->owner, tensor->owner->comm->DiscardStep(tensor->state));
 }
 
-GW_DEFINE(gwResult_t, gwRequestWait, (gwRequest_t request, int64_t timeout_ns)) {
+GW_DEFINE(gwResult_t, gwRequestWait, (gwRequest_t request, int64_t timeout_ns),
+          (request, timeout_ns)) {
   if (request == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the request is null"));
   CallGuard guard(request->owner);
   if (!guard.ok()) return guard.Refuse();
   return Report(request->owner, request->owner->comm->Wait(request->request.get(), timeout_ns));
 }
 
-GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done)) {
+GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done), (request, done)) {
   if (request == nullptr) return Report(nullptr, Status(gwInvalidArgument, "the request is null"));
   CallGuard guard(request->owner);
   if (!guard.ok()) return guard.Refuse();
@@ -264,7 +286,7 @@ GW_DEFINE(gwResult_t, gwRequestTest, (gwRequest_t request, int* done)) {
 }
 
 // Also after its communicator is gone: a complete request needs it no more.
-GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
+GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request), (request)) {
   if (request == nullptr) return gwSuccess;
   if (Status s = CheckProcess(request->forks); !s.ok()) return Report(nullptr, std::move(s));
   if (!request->request->done()) {
@@ -276,19 +298,19 @@ GW_DEFINE(gwResult_t, gwRequestFree, (gwRequest_t request)) {
   return gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwStepBegin, (gwComm_t comm, uint64_t step)) {
+GW_DEFINE(gwResult_t, gwStepBegin, (gwComm_t comm, uint64_t step), (comm, step)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   return Report(comm, comm->comm->BeginStep(step));
 }
 
-GW_DEFINE(gwResult_t, gwStepSetLossScale, (gwComm_t comm, float scale)) {
+GW_DEFINE(gwResult_t, gwStepSetLossScale, (gwComm_t comm, float scale), (comm, scale)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   return Report(comm, comm->comm->SetLossScale(scale));
 }
 
-GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
+GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome), (comm, outcome)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   if (outcome == nullptr) return Report(comm, comm->comm->EndStepNoWait());
@@ -305,18 +327,20 @@ GW_DEFINE(gwResult_t, gwStepEnd, (gwComm_t comm, gwStepOutcome_t* outcome)) {
   return is_error ? result : gwSuccess;
 }
 
-GW_DEFINE(gwResult_t, gwStepAbort, (gwComm_t comm, const char* why)) {
+GW_DEFINE(gwResult_t, gwStepAbort, (gwComm_t comm, const char* why), (comm, why)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   return Report(comm, comm->comm->AbortStep(why == nullptr ? "" : why));
 }
 
-GW_DEFINE(gwResult_t, gwStateSave, (gwComm_t comm, void* buffer, size_t* bytes)) {
+GW_DEFINE(gwResult_t, gwStateSave, (gwComm_t comm, void* buffer, size_t* bytes),
+          (comm, buffer, bytes)) {
   return GiveBytes(comm, buffer, bytes,
                    [](Communicator& c, Bytes room) { return c.SaveState(room); });
 }
 
-GW_DEFINE(gwResult_t, gwStateLoad, (gwComm_t comm, const void* buffer, size_t bytes)) {
+GW_DEFINE(gwResult_t, gwStateLoad, (gwComm_t comm, const void* buffer, size_t bytes),
+          (comm, buffer, bytes)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
   if (buffer == nullptr) return Report(comm, Status(gwInvalidArgument, "buffer is null"));
@@ -324,13 +348,15 @@ GW_DEFINE(gwResult_t, gwStateLoad, (gwComm_t comm, const void* buffer, size_t by
                           {static_cast<const std::byte*>(buffer), static_cast<int64_t>(bytes)}));
 }
 
-GW_DEFINE(gwResult_t, gwCommGetStats, (gwComm_t comm, char* buffer, size_t* bytes)) {
+GW_DEFINE(gwResult_t, gwCommGetStats, (gwComm_t comm, char* buffer, size_t* bytes),
+          (comm, buffer, bytes)) {
   return GiveBytes(comm, buffer, bytes, [](Communicator& c, Bytes room) {
     return StatusOr<int64_t>(GiveText(c.StatsJson(), room));
   });
 }
 
-GW_DEFINE(gwResult_t, gwCommGetLedger, (gwComm_t comm, char* buffer, size_t* bytes)) {
+GW_DEFINE(gwResult_t, gwCommGetLedger, (gwComm_t comm, char* buffer, size_t* bytes),
+          (comm, buffer, bytes)) {
   return GiveBytes(comm, buffer, bytes, [](Communicator& c, Bytes room) {
     return StatusOr<int64_t>(GiveText(c.LedgerJson(), room));
   });

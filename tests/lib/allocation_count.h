@@ -9,6 +9,16 @@ namespace gradwire {
 
 int64_t AllocationCount();
 
+// While it lives `failures` allocations of this thread fail, after the next `spared` ones. One at a
+// time.
+class NoMemory {
+ public:
+  explicit NoMemory(int64_t spared, int64_t failures = 1);
+  ~NoMemory();
+  NoMemory(const NoMemory&) = delete;
+  NoMemory& operator=(const NoMemory&) = delete;
+};
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_TESTS_LIB_ALLOCATION_COUNT_H_
