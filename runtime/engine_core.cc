@@ -48,11 +48,11 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                           .window = window_.most(),
                           .max_message_bytes = options.slice_bytes,
                           .point_to_point = &messages_}),
-      submitted_(options.first_op_seq),
+      this_turn_{.submitted = options.first_op_seq},
       ballot_(options.world_size),
       left_(options.world_size),
       last_move_ns_(clock->NowNs()) {
-  driver_.SetCompletedBelow(submitted_);
+  driver_.SetCompletedBelow(this_turn_.submitted);
   TellProgress();
 }
 
@@ -71,7 +71,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   if (!fatal_.ok()) return Refuse(*operation, fatal_);
   const int ahead = TurnsAhead(operation->turn, turn_);
   if (ahead < 0) return RefuseLate(operation.get());
-  operation->op_seq = TakeOpSeq(ahead == 0 ? &submitted_ : &submitted_later_);
+  operation->op_seq = TakeOpSeq(ahead == 0 ? &this_turn_.submitted : &submitted_later_);
   operation->signature = operation->Signature();
   if (queue_.empty()) last_move_ns_ = operation->submit_ns;
   Note({.kind = RecordKind::kSubmit,
@@ -118,14 +118,14 @@ void EngineCore::EndTurn(const TurnEnd& end) {
     if (end.no_wait) GiveUp(end.step);
     return;
   }
-  const uint32_t submitted = end.turn == turn_ ? submitted_ : submitted_later_;
+  const uint32_t submitted = end.turn == turn_ ? this_turn_.submitted : submitted_later_;
   Note({.kind = RecordKind::kStepEnd,
         .turn = end.turn,
         .step = end.step,
         .value = static_cast<int32_t>(submitted)});
   ends_.push_back(end);
   last_move_ns_ = clock_->NowNs();
-  if (end.turn == turn_) driver_.SetSubmitted(submitted_);
+  if (end.turn == turn_) driver_.SetSubmitted(this_turn_.submitted);
   // Rank 0 compares the number of operations at once, not only when all are complete.
   if (options_.rank != 0 && fatal_.ok()) {
     (void)control_->SendTo(
@@ -143,16 +143,16 @@ bool EngineCore::Poll() {
   if (!fatal_.ok()) return DrainFatal() || heard;
   // Before the transport is looked at: a peer that was here first has sent already, and for what is
   // admitted its fragments need no copy.
-  bool moved = !revoked_ && AdmitSlices();
+  bool moved = !this_turn_.revoked && AdmitSlices();
   const bool received = driver_.Poll();
   moved |= driver_.TakeRunsMoved();
   const bool messages_moved = messages_.Poll() || received;
   moved |= AdvanceFinishedRuns();
   moved |= HandleDriverErrors();
-  if (!revoked_) moved |= ComputeLocalOnce();
+  if (!this_turn_.revoked) moved |= ComputeLocalOnce();
   // Again: whoever polls may leave with what is complete, and the slices that it has made room for
   // would wait for the next one.
-  if (!revoked_) moved |= AdmitSlices();
+  if (!this_turn_.revoked) moved |= AdmitSlices();
   NoteWire();
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
@@ -196,9 +196,9 @@ bool EngineCore::AdmitSlices() {
   while (Progress* const next = NextToAdmit()) {
     if (!(next->prepared || PrepareNext(next)) || !AdmitOne(next)) break;
     moved = true;
-    if (revoked_) break;
+    if (this_turn_.revoked) break;
   }
-  return moved || revoked_;  // it was not when this began
+  return moved || this_turn_.revoked;  // it was not when this began
 }
 
 // The first of this turn that has slices to be admitted; null: none has.
@@ -214,7 +214,7 @@ EngineCore::Progress* EngineCore::NextToAdmit() {
 bool EngineCore::PrepareNext(Progress* next) {
   if (!window_.HasRoom(window_.LoadOf(0), false)) return false;
   Operation& operation = *next->operation;
-  unfinished_ += operation.in_step ? 0 : 1;
+  this_turn_.unfinished += operation.in_step ? 0 : 1;
   draws_ = std::max(draws_, operation.draws_end);
   if (Status s = operation.Prepare(); !s.ok()) {
     RevokeTurn(std::move(s), operation.op_seq, true);
@@ -337,10 +337,10 @@ void EngineCore::FinishSlice(size_t index) {
 
 void EngineCore::FinishOperation(Progress* progress) {
   Operation& operation = *progress->operation;
-  nonfinite_ |= operation.in_step && operation.stats.nonfinite > 0;
-  unfinished_ -= operation.in_step ? 0 : 1;
+  this_turn_.nonfinite |= operation.in_step && operation.stats.nonfinite > 0;
+  this_turn_.unfinished -= operation.in_step ? 0 : 1;
   CompleteOperation(operation, Status());
-  replicated_digest_ += operation.replicated_digest;
+  this_turn_.replicated_digest += operation.replicated_digest;
   SkipDone();
 }
 
@@ -348,12 +348,12 @@ void EngineCore::FinishOperation(Progress* progress) {
 // one are mismatches.
 void EngineCore::SkipDone() {
   while (!queue_.empty() && queue_.front().operation->turn == turn_ && queue_.front().complete()) {
-    done_.push_back(std::move(queue_.front().operation));
+    this_turn_.done.push_back(std::move(queue_.front().operation));
     queue_.pop_front();
   }
-  while (done_.size() > kKeptOperations) done_.pop_front();
+  while (this_turn_.done.size() > kKeptOperations) this_turn_.done.pop_front();
   const bool waiting = !queue_.empty() && queue_.front().operation->turn == turn_;
-  driver_.SetCompletedBelow(waiting ? queue_.front().operation->op_seq : submitted_);
+  driver_.SetCompletedBelow(waiting ? queue_.front().operation->op_seq : this_turn_.submitted);
   has_progress_ = true;
 }
 
@@ -404,8 +404,8 @@ void EngineCore::TellProgress() {
   control_->SetProgress(
       {.turn = turn_,
        .counters = {.slices_done = slices_done_,
-                    .submitted = submitted_,
-                    .op_seq = waiting ? queue_.front().operation->op_seq : submitted_}});
+                    .submitted = this_turn_.submitted,
+                    .op_seq = waiting ? queue_.front().operation->op_seq : this_turn_.submitted}});
 }
 
 void EngineCore::Note(RecorderEvent event) {

@@ -101,7 +101,8 @@ class EngineCore final : private ControlSink, private TransferListener {
   uint16_t turn() const { return turn_; }
   const Status& fatal() const { return fatal_; }
   bool idle() const {
-    return queue_.empty() && ends_.empty() && !result_ && !revoked_ && messages_.idle();
+    return queue_.empty() && ends_.empty() && !this_turn_.result && !this_turn_.revoked &&
+           messages_.idle();
   }
   DriverCounters counters() const;
   int window() const { return window_.size(); }
@@ -127,6 +128,17 @@ class EngineCore final : private ControlSink, private TransferListener {
     bool alone = false;                  // the second slice
     int64_t admitted = 0, finished = 0;  // slices
     bool complete() const { return prepared && finished == operation->slices(); }
+  };
+  struct TurnState {         // of turn_; the next one begins with another
+    uint32_t submitted = 0;  // the number of its next operation
+    bool nonfinite = false;
+    int unfinished = 0;              // operations outside steps that are begun and not complete
+    uint64_t replicated_digest = 0;  // sum over its operations, which complete in any order
+    std::deque<std::shared_ptr<Operation>> done;  // its last ones, for mismatches
+    std::optional<Status> revoked;
+    uint32_t revoked_op = kNoOpSeq;
+    std::optional<uint32_t> voted;  // about that operation in doubt, kNoOpSeq: none was
+    std::optional<TurnResult> result;
   };
 
   // Slices and operations.
@@ -162,6 +174,11 @@ class EngineCore final : private ControlSink, private TransferListener {
   void OnVote(int from, const ControlMessage& message);
   void DecideIfComplete();
   bool MaybeEndTurn();
+  void LetGo();
+  std::optional<uint64_t> TakeEnd(StepOutcome outcome);
+  void EndQueued(const Status& reason);
+  void NotePlan();
+  void BeginTurn();
 
   // Failures: engine_failures.cc.
   const Operation* Find(uint64_t op_seq) const;
@@ -203,23 +220,15 @@ class EngineCore final : private ControlSink, private TransferListener {
   std::vector<ActiveSlice> active_;  // in order of admission
   std::vector<std::unique_ptr<SliceOp>>
       graveyard_;  // sources of cancelled sends, until the transport is quiet
-  std::deque<std::shared_ptr<Operation>> done_;  // this turn's last ones, for mismatches
   std::deque<TurnEnd> ends_;
   uint16_t turn_ = 0;
-  uint32_t submitted_;            // in turn_: the number of its next operation
+  TurnState this_turn_;
   uint32_t submitted_later_ = 0;  // in turn_ + 1
   uint64_t slices_done_ = 0;
-  bool nonfinite_ = false;
-  int unfinished_ = 0;              // operations outside steps, begun in this turn and not complete
-  uint32_t draws_ = 0;              // the largest Operation::draws_end of those begun, in any turn
-  uint64_t replicated_digest_ = 0;  // sum over the turn's operations, which complete in any order
-  std::optional<uint32_t> voted_;   // this turn; the operation in doubt, kNoOpSeq: none was
-  uint32_t plan_epoch_ = 0;         // orders that results have brought
-  std::optional<Status> revoked_;
-  uint32_t revoked_op_ = kNoOpSeq;
+  uint32_t draws_ = 0;             // the largest Operation::draws_end of those begun, in any turn
+  uint32_t plan_epoch_ = 0;        // orders that results have brought
   std::optional<Status> damaged_;  // a frame that may have been of the next turn
-  std::optional<TurnResult> result_;
-  Status last_reason_;  // why the turn before was aborted or skipped
+  Status last_reason_;             // why the turn before was aborted or skipped
   std::vector<ControlMessage>
       later_;  // of the next turn: their senders have heard this turn's result already
   std::optional<uint64_t> told_table_;  // digest of the table told last

@@ -45,7 +45,7 @@ const Operation* EngineCore::Find(uint64_t op_seq) const {
     if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq)
       return progress.operation.get();
   }
-  for (const auto& operation : done_) {
+  for (const auto& operation : this_turn_.done) {
     if (operation->op_seq == op_seq) return operation.get();
   }
   return nullptr;
@@ -76,7 +76,7 @@ bool EngineCore::HandleDriverErrors() {
   bool moved = false;
   if (std::optional<ProtocolError> error = driver_.TakeProtocolError()) {
     // After this rank's vote others may be in the next turn, and a damaged frame one of theirs.
-    if (voted_ && error->next_turn) damaged_ = error->status;
+    if (this_turn_.voted && error->next_turn) damaged_ = error->status;
     const uint32_t op_seq = error->key ? error->key->op_seq : kNoOpSeq;
     RevokeTurn(std::move(error->status), op_seq, true);
     moved = true;
@@ -99,10 +99,10 @@ void EngineCore::RevokeStep(uint16_t turn, Status why) {
 // these is the one in doubt, and ranks that have voted vote again about it, so that rank 0 never
 // compares the texts of different operations.
 void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
-  const bool is_first = FirstInDoubt(revoked_op_, op_seq) != revoked_op_;
-  if (!fatal_.ok() || (revoked_ && !is_first)) return;
+  const bool is_first = FirstInDoubt(this_turn_.revoked_op, op_seq) != this_turn_.revoked_op;
+  if (!fatal_.ok() || (this_turn_.revoked && !is_first)) return;
   why = Locate(std::move(why), op_seq).WithRank(options_.rank);
-  if (!revoked_) {
+  if (!this_turn_.revoked) {
     StopSlices(why);
     last_move_ns_ = clock_->NowNs();  // whoever is to vote on it has its time from now on
   }
@@ -118,8 +118,8 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
   NoteStatus(
       {.kind = RecordKind::kRevoke, .turn = turn_, .op_seq = op_seq, .value = why.detail().rank},
       why);
-  revoked_op_ = op_seq;
-  revoked_ = std::move(why);
+  this_turn_.revoked_op = op_seq;
+  this_turn_.revoked = std::move(why);
   // At once: what this rank hears next must find its vote to be about this operation.
   (void)MaybeVote();
 }
@@ -228,7 +228,7 @@ void EngineCore::TellFatal() {
 void EngineCore::CheckTimeouts() {
   if (CheckLostPeers()) return;
   // A revoked turn waits for its result, also where nothing of it was begun here.
-  const bool waits = !queue_.empty() || !ends_.empty() || revoked_;
+  const bool waits = !queue_.empty() || !ends_.empty() || this_turn_.revoked;
   if (!waits && ballot_.last_vote_ns() == 0) return;
   const int64_t now_ns = clock_->NowNs();
   if (std::exchange(moved_, false)) {
@@ -303,8 +303,8 @@ bool EngineCore::CheckLostPeers() {
 int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
   const int awaited = driver_.AwaitedPeer();
   if (awaited >= 0 && left_[awaited]) return awaited;
-  if (awaited < 0 && voted_ && options_.rank != 0 && left_[0]) return 0;
-  if (awaited < 0 && voted_ && options_.rank == 0) {
+  if (awaited < 0 && this_turn_.voted && options_.rank != 0 && left_[0]) return 0;
+  if (awaited < 0 && this_turn_.voted && options_.rank == 0) {
     for (int r : ballot_.Missing()) {
       if (left_[r]) return r;
     }
@@ -325,7 +325,7 @@ bool EngineCore::CheckLeft(int64_t still_ns) {
 }
 
 bool EngineCore::CheckOperationTime(int64_t still_ns) {
-  if (revoked_ || queue_.empty() || queue_.front().operation->turn != turn_) return false;
+  if (this_turn_.revoked || queue_.empty() || queue_.front().operation->turn != turn_) return false;
   const Operation& operation = *queue_.front().operation;
   const int64_t bound_ns =
       operation.patience.ns > 0 ? operation.patience.ns : options_.op_timeout_ns;
@@ -342,9 +342,9 @@ bool EngineCore::CheckOperationTime(int64_t still_ns) {
 
 // Rank 0 hears all votes, so it alone can tell who keeps the others waiting, itself included.
 bool EngineCore::CheckVoteTime(int64_t now_ns) {
-  if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 || result_) return false;
+  if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 || this_turn_.result) return false;
   const int64_t still_ns = now_ns - std::max(ballot_.last_vote_ns(), last_move_ns_);
-  if (revoked_) return CheckVoteAgainst(still_ns);
+  if (this_turn_.revoked) return CheckVoteAgainst(still_ns);
   if (still_ns <= options_.op_timeout_ns) return false;
   const std::vector<int> silent = ballot_.Missing();
   RevokeTurn(Status(gwTimeout,

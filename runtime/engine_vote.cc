@@ -12,8 +12,8 @@ bool EngineCore::MaybeVote() {
   // It has voted about this one. A vote in favour, which is about kNoOpSeq, becomes one against
   // where an operation is in doubt. Where none is it stands: rank 0 aborts for what the revoke told
   // it.
-  if (voted_ == revoked_op_) return false;
-  if (revoked_) {
+  if (this_turn_.voted == this_turn_.revoked_op) return false;
+  if (this_turn_.revoked) {
     SendVote(ends_.empty() ? TurnEnd{} : ends_.front(), false);
     return true;
   }
@@ -32,28 +32,28 @@ std::string EngineCore::TableToTell(const TurnEnd& end) {
 
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
   PassFailpoint(Failpoint::kVote);
-  voted_ = revoked_op_;
+  this_turn_.voted = this_turn_.revoked_op;
   NoteStatus({.kind = RecordKind::kVote,
               .turn = turn_,
-              .op_seq = revoked_op_,
-              .value = static_cast<int32_t>(submitted_)},
-             revoked_.value_or(Status()));
+              .op_seq = this_turn_.revoked_op,
+              .value = static_cast<int32_t>(this_turn_.submitted)},
+             this_turn_.revoked.value_or(Status()));
   const std::string table = ok ? TableToTell(end) : std::string();
   ControlMessage message = {
       .turn = turn_,
       .fields = VoteFields{.step = end.step,
-                           .digest = replicated_digest_,
+                           .digest = this_turn_.replicated_digest,
                            .table_digest = end.table_digest,
-                           .submitted = submitted_,
+                           .submitted = this_turn_.submitted,
                            .plan_epoch = plan_epoch_,
                            .ok = static_cast<uint8_t>(ok),
-                           .nonfinite = static_cast<uint8_t>(nonfinite_),
+                           .nonfinite = static_cast<uint8_t>(this_turn_.nonfinite),
                            .no_wait = static_cast<uint8_t>(end.no_wait),
-                           .unfinished = static_cast<uint8_t>(unfinished_ > 0),
+                           .unfinished = static_cast<uint8_t>(this_turn_.unfinished > 0),
                            .table_bytes = static_cast<uint32_t>(table.size()),
-                           .op_seq = revoked_op_,
+                           .op_seq = this_turn_.revoked_op,
                            .draws = draws_},
-      .body = ok ? table + end.observation : EncodeOpText(TextOf(revoked_op_))};
+      .body = ok ? table + end.observation : EncodeOpText(TextOf(this_turn_.revoked_op))};
   if (options_.rank == 0) return OnVote(0, message);
   // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
   // this.
@@ -86,19 +86,19 @@ void EngineCore::HandleControl(const ControlMessage& message) {
     OnRevoke(message);
   } else if (const auto* fields = message.get<ResultFields>()) {
     const bool commit = fields->outcome == StepOutcome::kCommit;
-    result_ = TurnResult{turn_,
-                         fields->step,
-                         fields->outcome,
-                         commit ? Status() : DecodeStatus(message.body),
-                         commit ? message.body : std::string(),
-                         fields->begins_anew != 0,
-                         fields->draws};
+    this_turn_.result = TurnResult{turn_,
+                                   fields->step,
+                                   fields->outcome,
+                                   commit ? Status() : DecodeStatus(message.body),
+                                   commit ? message.body : std::string(),
+                                   fields->begins_anew != 0,
+                                   fields->draws};
   }
 }
 
 // Rank 0 hears of its own submissions here.
 void EngineCore::HearMine() {
-  if (options_.rank == 0) RevokeUnlessOk(ballot_.HearSubmitted(0, submitted_));
+  if (options_.rank == 0) RevokeUnlessOk(ballot_.HearSubmitted(0, this_turn_.submitted));
 }
 
 void EngineCore::OnVote(int from, const ControlMessage& message) {
@@ -117,8 +117,9 @@ void EngineCore::OnVote(int from, const ControlMessage& message) {
 }
 
 void EngineCore::DecideIfComplete() {
-  if (result_ || !ballot_.complete()) return;
-  TurnResult result = ballot_.Decide(turn_, revoked_.value_or(Status()), options_.nonfinite);
+  if (this_turn_.result || !ballot_.complete()) return;
+  TurnResult result =
+      ballot_.Decide(turn_, this_turn_.revoked.value_or(Status()), options_.nonfinite);
   if (result.outcome == StepOutcome::kCommit)
     result.order = listener_->OnObservations(turn_, ballot_.observations());
   const int peer = result.reason.detail().peer;
@@ -134,68 +135,83 @@ void EngineCore::DecideIfComplete() {
       .body = result.reason.ok() ? result.order : EncodeStatus(result.reason)};
   PassFailpoint(Failpoint::kResult);
   (void)control_->Broadcast(std::move(message));
-  result_ = std::move(result);
+  this_turn_.result = std::move(result);
 }
 
+// ---- the end of a turn ----
+
 bool EngineCore::MaybeEndTurn() {
-  if (!result_) return false;
+  if (!this_turn_.result) return false;
   // An abort that no revoke announced (a disagreement seen by the vote itself): nothing is under
   // way here.
   if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
-  TurnResult result = *std::exchange(result_, std::nullopt);
-  if (driver_.Quiet()) {
-    graveyard_.clear();
-  } else {
-    WarnOfUnquiet();
-  }
+  TurnResult result = *std::exchange(this_turn_.result, std::nullopt);
+  LetGo();
   NoteStatus({.kind = RecordKind::kResult,
               .turn = turn_,
               .step = result.step,
               .value = static_cast<int32_t>(result.outcome)},
              result.reason);
-  std::optional<uint64_t> unwitnessed;
-  if (!ends_.empty() && ends_.front().turn == turn_) {
-    const TurnEnd& end = ends_.front();
-    if (end.no_wait && result.outcome != StepOutcome::kCommit) unwitnessed = end.step;
-    ends_.pop_front();
-  }
+  const std::optional<uint64_t> unwitnessed = TakeEnd(result.outcome);
   result.reason = WithMyNames(std::move(result.reason));
   last_reason_ = result.reason;
-  while (!queue_.empty() && queue_.front().operation->turn == turn_) {
-    const std::shared_ptr<Operation> operation = queue_.front().operation;
-    queue_.pop_front();
-    if (operation->done.load(std::memory_order_relaxed)) continue;
-    CompleteOperation(*operation, result.reason.ok()
-                                      ? Status(gwInternalError, "its step was committed before it")
-                                      : result.reason);
-  }
-  revoked_.reset();
-  revoked_op_ = kNoOpSeq;
-  if (!result.order.empty()) {
-    ++plan_epoch_;
-    Note({.kind = RecordKind::kPlan,
-          .time_ns = clock_->NowNs(),
-          .turn = turn_,
-          .value = static_cast<int32_t>(plan_epoch_)});
-  }
-  voted_.reset();
-  nonfinite_ = false;
-  unfinished_ = 0;
-  replicated_digest_ = 0;
-  done_.clear();
-  ++turn_;
-  submitted_ = std::exchange(submitted_later_, 0);
-  ballot_.BeginTurn();
-  HearMine();
-  driver_.BeginTurn(turn_);
-  if (!ends_.empty()) driver_.SetSubmitted(submitted_);
-  last_move_ns_ = clock_->NowNs();
-  has_progress_ = true;
+  EndQueued(result.reason);
+  if (!result.order.empty()) NotePlan();
+  BeginTurn();
   listener_->OnTurnEnd(result);
   if (unwitnessed) GiveUp(*unwitnessed);
   if (damaged_) RevokeTurn(*std::exchange(damaged_, std::nullopt), kNoOpSeq, true);
   for (const ControlMessage& message : std::exchange(later_, {})) OnControl(message);
   return true;
+}
+
+// Of what cancelled operations sent from.
+void EngineCore::LetGo() {
+  if (driver_.Quiet()) {
+    graveyard_.clear();
+  } else {
+    WarnOfUnquiet();
+  }
+}
+
+// The caller's of this turn is over, if there was one. The step that it takes for committed though
+// it is not.
+std::optional<uint64_t> EngineCore::TakeEnd(StepOutcome outcome) {
+  if (ends_.empty() || ends_.front().turn != turn_) return std::nullopt;
+  const TurnEnd end = std::move(ends_.front());
+  ends_.pop_front();
+  if (!end.no_wait || outcome == StepOutcome::kCommit) return std::nullopt;
+  return end.step;
+}
+
+void EngineCore::EndQueued(const Status& reason) {
+  while (!queue_.empty() && queue_.front().operation->turn == turn_) {
+    const std::shared_ptr<Operation> operation = queue_.front().operation;
+    queue_.pop_front();
+    if (operation->done.load(std::memory_order_relaxed)) continue;
+    CompleteOperation(*operation, reason.ok()
+                                      ? Status(gwInternalError, "its step was committed before it")
+                                      : reason);
+  }
+}
+
+void EngineCore::NotePlan() {
+  ++plan_epoch_;
+  Note({.kind = RecordKind::kPlan,
+        .time_ns = clock_->NowNs(),
+        .turn = turn_,
+        .value = static_cast<int32_t>(plan_epoch_)});
+}
+
+void EngineCore::BeginTurn() {
+  ++turn_;
+  this_turn_ = {.submitted = std::exchange(submitted_later_, 0)};
+  ballot_.BeginTurn();
+  HearMine();
+  driver_.BeginTurn(turn_);
+  if (!ends_.empty()) driver_.SetSubmitted(this_turn_.submitted);
+  last_move_ns_ = clock_->NowNs();
+  has_progress_ = true;
 }
 
 }  // namespace gradwire
