@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -66,12 +65,6 @@ class Transport {
   // OnSent; `header` is copied. Its size is at most caps().max_fragment_bytes and may be 0.
   virtual SendOutcome TrySend(int peer, const FrameHeader& header, ConstBytes fragment,
                               SendToken token) = 0;
-
-  // Memory of the next outgoing slot to `peer`, to encode or reduce straight into, where there is
-  // such a thing. At most one reservation per peer, no TrySend to that peer in between; Commit with
-  // 0 bytes gives it back.
-  virtual std::optional<Bytes> Reserve(int peer, int64_t bytes);
-  virtual void Commit(int peer, const FrameHeader& header, int64_t bytes);
 
   // Moves things and reports them to `sink`. Never blocks. Returns the number of reports made.
   virtual int Progress(Sink* sink) = 0;

@@ -164,23 +164,6 @@ TEST_P(TransportTest, TwoWorldsDoNotMix) {
   EXPECT_EQ(one.failure(), "");
 }
 
-TEST_P(TransportTest, ReservedMemoryTravels) {
-  MAKE_WORLD(world, 2);
-  Rank& sender = world.rank(0);
-  FrameHeader header = sender.Header({.message = 1}, 64);
-  if (!world.ends[0]->Reserve(1, 64).has_value()) GTEST_SKIP() << "this transport reserves nothing";
-  world.ends[0]->Commit(1, header, 0);  // gives it back
-  std::optional<Bytes> slot = world.ends[0]->Reserve(1, 64);
-  ASSERT_TRUE(slot.has_value());
-  ASSERT_EQ(slot->size, 64);
-  sender.FillContent(1, {.message = 1}, *slot);
-  header.fragment_bytes = 64;
-  SealFrame(&header, *slot);
-  world.ends[0]->Commit(1, header, 64);
-  sender.Send(1, {.message = 2}, 100);
-  EXPECT_TRUE(Exchange(&world, {0, 2}));
-}
-
 // --- Cancel
 
 TEST_P(TransportTest, CancelCompletesTokensAndSparesOtherOperations) {

@@ -49,20 +49,6 @@ class LoopbackTransport final : public Transport {
     return outcome;
   }
 
-  std::optional<Bytes> Reserve(int peer, int64_t bytes) override {
-    LoopbackSlot* slot = nullptr;
-    const bool free = FreeSlot(peer, &slot) == SendOutcome::kAccepted;
-    if (!free || bytes > caps_.max_fragment_bytes) return std::nullopt;
-    return Bytes{.data = reinterpret_cast<std::byte*>(slot + 1), .size = bytes};
-  }
-
-  void Commit(int peer, const FrameHeader& header, int64_t bytes) override {
-    LoopbackSlot* slot = nullptr;
-    if (bytes > 0 && FreeSlot(peer, &slot) == SendOutcome::kAccepted) {
-      Publish(peer, slot, header, bytes);
-    }
-  }
-
   int Progress(Sink* sink) override {
     int reports = static_cast<int>(sent_.size());
     for (SendToken token : sent_) sink->OnSent(token);

@@ -50,23 +50,6 @@ TEST(LoopbackTransportTest, QueueOfAPairIsBounded) {
   EXPECT_EQ(ends[0]->TrySend(1, {.message = 3}, Text("c"), 16), SendOutcome::kAccepted);
 }
 
-TEST(LoopbackTransportTest, ReservedSlotTravelsOnCommit) {
-  Ends ends = Connected({.world_size = 2, .fragment_bytes = 64, .slots = 1});
-  EXPECT_FALSE(ends[0]->Reserve(1, 65).has_value());
-  auto given_back = ends[0]->Reserve(1, 64);
-  ASSERT_TRUE(given_back.has_value());
-  ends[0]->Commit(1, {}, 0);
-  auto slot = ends[0]->Reserve(1, 3);
-  ASSERT_TRUE(slot.has_value());
-  std::memcpy(slot->data, "xyz", 3);
-  ends[0]->Commit(1, {.message = 5}, 2);             // fewer than reserved
-  EXPECT_FALSE(ends[0]->Reserve(1, 1).has_value());  // the queue is full
-  RecordingSink receiver;
-  EXPECT_EQ(ends[1]->Progress(&receiver), 1);
-  EXPECT_EQ(receiver.texts(), (std::vector<std::string>{"xy"}));
-  EXPECT_EQ(receiver.messages(), (std::vector<uint32_t>{5}));
-}
-
 TEST(LoopbackTransportTest, LostPeerIsReportedAfterWhatItSent) {
   Ends ends = Connected({.world_size = 2});
   EXPECT_EQ(ends[1]->TrySend(0, {.message = 7}, Text("last words"), 1), SendOutcome::kAccepted);

@@ -68,17 +68,6 @@ class ShmTransport final : public Transport {
     return outcome;
   }
 
-  std::optional<Bytes> Reserve(int peer, int64_t bytes) override {
-    if (bytes > caps_.max_fragment_bytes || CheckRoom(peer) != SendOutcome::kAccepted) {
-      return std::nullopt;
-    }
-    return Bytes{.data = Payload(peer), .size = bytes};
-  }
-
-  void Commit(int peer, const FrameHeader& header, int64_t bytes) override {
-    if (bytes > 0) Publish(peer, header, bytes);
-  }
-
   int Progress(Sink* sink) override {
     int reports = static_cast<int>(sent_.size());
     for (SendToken token : sent_) sink->OnSent(token);

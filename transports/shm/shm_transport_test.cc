@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -112,18 +111,6 @@ TEST(ShmTransportTest, WhatWasSentArrivesBeforeTheLoss) {
   EXPECT_EQ(pair.ends[1]->TrySend(0, {}, {}, 1), SendOutcome::kLost);
 }
 
-TEST(ShmTransportTest, ACommittedReservationArrives) {
-  Pair pair;
-  std::optional<Bytes> slot = pair.ends[0]->Reserve(1, 128);
-  ASSERT_TRUE(slot.has_value());
-  std::memset(slot->data, 1, slot->size);
-  pair.ends[0]->Commit(1, {.message = 3}, 128);
-  EXPECT_FALSE(pair.ends[0]->Reserve(1, 4097).has_value());
-  RecordingSink sink;
-  pair.ends[1]->Progress(&sink);
-  EXPECT_EQ(sink.texts(), std::vector<std::string>{std::string(128, '\1')});
-}
-
 TEST(ShmTransportTest, DamagedMemoryIsNotReadBeyondItsEnd) {
   Pair pair;
   ASSERT_EQ(pair.Send(1), SendOutcome::kAccepted);
@@ -139,7 +126,6 @@ TEST(ShmTransportTest, DamagedMemoryIsNotReadBeyondItsEnd) {
   EXPECT_EQ(sink.lost, std::vector<int>{0});
   EXPECT_THAT(sink.why, HasSubstr("damaged"));
   EXPECT_EQ(pair.ends[1]->TrySend(0, {}, {}, 1), SendOutcome::kLost);
-  EXPECT_FALSE(pair.ends[1]->Reserve(0, 64).has_value());
 }
 
 TEST(ShmTransportTest, RefusesWhatItCannotShare) {
