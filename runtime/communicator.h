@@ -182,8 +182,8 @@ class Communicator final : private EngineListener {
   bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
   int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
   Status CheckScatter(const TensorState& tensor) const;
-  StatusOr<std::shared_ptr<Operation>> MakeTensorOperation(std::vector<SubmittedTensor> tensors,
-                                                           ReduceOp op, Scheme scheme);
+  StatusOr<std::shared_ptr<Operation>> MakeOperation(std::vector<SubmittedTensor> tensors,
+                                                     ReduceOp op, Scheme scheme);
   void SubmitAll(std::span<const SubmittedTensor> tensors,
                  std::span<const std::shared_ptr<Operation>> operations);
   Status WaitForTurn(uint16_t turn, const Deadline& deadline);

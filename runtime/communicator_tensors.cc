@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -169,27 +168,19 @@ int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) co
   return elems;
 }
 
-StatusOr<std::shared_ptr<Operation>> Communicator::MakeTensorOperation(
+StatusOr<std::shared_ptr<Operation>> Communicator::MakeOperation(
     std::vector<SubmittedTensor> tensors, ReduceOp op, Scheme scheme) {
-  const auto step = step_open_ ? std::optional(step_) : std::nullopt;
   int64_t bytes = 0;
-  for (SubmittedTensor& submitted : tensors) {
-    submitted.dither_step = DitherStepOf(*submitted.tensor, step);
+  for (const SubmittedTensor& submitted : tensors)
     bytes += BytesToSum(*submitted.tensor, scheme, parts_.world_size);
-  }
   const StatusOr<const AlgorithmRow*> algorithm =
       AlgorithmFor(CollectiveOf(scheme, parts_.world_size), bytes, SendsPayloads(scheme));
   if (!algorithm.ok()) return algorithm.status();
-  const float average = op == ReduceOp::kAvg ? 1.0f / static_cast<float>(parts_.world_size) : 1.0f;
-  // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
-  const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(loss_scale_), -126, 126));
-  TensorOperation::Options options = {
+  const TensorCall call = {
       .scheme = scheme,
       .op = op,
       .context = {.rank = parts_.rank,
                   .world_size = parts_.world_size,
-                  .in_scale = 1.0f / unit,
-                  .out_scale = unit * average,
                   .seed = parts_.agreed.seed,
                   .clock = clock_,
                   .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate,
@@ -198,17 +189,10 @@ StatusOr<std::shared_ptr<Operation>> Communicator::MakeTensorOperation(
       .algorithm = *algorithm,
       .schedule = schedules_.Get(**algorithm, 0),
       .loss_scale = loss_scale_,
-      .step = step_open_ ? std::to_string(step_) : "none",
-      .transaction = parts_.agreed.transaction,
-      .in_step = step_open_ && parts_.agreed.transaction};
-  const std::string first = tensors[0].tensor->name;
-  std::shared_ptr<Operation> operation =
-      std::make_shared<TensorOperation>(std::move(tensors), options);
-  operation->name = NameOfOperation(scheme);
-  operation->tensor = first;
-  operation->turn = user_turn_;
-  operation->in_step = step_open_;
-  return operation;
+      .step = step_open_ ? std::optional(step_) : std::nullopt,
+      .turn = user_turn_,
+      .transaction = parts_.agreed.transaction};
+  return MakeTensorOperation(std::move(tensors), call);
 }
 
 StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const SubmittedTensor> tensors,
@@ -220,7 +204,7 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
   auto request = std::make_unique<Request>();
   for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, parts_.world_size)) {
     const Scheme scheme = SchemeOf(*group[0].tensor);
-    StatusOr<std::shared_ptr<Operation>> made = MakeTensorOperation(std::move(group), op, scheme);
+    StatusOr<std::shared_ptr<Operation>> made = MakeOperation(std::move(group), op, scheme);
     if (!made.ok()) return made.status();
     request->operations.push_back(std::move(*made));
   }
@@ -265,7 +249,7 @@ StatusOr<std::unique_ptr<Request>> Communicator::SubmitScatter(const SubmittedTe
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit({&tensor, 1}));
   GW_RETURN_IF_ERROR(CheckScatter(*tensor.tensor));
-  StatusOr<std::shared_ptr<Operation>> made = MakeTensorOperation({tensor}, op, Scheme::kScatter);
+  StatusOr<std::shared_ptr<Operation>> made = MakeOperation({tensor}, op, Scheme::kScatter);
   if (!made.ok()) return made.status();
   auto request = std::make_unique<Request>();
   request->operations.push_back(std::move(*made));

@@ -387,4 +387,43 @@ void TensorOperation::OnFailed() {
   }
 }
 
+namespace {
+
+PartContext ContextOf(const TensorCall& call) {
+  PartContext context = call.context;
+  // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
+  const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(call.loss_scale), -126, 126));
+  const float average =
+      call.op == ReduceOp::kAvg ? 1.0f / static_cast<float>(context.world_size) : 1.0f;
+  context.in_scale = 1.0f / unit;
+  context.out_scale = unit * average;
+  return context;
+}
+
+}  // namespace
+
+std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors,
+                                               const TensorCall& call) {
+  for (SubmittedTensor& submitted : tensors)
+    submitted.dither_step = DitherStepOf(*submitted.tensor, call.step);
+  const std::string first = tensors[0].tensor->name;
+  std::shared_ptr<Operation> operation = std::make_shared<TensorOperation>(
+      std::move(tensors),
+      TensorOperation::Options{.scheme = call.scheme,
+                               .op = call.op,
+                               .context = ContextOf(call),
+                               .slice_elems = call.slice_elems,
+                               .algorithm = call.algorithm,
+                               .schedule = call.schedule,
+                               .loss_scale = call.loss_scale,
+                               .step = call.step ? std::to_string(*call.step) : "none",
+                               .transaction = call.transaction,
+                               .in_step = call.step && call.transaction});
+  operation->name = NameOfOperation(call.scheme);
+  operation->tensor = first;
+  operation->turn = call.turn;
+  operation->in_step = call.step.has_value();
+  return operation;
+}
+
 }  // namespace gradwire

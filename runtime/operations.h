@@ -116,6 +116,23 @@ class TensorOperation final : public Operation {
   int64_t flat_done_ = 0;  // elements of the slices made so far
 };
 
+// A group as it is submitted. What it names outlives the operation.
+struct TensorCall {
+  Scheme scheme = Scheme::kLinear;
+  ReduceOp op = ReduceOp::kSum;
+  PartContext context;  // but for its scales
+  int64_t slice_elems = 0;
+  const AlgorithmRow* algorithm = nullptr;
+  const PreparedSchedule* schedule = nullptr;
+  float loss_scale = 1.0f;
+  std::optional<uint64_t> step;  // none: outside of any
+  uint16_t turn = 0;
+  bool transaction = true;
+};
+// For the engine, but for its patience. Of `tensors` dither_step is filled in.
+std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors,
+                                               const TensorCall& call);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_RUNTIME_OPERATIONS_H_

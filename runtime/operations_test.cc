@@ -105,6 +105,29 @@ TEST(TensorOperation, DithersOfTheirOwnAreNoDifference) {
   EXPECT_EQ(before->Text(), after->Text());
 }
 
+TEST(MakeTensorOperation, IsOfItsStepOrOfNone) {
+  const Call made = TwoTensors();
+  TensorCall call = {.scheme = Scheme::kTwoShot,
+                     .context = {.world_size = 4},
+                     .slice_elems = 1024,
+                     .algorithm = made.options.algorithm,
+                     .step = 7,
+                     .turn = 3};
+  const std::vector<SubmittedTensor> tensors = {{.tensor = made.tensors[0].get()},
+                                                {.tensor = made.tensors[1].get()}};
+  const auto inside = MakeTensorOperation(tensors, call);
+  EXPECT_EQ(inside->tensor, "layer.weight");
+  EXPECT_EQ(inside->turn, 3);
+  EXPECT_TRUE(inside->in_step);
+  EXPECT_EQ(inside->draws_end, 0u);
+  EXPECT_EQ(FindInOpText(inside->Text(), "step"), "7");
+  call.step.reset();
+  const auto outside = MakeTensorOperation(tensors, call);
+  EXPECT_FALSE(outside->in_step);
+  EXPECT_EQ(outside->draws_end, 1u);
+  EXPECT_EQ(FindInOpText(outside->Text(), "step"), "none");
+}
+
 TEST(TensorOperation, TellsOfTensorsWithTheCodecOfItsSubmission) {
   Call call = TwoTensors();
   const auto operation = call.Make();

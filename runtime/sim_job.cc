@@ -124,19 +124,12 @@ const AlgorithmRow& JobRank::AlgorithmFor(Scheme scheme) const {
 
 std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
                                                 ReduceOp op, const StepContext& step) {
-  const auto number = step.open ? std::optional(step.number) : std::nullopt;
-  for (SubmittedTensor& submitted : group)
-    submitted.dither_step = DitherStepOf(*submitted.tensor, number);
   const AlgorithmRow& row = AlgorithmFor(scheme);
-  const float average =
-      op == ReduceOp::kAvg ? 1.0f / static_cast<float>(options_.world_size) : 1.0f;
-  const TensorOperation::Options o = {
+  const TensorCall call = {
       .scheme = scheme,
       .op = op,
       .context = {.rank = rank_,
                   .world_size = options_.world_size,
-                  .in_scale = 1.0f / step.loss_scale,
-                  .out_scale = step.loss_scale * average,
                   .seed = options_.seed,
                   .clock = clock_,
                   .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
@@ -144,13 +137,10 @@ std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> gro
       .algorithm = &row,
       .schedule = schedules_.Get(row, 0),
       .loss_scale = step.loss_scale,
-      .step = std::to_string(step.number),
-      .transaction = options_.transaction,
-      .in_step = step.open && options_.transaction};
-  auto operation = std::make_shared<TensorOperation>(std::move(group), o);
-  operation->name = NameOfOperation(scheme);
-  operation->turn = step.turn;
-  operation->in_step = step.open;
+      .step = step.open ? std::optional(step.number) : std::nullopt,
+      .turn = step.turn,
+      .transaction = options_.transaction};
+  std::shared_ptr<Operation> operation = MakeTensorOperation(std::move(group), call);
   core_->Submit(operation);
   return operation;
 }
