@@ -54,17 +54,6 @@ struct Settings::Given {
   std::string origin;
 };
 
-SettingTexts EnvironmentFrom(const char* const* environ) {
-  SettingTexts texts;
-  for (; environ != nullptr && *environ != nullptr; ++environ) {
-    const std::string_view entry = *environ;
-    const size_t equals = entry.find('=');
-    if (!entry.starts_with(kSettingPrefix) || equals == entry.npos) continue;
-    texts.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
-  return texts;
-}
-
 std::string ConfigPath(const SettingsInput& in) {
   if (const auto api = in.api.find("config"); api != in.api.end()) return api->second;
   const auto variable = in.environment.find("GRADWIRE_CONFIG");

@@ -1,7 +1,7 @@
 // The values of all settings of settings_table.h, and where each came from.
 //
 //   SettingsInput in;
-//   in.environment = EnvironmentFrom(environ);
+//   in.environment = ProcessEnvironment();
 //   StatusOr<Settings> settings = Settings::Load(in);
 //   int64_t timeout_ns = settings->DurationNs("heartbeat_timeout_ms");
 //
@@ -39,9 +39,6 @@ struct SettingsInput {
   // ...}}. A row without an entry accepts any name.
   std::map<std::string, std::vector<std::string>> names;
 };
-
-// The variables of `environ` (of "NAME=value" strings, closed by null) that begin with GRADWIRE_.
-SettingTexts EnvironmentFrom(const char* const* environ);
 
 // The path of gradwire.toml by API or environment; empty if neither gives one. It must be known
 // before the file can be read into SettingsInput.

@@ -193,14 +193,6 @@ TEST(Settings, ConfigPathComesFromApiThenEnvironment) {
   EXPECT_EQ(ConfigPath(in), "/etc/b.toml");
 }
 
-TEST(EnvironmentFrom, TakesOurVariablesOnly) {
-  const char* const environ[] = {"PATH=/bin", "GRADWIRE_COMPRESS=topk(0.01,x=1)", "GRADWIRE_ODD",
-                                 "GRADWIRE_PORT=", nullptr};
-  const SettingTexts want = {{"GRADWIRE_COMPRESS", "topk(0.01,x=1)"}, {"GRADWIRE_PORT", ""}};
-  EXPECT_EQ(EnvironmentFrom(environ), want);
-  EXPECT_TRUE(EnvironmentFrom(nullptr).empty());
-}
-
 TEST(SettingsText, TableAndPageHaveEveryRow) {
   const std::string table = Settings().ToTable();
   const std::string page = SettingsMarkdown();

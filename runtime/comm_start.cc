@@ -294,17 +294,6 @@ StatusOr<Identity> IdentityFrom(const UniqueId& id, int rank, int world_size) {
   return me;
 }
 
-// Whether any launcher has left its mark. Half a mark is an error, which DetectLauncher explains.
-bool HasLauncher(const Environment& environment) {
-  constexpr const char* kMarks[] = {"GRADWIRE_RANK", "GRADWIRE_WORLD_SIZE",  "RANK",
-                                    "WORLD_SIZE",    "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                    "SLURM_PROCID"};
-  return std::any_of(std::begin(kMarks), std::end(kMarks), [&](const char* mark) {
-    const auto it = environment.find(mark);
-    return it != environment.end() && !it->second.empty();
-  });
-}
-
 // A number below `least` asks the launcher's own variables.
 void PutNumber(const char* name, int64_t number, int64_t least, Environment* environment) {
   environment->erase(name);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <optional>
@@ -20,6 +21,8 @@ struct Row {
   const char* local_rank;
   const char* local_size;
   std::vector<const char*> job;  // equal on all ranks of a job, different in other jobs
+  // Tells of a launch by itself. Others are there without one, as Slurm's in the shell of salloc.
+  bool size_is_mark = false;
 };
 
 const std::vector<Row>& Rows() {
@@ -29,9 +32,16 @@ const std::vector<Row>& Rows() {
        "GRADWIRE_WORLD_SIZE",
        "GRADWIRE_LOCAL_RANK",
        "GRADWIRE_LOCAL_WORLD_SIZE",
-       {}},
+       {},
+       /*size_is_mark=*/true},
       // Not the restart count: agents on different hosts may count differently.
-      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID"}},
+      {"torchrun",
+       "RANK",
+       "WORLD_SIZE",
+       "LOCAL_RANK",
+       "LOCAL_WORLD_SIZE",
+       {"TORCHELASTIC_RUN_ID"},
+       /*size_is_mark=*/true},
       {"open mpi",
        "OMPI_COMM_WORLD_RANK",
        "OMPI_COMM_WORLD_SIZE",
@@ -263,6 +273,13 @@ StatusOr<HostPort> FindRoot(const Reader& env, const Row& row, const LaunchInfo&
 }
 
 }  // namespace
+
+bool HasLauncher(const Environment& environment) {
+  const Reader env(environment);
+  return std::any_of(Rows().begin(), Rows().end(), [&](const Row& row) {
+    return env.Has(row.rank) || (row.size_is_mark && env.Has(row.size));
+  });
+}
 
 int LaunchedRank(const Environment& environment) {
   const Reader env(environment);

@@ -42,6 +42,10 @@ struct LaunchInfo {
 // a pair, values that contradict each other or are no numbers, no way to tell where rank 0 is.
 StatusOr<LaunchInfo> DetectLauncher(const Environment& environment);
 
+// Whether any of them has left its mark: without one a process is a world of its own. Half a mark
+// is one too, of which DetectLauncher tells what is missing.
+bool HasLauncher(const Environment& environment);
+
 // Of the first of these launchers that tells one; -1: none does. For errors, which may be about the
 // environment itself.
 int LaunchedRank(const Environment& environment);

@@ -284,6 +284,18 @@ TEST(Launcher, ErrorsNameTheVariables) {
   }
 }
 
+TEST(Launcher, ALauncherIsKnownByItsMark) {
+  for (const GoodCase& c : GoodCases()) EXPECT_TRUE(HasLauncher(c.environment)) << c.name;
+  for (const char* mark : {"GRADWIRE_RANK", "GRADWIRE_WORLD_SIZE", "RANK", "WORLD_SIZE",
+                           "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    EXPECT_TRUE(HasLauncher({{mark, "1"}})) << mark;
+    EXPECT_FALSE(HasLauncher({{mark, ""}})) << mark;
+  }
+  EXPECT_FALSE(HasLauncher({}));
+  EXPECT_FALSE(HasLauncher({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}))
+      << "the shell of salloc";
+}
+
 TEST(Launcher, ARankIsKnownWhereTheRestIsWrong) {
   EXPECT_EQ(LaunchedRank({{"RANK", "3"}}), 3);
   EXPECT_EQ(LaunchedRank({{"GRADWIRE_RANK", "1"}, {"RANK", "3"}}), 1);
