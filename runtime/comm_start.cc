@@ -1,29 +1,19 @@
 #include "runtime/comm_start.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <climits>
-#include <fstream>
 #include <iterator>
-#include <mutex>
-#include <sstream>
 #include <thread>
 #include <utility>
 
-#include "base/failpoint.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "collectives/schedule.h"
 #include "runtime/agreed_text.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/file_claim.h"
+#include "runtime/host_facts.h"
 #include "runtime/operation.h"
-#include "runtime/spec_error.h"
 #include "runtime/transport_choice.h"
 #include "runtime/usable_cores.h"
 #include "transports/bootstrap/bootstrap.h"
@@ -57,43 +47,6 @@ constexpr int64_t kLeastStartSilenceNs = 5 * kNsPerSecond;
 LivenessOptions LivenessOf(const Settings& settings) {
   return {.period_ns = settings.DurationNs("heartbeat_ms"),
           .bound_ns = settings.DurationNs("heartbeat_timeout_ms")};
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-int64_t WallNs() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
-}
-
-// Equal for all processes of one machine since it started.
-std::string BootId() {
-  std::string boot = ReadFile("/proc/sys/kernel/random/boot_id");
-  std::erase(boot, '\n');
-  return boot;
-}
-
-// Which namespace of a kind this process is in; 0: unknown.
-uint64_t Namespace(const char* kind) {
-  struct stat file = {};
-  return stat(fmt::format("/proc/self/ns/{}", kind).c_str(), &file) == 0 ? file.st_ino : 0;
-}
-
-// Ranks with equal ids see each other's processes, share memory and a network stack.
-std::string HostId(const Settings& settings) {
-  if (settings.is_set("host_id")) return settings.Text("host_id");
-  const uint64_t net = Namespace("net"), pid = Namespace("pid"), user = Namespace("user");
-  // Where the system does not tell, a process is on a host of its own.
-  if (BootId().empty() || net == 0 || pid == 0) return fmt::format("unknown/{}", WallNs());
-  return fmt::format("{}/{}/{}/{}/{}", BootId(), net, pid, user, geteuid());
-}
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 // Names one communicator among all there ever are. What launchers tell is the same for all those of
@@ -173,7 +126,7 @@ IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster) {
 
 std::string BlobOf(const Settings& settings, const TransportOffer& offer, const OpText& agreed) {
   OpText blob = agreed;
-  blob.emplace_back("host", HostId(settings));
+  blob.emplace_back("host", settings.is_set("host_id") ? settings.Text("host_id") : HostId());
   blob.emplace_back("boot", BootId());
   blob.emplace_back("cores", EncodeCores(UsableCores()));
   for (auto& line : offer.Text()) blob.push_back(std::move(line));
@@ -315,103 +268,7 @@ Environment WithRendezvousSettings(Environment environment, const Settings& sett
   return environment;
 }
 
-// "a=b; c=d" as texts by name.
-StatusOr<SettingTexts> ParsePairs(const std::string& text) {
-  SettingTexts pairs;
-  std::string rest = text;
-  std::replace(rest.begin(), rest.end(), ';', '\n');
-  std::istringstream lines(rest);
-  for (std::string line; std::getline(lines, line);) {
-    const auto first = line.find_first_not_of(" \t");
-    if (first == std::string::npos) continue;
-    const auto sign = line.find('=');
-    if (sign == std::string::npos || sign <= first) {
-      return Status(gwInvalidArgument, fmt::format("'{}' is not a setting", line.substr(first)),
-                    "Write name=value pairs separated by ';'");
-    }
-    const auto name_end = line.find_last_not_of(" \t", sign - 1);
-    const auto value = line.find_first_not_of(" \t", sign + 1);
-    const auto value_end = line.find_last_not_of(" \t");
-    pairs[line.substr(first, name_end - first + 1)] =
-        value == std::string::npos ? "" : line.substr(value, value_end - value + 1);
-  }
-  return pairs;
-}
-
-// The log, and where the process is to die. What stands in files and in the environment holds from
-// the first communicator on; a later one changes the process only by what its own text names.
-Status ApplyToProcess(const Settings& settings) {
-  static std::mutex mu;
-  static auto* const log = new LogConfig;
-  static bool applied = false;
-  const std::lock_guard lock(mu);
-  const auto decides = [&](SettingKey<> key) {
-    return !applied || settings.source(key) == SettingSource::kApi;
-  };
-  LogConfig wished = *log;
-  if (decides("debug")) {
-    const StatusOr<LogLevel> level = ParseLogLevel(settings.Text("debug"));
-    if (!level.ok()) return level.status();
-    wished.level = *level;
-  }
-  if (decides("debug_subsys")) {
-    const StatusOr<uint32_t> subsystems = ParseLogSubsystems(settings.Text("debug_subsys"));
-    if (!subsystems.ok()) return subsystems.status();
-    wished.subsystems = *subsystems;
-  }
-  if (decides("debug_file")) wished.file = settings.Text("debug_file");
-  GW_RETURN_IF_ERROR(ConfigureLog(wished));
-  *log = std::move(wished);
-  if (decides("failpoint")) GW_RETURN_IF_ERROR(ArmFailpoint(settings.Text("failpoint")));
-  applied = true;
-  return Status();
-}
-
 }  // namespace
-
-Environment ProcessEnvironment() {
-  Environment all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const size_t sign = text.find('=');
-    if (sign != std::string::npos) all.emplace(text.substr(0, sign), text.substr(sign + 1));
-  }
-  return all;
-}
-
-StatusOr<Settings> LoadSettings(const std::string& api, const Environment& environment) {
-  StatusOr<SettingTexts> pairs = ParsePairs(api);
-  if (!pairs.ok()) return pairs.status();
-  SettingsInput input = {.api = std::move(*pairs), .environment = environment};
-  for (const AlgorithmRow& row : Algorithms()) {
-    if (row.collective == Collective::kAllReduce && !row.encoded)
-      input.names["algorithm"].push_back(row.name);
-  }
-  const std::string path = ConfigPath(input);
-  if (!path.empty()) {
-    input.toml_path = path;
-    input.toml_text = ReadFile(path);
-    if (input.toml_text.empty()) {
-      return Status(gwInvalidArgument,
-                    fmt::format("the configuration file {} cannot be read or is empty", path));
-    }
-  } else if (access(input.toml_path.c_str(), F_OK) == 0) {
-    if (access(input.toml_path.c_str(), R_OK) != 0) {
-      return Status(gwInvalidArgument,
-                    fmt::format("{} of the working directory cannot be read", input.toml_path),
-                    "Let this user read it, or name another by GRADWIRE_CONFIG");
-    }
-    input.toml_text = ReadFile(input.toml_path);
-  }
-  StatusOr<Settings> settings = Settings::Load(input);
-  if (!settings.ok()) return settings;
-  // A misspelt codec must fail here, not at the first tensor.
-  const std::string& spec = settings->Text("compress");
-  GW_RETURN_IF_ERROR(WithAutoAmongCodecs(CheckSpec(spec), spec));
-  GW_RETURN_IF_ERROR(ApplyToProcess(*settings));
-  for (const std::string& warning : settings->warnings()) GW_LOG(kWarn, kEnv, "{}", warning);
-  return settings;
-}
 
 StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int rank,
                                                         int world_size, const Settings& settings) {

@@ -1,4 +1,4 @@
-// The start of a communicator: settings, rendezvous, transport, control plane.
+// The start of a communicator: rendezvous, transport, control plane.
 #ifndef GRADWIRE_RUNTIME_COMM_START_H_
 #define GRADWIRE_RUNTIME_COMM_START_H_
 
@@ -14,10 +14,6 @@
 #include "transports/bootstrap/unique_id.h"
 
 namespace gradwire {
-
-// Settings of one communicator: `api` is gwConfig_t::settings, "name=value" pairs separated by ';'
-// or line breaks. Reads gradwire.toml and the environment, and configures the process's log.
-StatusOr<Settings> LoadSettings(const std::string& api, const Environment& environment);
 
 // Joins by unique id or by the launcher's environment (no launcher: a world of one). Collective.
 StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int rank,
@@ -38,9 +34,6 @@ StatusOr<std::unique_ptr<Communicator>> StartGroup(const GroupPlace& place,
                                                    const std::atomic<bool>* interrupted);
 StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& environment,
                                                            const Settings& settings);
-
-// This process's whole environment.
-Environment ProcessEnvironment();
 
 }  // namespace gradwire
 

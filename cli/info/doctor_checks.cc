@@ -10,7 +10,7 @@
 #include "base/json_value.h"
 #include "cli/info/build_facts.h"
 #include "cli/netlab/netlab.h"
-#include "runtime/comm_start.h"
+#include "runtime/load_settings.h"
 #include "runtime/usable_cores.h"
 
 namespace gradwire {

@@ -19,7 +19,7 @@
 #include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
-#include "runtime/comm_start.h"
+#include "runtime/load_settings.h"
 
 namespace gradwire {
 namespace {

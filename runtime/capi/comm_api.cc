@@ -11,6 +11,7 @@
 #include "runtime/capi/handles.h"
 #include "runtime/comm_split.h"
 #include "runtime/comm_start.h"
+#include "runtime/load_settings.h"
 #include "transports/bootstrap/launcher.h"
 
 namespace gradwire {
