@@ -150,21 +150,27 @@ StatusOr<std::unique_ptr<Recorder>> OpenRecorder(const Identity& me, uint64_t jo
   return Recorder::Open(options);
 }
 
-StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& settings) {
+// What the ranks have come to together.
+struct Meeting {
+  BootstrapResult joined;
+  std::unique_ptr<Transport> transport;  // connected
+};
+
+StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
   const OpText agreed = AgreedText(settings);
-  StatusOr<TransportOffer> offer = MakeOffer(me, settings);
+  StatusOr<TransportOffer> offer = MakeOffer(*me, settings);
   if (!offer.ok()) return offer.status();
-  BootstrapOptions bootstrap = {.rank = me.rank,
-                                .world_size = me.world_size,
-                                .root = me.root,
-                                .listener = std::move(me.listener),
-                                .secret = me.secret,
-                                .insecure = me.insecure,
-                                .job = me.job,
+  BootstrapOptions bootstrap = {.rank = me->rank,
+                                .world_size = me->world_size,
+                                .root = me->root,
+                                .listener = std::move(me->listener),
+                                .secret = me->secret,
+                                .insecure = me->insecure,
+                                .job = me->job,
                                 .blob = BlobOf(settings, *offer, agreed),
                                 .timeout_ns = settings.DurationNs("init_timeout_ms"),
                                 .liveness = LivenessOf(settings),
-                                .cancelled = me.interrupted};
+                                .cancelled = me->interrupted};
   // While a rank opens its transport it says nothing.
   bootstrap.liveness.bound_ns = std::max(bootstrap.liveness.bound_ns, kLeastStartSilenceNs);
   bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
@@ -181,53 +187,69 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   };
   StatusOr<BootstrapResult> joined = Bootstrap(std::move(bootstrap));
   if (!joined.ok()) return joined.status();
-  const OpText chosen = DecodeOpText(joined->roster.settings);
-  const StatusOr<uint64_t> drawn = NumberIn(chosen, "job", 0, UINT64_MAX);
-  if (!drawn.ok()) return drawn.status();
-  const uint64_t job = *drawn;
-  StatusOr<AgreedSettings> settled = ParseAgreed(chosen);
-  if (!settled.ok()) return settled.status();
-  if (me.is_group) {
-    settled->seed = static_cast<uint32_t>(Hasher().Add(settled->seed).Add(me.seed_salt).digest());
-  }
+  return Meeting{std::move(*joined), std::move(transport)};
+}
 
+// Of the job that rank 0 has named.
+StatusOr<CommParts> DescribeParts(const Identity& me, const Settings& settings,
+                                  const Roster& roster) {
+  const OpText chosen = DecodeOpText(roster.settings);
+  const StatusOr<uint64_t> job = NumberIn(chosen, "job", 0, UINT64_MAX);
+  if (!job.ok()) return job.status();
+  StatusOr<AgreedSettings> agreed = ParseAgreed(chosen);
+  if (!agreed.ok()) return agreed.status();
+  if (me.is_group)
+    agreed->seed = static_cast<uint32_t>(Hasher().Add(agreed->seed).Add(me.seed_salt).digest());
   const auto file = [&](const std::string& name) {
-    return name.empty() || !me.is_group ? name : fmt::format("{}-{:016x}", name, job);
+    return name.empty() || !me.is_group ? name : fmt::format("{}-{:016x}", name, *job);
   };
   const auto file_of_rank = [&](const std::string& name) {
-    return name.empty() ? name : fmt::format("{}.{}", ClaimFile(file(name), job), me.rank);
+    return name.empty() ? name : fmt::format("{}.{}", ClaimFile(file(name), *job), me.rank);
   };
-  CommParts parts = {.rank = me.rank,
-                     .world_size = me.world_size,
-                     .job = job,
-                     .agreed = *settled,
-                     .idle = ChooseIdle(settings, joined->roster),
-                     .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
-                     .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
-                     .record_path = file_of_rank(settings.Text("record_messages")),
-                     .timeline_path = file_of_rank(settings.Text("record_timeline")),
-                     .plan_log = file(settings.Text("plan_log")),
-                     .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
+  return CommParts{.rank = me.rank,
+                   .world_size = me.world_size,
+                   .job = *job,
+                   .agreed = std::move(*agreed),
+                   .idle = ChooseIdle(settings, roster),
+                   .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
+                   .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
+                   .record_path = file_of_rank(settings.Text("record_messages")),
+                   .timeline_path = file_of_rank(settings.Text("record_timeline")),
+                   .plan_log = file(settings.Text("plan_log")),
+                   .wake_target = std::make_shared<std::atomic<Engine*>>(nullptr)};
+}
+
+StatusOr<std::unique_ptr<ControlPlane>> StartControl(const CommParts& parts,
+                                                     const Settings& settings,
+                                                     std::vector<StarLink> links) {
+  return ControlPlane::Start({.node = {.rank = parts.rank,
+                                       .world_size = parts.world_size,
+                                       .job = parts.job,
+                                       .liveness = LivenessOf(settings)},
+                              .on_arrival =
+                                  [target = parts.wake_target] {
+                                    if (Engine* engine = target->load()) engine->Wake();
+                                  }},
+                             std::move(links));
+}
+
+StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& settings) {
+  StatusOr<Meeting> meeting = Meet(&me, settings);
+  if (!meeting.ok()) return meeting.status();
+  StatusOr<CommParts> parts = DescribeParts(me, settings, meeting->joined.roster);
+  if (!parts.ok()) return parts.status();
   StatusOr<std::unique_ptr<Recorder>> recorder =
-      OpenRecorder(me, job, settings.Text("recorder_dir"));
+      OpenRecorder(me, parts->job, settings.Text("recorder_dir"));
   if (!recorder.ok()) return recorder.status();
-  parts.recorder = std::move(*recorder);
-  parts.transport = std::move(transport);
   StatusOr<std::unique_ptr<ControlPlane>> control =
-      ControlPlane::Start({.node = {.rank = me.rank,
-                                    .world_size = me.world_size,
-                                    .job = job,
-                                    .liveness = LivenessOf(settings)},
-                           .on_arrival =
-                               [target = parts.wake_target] {
-                                 if (Engine* engine = target->load()) engine->Wake();
-                               }},
-                          std::move(joined->links));
+      StartControl(*parts, settings, std::move(meeting->joined.links));
   if (!control.ok()) return control.status();
-  parts.control = std::move(*control);
+  parts->recorder = std::move(*recorder);
+  parts->transport = std::move(meeting->transport);
+  parts->control = std::move(*control);
   GW_LOG(kInfo, kInit, "rank {} of {} is ready: transport {}, slices of at most {} elements",
-         me.rank, me.world_size, parts.agreed.transport, parts.agreed.slice.elems);
-  return Communicator::Create(std::move(parts));
+         me.rank, me.world_size, parts->agreed.transport, parts->agreed.slice.elems);
+  return Communicator::Create(std::move(*parts));
 }
 
 // Of a rank that joins by unique id.
