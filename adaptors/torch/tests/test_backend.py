@@ -13,46 +13,68 @@ import scenarios
 
 _PROGRAM = "backend_program.py"
 _FAILURES = "backend_failure_program.py"
-_EXACT = ["sums_equal_gloos", "any_layout", "several_as_one", "reduce_scatter", "work_under_way",
-          "callbacks_wait_for_sums", "gloo_answers_the_rest", "dropped_tensors", "empty_tensors",
-          "subgroups", "a_setting_of_one_rank", "tensors_of_a_mesh", "other_devices_are_refused",
-          "beside_a_backend_of_another_device"]
-_MODELS = ["sums_equal_gloos", "ddp_trains_as_on_gloo", "uneven_inputs", "attached_on_top",
-           "fsdp2_trains_as_on_gloo", "powersgd_hook"]
-_COMPRESSED = ["compressed_sums", "several_compressed_as_one", "rounding_differs_from_call_to_call", "small_ones_are_exact",
-               "many_lengths", "ddp_trains_compressed"]
-_ALONE = ["what_needs_steps_is_refused", "it_says_what_it_compresses"]
+# What of the first file two ranks must have bit for bit.
+_OF_TWO = ["sums_equal_gloos", *scenarios.of("backend_models.py")]
 
 
-def _expect_passed(names, **options):
-    """Each on all ranks, which end in good order; [launch.Ended]"""
-    ended = launch.ranks(_PROGRAM, *names, **options)
-    for name in names:
-        scenarios.expect_passed(name, ended)
+def _ranks(request, test, **options):
+    return launch.ranks(_PROGRAM, *scenarios.chosen(request, test), **options)
+
+
+@pytest.fixture(scope="module", name="exact")
+def _exact(request):
+    return _ranks(request, "test_exact", count=3)
+
+
+@pytest.fixture(scope="module", name="of_two")
+def _of_two(request):
+    return _ranks(request, "test_of_two_ranks")
+
+
+@pytest.fixture(scope="module", name="compressed")
+def _compressed(request):
+    return _ranks(request, "test_compressed", GRADWIRE_COMPRESS="qsgd(bits=8)",
+                  GRADWIRE_MIN_BYTES="64K")
+
+
+@pytest.fixture(scope="module", name="alone")
+def _alone(request):
+    return _ranks(request, "test_alone", count=1)
+
+
+@pytest.mark.parametrize("scenario", scenarios.of("backend_exact.py"))
+def test_exact(scenario, exact):
+    scenarios.expect_passed(scenario, exact)
+
+
+@pytest.mark.parametrize("scenario", _OF_TWO)
+def test_of_two_ranks(scenario, of_two):
+    scenarios.expect_passed(scenario, of_two)
+
+
+@pytest.mark.parametrize("scenario", scenarios.of("backend_compressed.py"))
+def test_compressed(scenario, compressed):
+    scenarios.expect_passed(scenario, compressed)
+
+
+@pytest.mark.parametrize("scenario", scenarios.of("backend_alone.py"))
+def test_alone(scenario, alone):
+    scenarios.expect_passed(scenario, alone)
+
+
+@pytest.mark.parametrize("program", ["exact", "of_two", "compressed", "alone"])
+def test_the_programs_end_in_good_order(program, request):
+    ended = request.getfixturevalue(program)
     scenarios.expect_good_order(ended)
     for rank in ended:
         assert "WARN" not in rank.output, rank.output[-3000:]
-    return ended
 
 
-def test_exact_on_three_ranks():
-    first, *others = _expect_passed(_EXACT, count=3)
+def test_the_first_rank_says_once_what_is_compressed(exact):
+    first, *others = exact
     said = "gradwire: backend: all-reduce and reduce-scatter of floats are exact\n"
     assert first.output.count(said) == 1, first.output
     assert not any("gradwire: backend" in other.output for other in others)
-
-
-def test_models_on_two_ranks():
-    _expect_passed(_MODELS)
-
-
-def test_compressed():
-    _expect_passed(_COMPRESSED, GRADWIRE_COMPRESS="qsgd(bits=8)", GRADWIRE_MIN_BYTES="64K")
-
-
-def test_specs():
-    alone, = _expect_passed(_ALONE, count=1)
-    assert "all-reduce of 2,097,152 bytes and more as bf16" in alone.output, alone.output
 
 
 def test_a_killed_rank_is_named():
