@@ -341,6 +341,47 @@ class ThreadsTest(unittest.TestCase):
         self.assertEqual(overtaken, [])
         comm.close()
 
+    def test_several_threads_wait_for_one_request(self):
+        """The first to be there frees it while the other one waits for its turn."""
+        comm, library = _comm(), gradwire.comm.lib
+        wait, tensor = library.gwRequestWait, comm.tensor("w", [1])
+        comm._life._turn = turn = _WatchedLock(comm._life._turn)
+        for method in ("wait", "test"):
+            with self.subTest(method):
+                request, inside = tensor.all_reduce(_floats(1)), threading.Event()
+
+                def slow_wait(*args, inside=inside):
+                    turn.wanted.clear()
+                    inside.set()
+                    self.assertTrue(turn.wanted.wait(_LONG_S))
+                    return wait(*args)
+
+                with mock.patch.object(library, "gwRequestWait", slow_wait):
+                    other = threading.Thread(target=request.wait)
+                    other.start()
+                    self.assertTrue(inside.wait(_LONG_S))
+                    getattr(request, method)()
+                    other.join()
+                self.assertTrue(request.test())
+        comm.close()
+
+    def test_what_was_dropped_is_freed_in_a_turn(self):
+        """Of a step's end too, for another thread may submit."""
+        comm, library = _comm(), gradwire.comm.lib
+        free, tensor, in_turn = library.gwRequestFree, comm.tensor("w", [1]), []
+
+        def watched_free(handle):
+            in_turn.append(comm._life._turn.here()._is_owned())
+            return free(handle)
+
+        with mock.patch.object(library, "gwRequestFree", watched_free):
+            for step, end in enumerate((comm.end_step, comm.abort_step)):
+                comm.begin_step(step)
+                tensor.all_reduce(_floats(1))
+                end()
+        self.assertEqual(in_turn, [True, True])
+        comm.close()
+
     def test_a_handler_calls_amid_a_call_of_its_thread(self):
         """Also what another thread calls for it."""
         comm, library, numbers = _comm(), gradwire.comm.lib, _floats(1)

@@ -339,7 +339,7 @@ class Comm:
         return Request(self, submission)
 
     def release(self, submission):
-        """Frees a submission if it is complete; whether it was."""
+        """Frees a submission if it is complete; whether it was. In a turn."""
         freed = submission.free()
         if freed:
             self._pending.pop(submission, None)
@@ -351,9 +351,10 @@ class Comm:
         Up to the first that is under way: most complete in their order, and looking at all of them
         with each submission would take as long as the step.
         """
-        for submission in list(self._pending):
-            if submission.is_dropped and not self.release(submission):
-                return
+        with self.turn():
+            for submission in list(self._pending):
+                if submission.is_dropped and not self.release(submission):
+                    return
 
     # ---- training steps ----
 

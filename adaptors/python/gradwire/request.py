@@ -26,7 +26,7 @@ class Submission:
         return self.request is None or self.request() is None
 
     def free(self):
-        """Whether it was complete and is freed now."""
+        """Whether it was complete and is freed now. In a turn, or at the end."""
         # Cleared before the call: a handler of a signal may raise right behind it, and what is free
         # must not be freed again. Where it was not complete the memory then stays to the end.
         handle, self.handle = self.handle, c.gwRequest_t()
@@ -62,6 +62,8 @@ class Request:
         while not self._is_ended():
             left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
             with self._comm.in_call(), self._comm.turn():
+                if self._is_ended():  # another thread's call has seen to it
+                    return
                 code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
                 if code != c.gwResult_t.gwTimeout:
                     self._complete(code)
@@ -76,6 +78,8 @@ class Request:
             return True
         done = ctypes.c_int()
         with self._comm.in_call(), self._comm.turn():
+            if self._is_ended():
+                return True
             code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))
             if done.value:
                 self._complete(code)
