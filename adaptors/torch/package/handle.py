@@ -75,7 +75,7 @@ class Handle:
     def _abandon(self):
         """Gives up a step whose backward failed, on all ranks: this one throws it away."""
         self._is_open = False
-        sent, self._sent = self._sent, []
+        sent, self._sent, self._error = self._sent, [], None
         with contextlib.suppress(gradwire.GradwireError):
             self._comm.abort_step("its backward failed")
         for one in sent:
@@ -124,7 +124,8 @@ class Handle:
             with self.taking_part(), self._waiting():
                 outcome = self._outcome(sent)
         finally:
-            self._is_open = False
+            # Not kept: its frames lead here.
+            self._is_open, self._error = False, None
         self._step += 1
         if outcome is gradwire.Outcome.SKIPPED:
             self._mark_skipped(sent)

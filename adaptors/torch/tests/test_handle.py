@@ -2,6 +2,7 @@
 
 import array
 import gc
+import weakref
 from unittest import mock
 
 import pytest
@@ -107,6 +108,38 @@ def test_a_flush_that_fails_flushes_nothing():
             tensors.flush()
         assert _specs(handle) == ["none", "topk", "topk"]
         comm.abort_step()
+
+
+class _Failed:
+    """Was sent, and its request ends badly."""
+
+    def __init__(self):
+        self.request = self
+
+    def wait(self):
+        raise gradwire.Mismatch(gwResult_t.gwMismatch, "the ranks disagree")
+
+
+def _handle_of_a_failed_step():
+    """A weak reference."""
+    handle = _handle()
+    handle._begin()
+    handle._sent.append(_Failed())
+    try:
+        handle._end()
+    except gradwire.Mismatch:
+        return weakref.ref(handle)
+    raise AssertionError("no error")
+
+
+def test_the_error_of_a_step_does_not_keep_its_handle():
+    """Which has all buffers; without the collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        assert _handle_of_a_failed_step()() is None
+    finally:
+        gc.enable()
 
 
 def test_loading_needs_no_numpy():
