@@ -72,6 +72,11 @@ class ErrorsTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidArgument, "unique id"):
             gradwire.Comm.from_unique_id(b"short", 0, 1)
 
+    def test_what_are_no_settings_is_told(self):
+        for settings in (5, ["window=8"], True):
+            with self.assertRaisesRegex(TypeError, "settings take a dict or text"):
+                gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1, settings)
+
 
 class CollectivesTest(unittest.TestCase):
     def setUp(self):

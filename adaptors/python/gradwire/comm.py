@@ -5,6 +5,7 @@ import enum
 import json
 import math
 import weakref
+from collections.abc import Mapping
 
 from gradwire import _bindings as c
 from gradwire._library import check, fitting, interruptible, lib
@@ -37,6 +38,9 @@ def settings_text(settings):
     """As the library takes them; settings: a dict or text, None: none."""
     if isinstance(settings, str):
         return settings
+    if not isinstance(settings, (Mapping, type(None))):
+        raise TypeError('settings take a dict or text, as {"window": 8} or "window=8", not '
+                        f"{settings!r}")
     return "; ".join(f"{name}={value}" for name, value in (settings or {}).items())
 
 

@@ -72,6 +72,17 @@ def _check_name(name, trained):
                          "same keys: give each model of a process a name=, or detach the other one")
 
 
+def _check_arguments(spec, name, scaler):
+    """Before ranks join: what is wrong on one of them is told to all."""
+    if not isinstance(spec, str):
+        raise TypeError(f'the spec is a text, as "auto" or "qsgd(bits=4)", not {spec!r}')
+    if not isinstance(name, str):
+        raise TypeError(f'name= takes a text, as "model", not {name!r}')
+    if not (scaler is None or scaler is False or hasattr(scaler, "get_scale")):
+        raise TypeError("scaler= takes the GradScaler of the loss, and False to go without, not "
+                        f"{scaler!r}")
+
+
 def _default_min_numel(spec):
     return _MIN_NUMEL_OF_AUTO if re.match(r"\s*auto\b", spec) else _MIN_NUMEL
 
@@ -120,6 +131,9 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     limit = rendezvous.limit_of(settings)
     place, *others = [rendezvous.Place.of(group, limit) for group in wrapped.groups]
     with rendezvous.agreement(place, *others):
+        _check_arguments(spec, name, scaler)
+        selection = parameters.Selection(
+            exclude, _default_min_numel(spec) if min_numel is None else min_numel)
         wrapped.check()
         parameters.check(wrapped.trained)
         _check_router(model, wrapped)
@@ -136,8 +150,6 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     wrapped.make_equal()
     comm = rendezvous.join(place, settings)
     try:
-        selection = parameters.Selection(
-            exclude, _default_min_numel(spec) if min_numel is None else min_numel)
         tensors = wrapped.tensors(comm, name, spec, selection)
         if comm.rank == 0 and selection.idle_globs:
             warnings.warn(f"exclude= names nothing that is trained here with "

@@ -8,7 +8,6 @@ import torch
 from gradwire.comm import settings_text
 
 _FILE = "gradwire.toml"  # unless the setting `config` names another
-_CONFIG = re.compile(r"\bconfig\W+([^;\s]+)")
 _MAX_TIMEOUT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
 
 
@@ -26,10 +25,18 @@ def timeout_of(group):
         return None
 
 
+def value_in(settings, name):
+    """Of a setting, as the library reads them; None: they have none of that name."""
+    values = {}
+    for pair in re.split("[;\n]", settings_text(settings)):
+        key, _, value = pair.partition("=")
+        values[key.strip()] = value.strip()
+    return values.get(name)
+
+
 def _text_of_file(settings):
     """The library's, which is strict with it; empty: there is none."""
-    named = _CONFIG.search(settings)
-    path = named[1] if named else os.environ.get("GRADWIRE_CONFIG") or _FILE
+    path = value_in(settings, "config") or os.environ.get("GRADWIRE_CONFIG") or _FILE
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

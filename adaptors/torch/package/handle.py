@@ -333,6 +333,8 @@ class Handle:
         all ranks (bases, counts) is kept, but for FSDP2 without across=, whose tensors are others.
         """
         self._check_attached()
+        if residuals not in ("drop", "error"):
+            raise ValueError(f'residuals= takes "drop" or "error", not {residuals!r}')
         places, place = self._by_place(state_dict), self._place()
         if not places and not self._saved_state().tensors:
             places[place] = {}  # torch takes all gradients, so there is a count of steps at the most

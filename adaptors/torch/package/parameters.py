@@ -1,6 +1,8 @@
 """Names of parameters, which of them are compressed, and where their gradients lie."""
 
 import fnmatch
+import numbers
+from collections.abc import Iterable
 
 import torch
 
@@ -22,11 +24,22 @@ def plain_name(name):
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
 
 
+def _globs_in(exclude):
+    globs = [exclude] if isinstance(exclude, str) else exclude
+    globs = list(globs) if isinstance(globs, Iterable) else [None]
+    if not all(isinstance(glob, str) for glob in globs):
+        raise TypeError("exclude= takes globs of names, as [\"head.*\", \"*.norm.*\"], and () "
+                        f"for none, not {exclude!r}")
+    return globs
+
+
 class Selection:
     """Which gradients travel exactly although the others are compressed."""
 
     def __init__(self, exclude, min_numel):
-        self._globs = [exclude] if isinstance(exclude, str) else list(exclude)
+        self._globs = _globs_in(exclude)
+        if not isinstance(min_numel, numbers.Real):
+            raise TypeError(f"min_numel= takes a number of elements, as 4096, not {min_numel!r}")
         self._min_numel = min_numel
         self.idle_globs = list(self._globs)  # that no name asked for has matched
 

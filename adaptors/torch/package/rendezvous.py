@@ -13,8 +13,9 @@ from torch import distributed as dist
 import gradwire
 from gradwire._bindings import gwResult_t
 from gradwire._library import SLICE_S
+from gradwire.torch import comm_settings
 
-_LIMIT = re.compile(r"init_timeout_ms\W+(\d+)\s*(us|ms|s|m|h)?\b")
+_LIMIT = re.compile(r"(\d+)\s*(us|ms|s|m|h)?", re.IGNORECASE)  # as the library takes it
 _UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _DEFAULT_LIMIT = "60000"  # as the library's
 _MAX_LIMIT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
@@ -43,13 +44,18 @@ def _error_in(value):
 
 
 def limit_of(settings=None):
-    """Until when all ranks must have come: init_timeout_ms, which the library checks later.
+    """Until when all ranks must have come: init_timeout_ms, or the default in the place of what the
+    library refuses later.
 
     settings: a dict or text.
     """
-    variable = os.environ.get("GRADWIRE_INIT_TIMEOUT_MS") or _DEFAULT_LIMIT
-    found = _LIMIT.search(str(settings)) or _LIMIT.search(f"init_timeout_ms={variable}")
-    milliseconds = int(found[1]) * _UNIT_MS[found[2] or "ms"] if found else float(_DEFAULT_LIMIT)
+    text = None
+    with contextlib.suppress(TypeError):  # they are none, which attach says when all are here
+        text = comm_settings.value_in(settings, "init_timeout_ms")
+    if text is None:
+        text = os.environ.get("GRADWIRE_INIT_TIMEOUT_MS") or ""
+    found = _LIMIT.fullmatch(text.strip()) or _LIMIT.fullmatch(_DEFAULT_LIMIT)
+    milliseconds = int(found[1]) * _UNIT_MS[(found[2] or "ms").lower()]
     return datetime.timedelta(milliseconds=min(milliseconds, _MAX_LIMIT_MS))
 
 

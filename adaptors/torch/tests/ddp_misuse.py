@@ -38,6 +38,28 @@ def wrong_uses():
     expect_raises(ValueError, "complex", lambda: attached("none", split))
 
 
+_WRONG_ARGUMENTS = [
+    (None, {}, TypeError, "the spec is a text"),
+    ("none", {"name": None}, TypeError, "name= takes a text"),
+    ("none", {"exclude": None}, TypeError, "exclude= takes globs"),
+    ("none", {"min_numel": "4096"}, TypeError, "min_numel= takes a number"),
+    ("none", {"scaler": True}, TypeError, "scaler= takes the GradScaler"),
+    ("none", {"settings": 5}, TypeError, "settings take a dict or text")]
+
+
+def wrong_arguments():
+    """They are found before the ranks join: those of one rank are told to all."""
+    model = models.wrap()
+    for failing in (None, 1):
+        for spec, options, kind, words in _WRONG_ARGUMENTS:
+            if failing not in (None, dist.get_rank()):
+                spec, options = "none", {}
+                kind, words = RuntimeError, f"rank {failing} could not take part: {words}"
+            expect_raises(kind, words,
+                          lambda s=spec, o=options: gradwire.torch.attach(model, s, **o))
+    gradwire.torch.attach(model, "none").close()
+
+
 def a_name_that_another_model_has():
     """One that was dropped has it no more, nor one that is detached."""
     first, handle = attached("none")

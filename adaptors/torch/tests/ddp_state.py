@@ -95,6 +95,9 @@ def foreign_checkpoints():
     resized = {key.replace("of2", "of4"): value for key, value in mine.items()}
     expect_raises(ValueError, f"this is rank{dist.get_rank()}of2",
                   lambda: handle.load_state_dict(resized, residuals="error"))
+    for state in (mine, resized):
+        expect_raises(ValueError, 'takes "drop" or "error"',
+                      lambda s=state: handle.load_state_dict(s, residuals="zero"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         handle.load_state_dict(resized)

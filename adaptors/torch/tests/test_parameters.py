@@ -34,6 +34,18 @@ def test_one_glob_needs_no_list():
     assert not Selection((), 0).is_exact_parameter("head.weight", torch.zeros(4))
 
 
+@pytest.mark.parametrize("exclude", [None, 5, [None], ["head.*", 5]])
+def test_what_are_no_globs_is_told(exclude):
+    with pytest.raises(TypeError, match="exclude= takes globs of names"):
+        Selection(exclude, 0)
+
+
+@pytest.mark.parametrize("min_numel", ["4096", None, [1]])
+def test_what_is_no_number_is_told(min_numel):
+    with pytest.raises(TypeError, match="min_numel= takes a number of elements"):
+        Selection((), min_numel)
+
+
 def test_gradients_elsewhere_than_in_host_memory_are_refused():
     with pytest.raises(RuntimeError, match="w is on meta, and this build takes host memory only"):
         check([("v", torch.empty(1)), ("w", torch.empty(1, device="meta"))])
