@@ -151,14 +151,15 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     comm = rendezvous.join(place, settings)
     try:
         tensors = wrapped.tensors(comm, name, spec, selection)
-        if comm.rank == 0 and selection.idle_globs:
-            warnings.warn(f"exclude= names nothing that is trained here with "
-                          f"{', '.join(map(repr, selection.idle_globs))}", stacklevel=2)
         ledger = comm.ledger()
         _check_half(ledger, scaler)
         _routers[model] = router = wrapped.hook(_routers.get(model))
         if comm.rank == 0 and wrapped.speaks:
             print(_describe(name, ledger, *wrapped.size), file=sys.stderr)
+        if selection.idle_globs:
+            # On all ranks, and last: filters may make it an error, which then is one of all.
+            warnings.warn(f"exclude= names nothing that is trained here with "
+                          f"{', '.join(map(repr, selection.idle_globs))}", stacklevel=2)
     except BaseException:
         with contextlib.suppress(gradwire.GradwireError):
             comm.close()
