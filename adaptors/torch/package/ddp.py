@@ -73,10 +73,16 @@ def gradwire_hook(router, bucket):
 class _Bucket:
     """A bucket on its way."""
 
-    def __init__(self, buffer, request):
+    def __init__(self, buffer, tensors, request):
         self.request = request
         self.future = torch.futures.Future()
         self._buffer = buffer  # must stay until the request is complete
+        self._tensors = tensors
+
+    def discard(self):
+        """The step counts for nothing in what its tensors keep."""
+        for tensor in self._tensors:
+            tensor.discard_step()
 
     def fill(self, value):
         self._buffer.fill_(value)
@@ -114,6 +120,11 @@ class _Usage:
         return [parameter for parameter, is_used in zip(self._parameters, used) if not is_used]
 
 
+def _is_finite(gradients):
+    values = gradients._values() if gradients.is_sparse else gradients
+    return bool(values.isfinite().all())
+
+
 def _in_backward():
     return torch._C._current_autograd_node() is not None
 
@@ -125,15 +136,19 @@ class DdpHandle(Handle):
         """usage: of the parameters, if not all are used in each step."""
         super().__init__(comm, tensors, name, scaler)
         self._group = group
-        self._groups = {}  # index of the bucket -> (what it holds, gradwire.Group)
+        self._groups = {}  # index of the bucket -> (what it holds, its tensors, gradwire.Group)
         self._usage = usage
         self._passed_on = set()  # ids of the parameters whose gradients gradwire does not take
         self._told = set()  # kinds of those, of which a warning has been given
+        self._others = []  # futures of those in this step, if a scaler looks at them
+        self._others_overflow = False  # in this step, whose update the scaler will skip
         self._takes_part = True  # in the step: it has a backward of its own
 
     def on_bucket(self, bucket):
         """Submits a bucket; the future of its average."""
         self._check_whole()
+        if bucket.index() == 0:
+            self._others = []
         buffer = bucket.buffer()
         if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
             future = self._pass_on(bucket, buffer)
@@ -156,10 +171,11 @@ class DdpHandle(Handle):
         try:
             if not self._is_open or bucket.index() == 0:
                 self._begin()
-            request = self._submit_average(self._group_of(bucket, buffer), buffer)
+            tensors, group = self._group_of(bucket, buffer)
+            request = self._submit_average(group, buffer)
         except gradwire.Aborted as error:
             raise self._for_users(error) from None
-        self._sent.append(_Bucket(buffer, request))
+        self._sent.append(_Bucket(buffer, tensors, request))
         return self._sent[-1].future
 
     def _pass_on(self, bucket, buffer):
@@ -169,18 +185,35 @@ class DdpHandle(Handle):
             self._told.add(kind)
             warnings.warn(f"{kind} are not compressed: they go through torch's own group",
                           stacklevel=1)
-        return allreduce_hook(self._group, bucket)
+        future = allreduce_hook(self._group, bucket)
+        if self._scaler:
+            self._others.append(future)
+        return future
 
-    def _before_vote(self):
-        """What nobody has a gradient of is thrown away: what was kept back must not go with it."""
-        if self._usage is None or self._error:
+    def _before_vote(self, sent):
+        """What was kept back must not go with gradients that are thrown away: those of parameters
+        that nobody used, and all where the scaler will skip the step for some that torch's own
+        group has summed. They are the same on all ranks, and so is this."""
+        others, self._others = self._others, []
+        if self._error:
             return
         try:
-            for parameter in self._usage.find_unused(self._comm, self._takes_part):
-                if id(parameter) not in self._passed_on:
-                    self._tensors.of(parameter).discard_step()
+            if not all(_is_finite(future.wait()) for future in others):
+                self._others_overflow = True
+                for bucket in sent:
+                    bucket.discard()
+            elif self._usage:
+                for parameter in self._usage.find_unused(self._comm, self._takes_part):
+                    if id(parameter) not in self._passed_on:
+                        self._tensors.of(parameter).discard_step()
         except gradwire.GradwireError as error:
             self._error = error
+
+    def _outcome(self, sent):
+        """Skipped, too, where the scaler will skip what was committed."""
+        self._others_overflow = False
+        outcome = super()._outcome(sent)
+        return gradwire.Outcome.SKIPPED if self._others_overflow else outcome
 
     def _group_of(self, bucket, buffer):
         parameters = bucket.parameters()
@@ -188,9 +221,10 @@ class DdpHandle(Handle):
         cached = self._groups.get(bucket.index())
         if cached is None or cached[0] != key:
             places = [pointer_to(view) for view in bucket.gradients()]
-            cached = key, gradwire.Group([self._tensors.of(p) for p in parameters], places)
+            tensors = [self._tensors.of(parameter) for parameter in parameters]
+            cached = key, tensors, gradwire.Group(tensors, places)
             self._groups[bucket.index()] = cached
-        return cached[1]
+        return cached[1:]
 
     def _reset_tensors(self):
         super()._reset_tensors()

@@ -139,7 +139,7 @@ class Handle:
         del sent
         self.close()
 
-    def _before_vote(self):
+    def _before_vote(self, sent):
         """Everything that was sent in the step is complete, or failed."""
 
     def _outcome(self, sent):
@@ -147,7 +147,7 @@ class Handle:
         self._check_whole()
         for one in sent:
             self._wait_for(one.request)
-        self._before_vote()
+        self._before_vote(sent)
         try:
             outcome = self._comm.end_step()
         except gradwire.GradwireError as error:

@@ -138,6 +138,45 @@ def residuals_have_no_scale():
     assert total.abs().max() < 1e-4, total.abs().max()
 
 
+class _WithOthers(models.Sum):
+    """Two of its gradients go through torch's own group, and are the factors."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Parameter(torch.zeros(10, dtype=torch.float64))
+        self.words = nn.Embedding(20, 4, sparse=True)
+        self.factors = {}
+
+    def forward(self, inputs, chosen=range(6)):
+        others = {"wide": self.wide.sum(), "words": self.words(torch.arange(3)).sum()}
+        return super().forward(inputs, chosen) + sum(self.factors.get(name, 1.0) * one.float()
+                                                     for name, one in others.items())
+
+
+def an_overflow_of_what_torch_sums():
+    """The scaler skips a step that gradwire's ranks would commit: nothing that was kept back is
+    lost, also in the step that is to send all of it."""
+    scaler, total = _Scale(), 0
+    model, handle = attached("topk(0.05)", _WithOthers(), {"bucket_cap_mb": 0.05}, scaler=scaler)
+    overflows = {2: "wide", 4: "words", 5: "wide"}
+    for step in range(7):
+        if step == 5:
+            handle.detach()
+        inputs = models.Sum.inputs(step)
+        is_mine = step in overflows and dist.get_rank() == 1
+        model.module.factors = {overflows[step]: float("inf")} if is_mine else {}
+        model.zero_grad()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that they are not compressed
+            (scaler.scale * model(inputs[dist.get_rank()])).backward()
+        gradients = torch.stack([p.grad for p in model.module.parts])
+        assert gradients.isnan().all() == (step in overflows), step
+        if step not in overflows:
+            total += gradients / scaler.scale - inputs.mean(0)
+    assert not handle.attached
+    assert total.abs().max() < 1e-4, total.abs().max()
+
+
 class _WithNothing(nn.Module):
     """One of its parameters has no elements."""
 
