@@ -34,6 +34,16 @@ def _check_join(model):
             "until another is entered, as join(enable=False)")
 
 
+def _check_scaler(model, has_scaler):
+    """A rank that has joined steps no scaler, and the ranks' scales would differ."""
+    if model._join_config.enable and has_scaler:
+        raise gradwire.InvalidArgument(
+            gwResult_t.gwInvalidArgument,
+            "in join() the scale of the loss follows the inputs of each rank, so the ranks would "
+            "differ in it: use join() without attach(scaler=). An earlier join() counts until "
+            "another is entered, as join(enable=False)")
+
+
 def _check_gradient_hooks(trained):
     """Most of them are optimizers, which plain DistributedDataParallel does not stop either."""
     for name, parameter in trained:
@@ -57,6 +67,7 @@ class _Router(Router):
             return allreduce_hook(self.group, bucket)
         if bucket.index() == 0:
             _check_finalization(self._model())
+            _check_scaler(self._model(), self.handle.has_scaler)
         with self.handle.taking_part():
             return self.handle.on_bucket(bucket)
 

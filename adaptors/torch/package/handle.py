@@ -183,6 +183,10 @@ class Handle:
         return self._tensors.has_any_of(owners)
 
     @property
+    def has_scaler(self):
+        return bool(self._scaler)
+
+    @property
     def attached(self):
         return not self._comm.closed
 

@@ -146,6 +146,24 @@ def joins_that_divide_by_fewer_ranks():
             handle.close()
 
 
+def joins_with_a_scaler():
+    """Raised on all ranks, by the first step, also of one that has no input; not after the end."""
+    model, handle = attached("none", scaler=torch.amp.GradScaler("cpu"))
+
+    def train():
+        with model.join():
+            models.train(model, range(dist.get_rank()))
+
+    expect_raises(gradwire.InvalidArgument, "without attach(scaler=)", train)
+    assert handle.stats()["steps"] == 0
+    handle.close()
+    model, handle = attached("none", scaler=torch.amp.GradScaler("cpu"))
+    handle.close()
+    with model.join():
+        models.train(model, range(1 + dist.get_rank()))
+    expect_equal_on_ranks(models.weights(model))
+
+
 def ranks_with_other_specs():
     """The step is revoked on both, which are told to wrap the model again, and can."""
     model, handle = attached("bf16" if dist.get_rank() else "qsgd(bits=8)")
