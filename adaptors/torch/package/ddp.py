@@ -184,7 +184,9 @@ class DdpHandle(Handle):
                 self._begin()
             tensors, group = self._group_of(bucket, buffer)
             request = self._submit_average(group, buffer)
-        except gradwire.Aborted as error:
+        except gradwire.GradwireError as error:
+            # DistributedDataParallel cannot go on, and who saves the state now wants no open step.
+            self._abandon(str(error))
             raise self._for_users(error) from None
         self._sent.append(_Bucket(buffer, tensors, request))
         return self._sent[-1].future
@@ -250,8 +252,10 @@ class DdpHandle(Handle):
         """The library's advice is to run a revoked step again, which DDP does not do as it is."""
         if not isinstance(error, gradwire.Aborted):
             return error
-        return gradwire.Aborted(error.result, f"{error} (wrap the model in DistributedDataParallel "
-                                              "and attach again before that)")
+        return gradwire.Aborted(
+            error.result, f"{error} (before that state = handle.state_dict(), handle.close(), wrap the "
+                          "model in DistributedDataParallel, attach again, load_state_dict(state): "
+                          "else what was kept back is lost)")
 
 
 _handles = weakref.WeakSet()

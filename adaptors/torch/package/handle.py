@@ -72,12 +72,12 @@ class Handle:
         self._comm.begin_step(self._step, scale)
         self._error = None
 
-    def _abandon(self):
-        """Gives up a step whose backward failed, on all ranks: this one throws it away."""
+    def _abandon(self, why="its backward failed"):
+        """Gives up a step, on all ranks: this one throws it away."""
         self._is_open = False
         sent, self._sent, self._error = self._sent, [], None
         with contextlib.suppress(gradwire.GradwireError):
-            self._comm.abort_step("its backward failed")
+            self._comm.abort_step(why)
         for one in sent:
             with contextlib.suppress(gradwire.GradwireError):
                 one.request.wait()

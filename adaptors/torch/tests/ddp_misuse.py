@@ -19,6 +19,8 @@ from torch.nn.parallel import distributed
 
 import gradwire.torch
 import models
+from gradwire._bindings import gwResult_t
+from gradwire.errors import error_of
 from gradwire.torch import rendezvous
 from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
 
@@ -180,6 +182,40 @@ def ranks_with_other_specs():
     expect_equal_on_ranks(models.weights(again))
     assert handle.stats()["commits"] == 3
     handle.close()
+
+
+def _take_another_spec(handle):
+    for _, tensor in handle._tensors._made.values():
+        tensor.set_spec("qsgd(bits=8,feedback=on)")
+    return contextlib.nullcontext()
+
+
+def _be_revoked_in_a_submit(handle):
+    error = error_of(gwResult_t.gwAborted, "in a submit of model/0.weight")
+    return mock.patch.object(handle._comm, "submit", side_effect=error)
+
+
+def a_revoked_step_loses_nothing():
+    """The state is there to be saved when it raises, and is that before the step."""
+    for revoke in (_take_another_spec, _be_revoked_in_a_submit):
+        model, handle = attached(FEEDBACK)
+        models.train(model, range(3))
+        before, loss = handle.state_dict(), models.loss_of(model, 3)
+        with revoke(handle) if dist.get_rank() == 1 else contextlib.nullcontext():
+            expect_raises((gradwire.Aborted, gradwire.Mismatch), "model/", loss.backward)
+        state = handle.state_dict()
+        handle.close()
+        module = model.module
+        del model, loss
+        gc.collect()
+        again, handle = attached(FEEDBACK, module)
+        handle.load_state_dict(state)
+        assert state.keys() == before.keys()
+        for key, value in handle.state_dict().items():
+            expect_equal(value, before[key])
+        models.train(again, range(3, 5))
+        expect_equal_on_ranks(models.weights(again))
+        handle.close()
 
 
 def builtin_hook():

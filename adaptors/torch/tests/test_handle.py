@@ -19,7 +19,7 @@ from gradwire.torch.tensors import Description, Tensors
 def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
     error = DdpHandle._for_users(gradwire.Aborted(gwResult_t.gwAborted, "run it again"))
     assert isinstance(error, gradwire.Aborted) and error.result == gwResult_t.gwAborted
-    assert "run it again" in str(error) and "attach again" in str(error)
+    assert "run it again" in str(error) and "attach again, load_state_dict(state)" in str(error)
 
 
 def test_other_errors_stay_as_they_are():
