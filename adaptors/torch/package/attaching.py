@@ -147,7 +147,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
             op_timeout_ms=comm_settings.timeout_of(wrapped.groups[0]))
         wrapped.end_open_steps()
         _check_name(name, wrapped.trained)
-    wrapped.make_equal()
+    wrapped.make_equal([place, *others])
     comm = rendezvous.join(place, settings)
     try:
         tensors = wrapped.tensors(comm, name, spec, selection)

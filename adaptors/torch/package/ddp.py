@@ -363,7 +363,7 @@ class DdpModel:
         """Of an earlier wrapping, for which the other ranks wait."""
         _end_open_steps_of(self.trained)
 
-    def make_equal(self):
+    def make_equal(self, places):
         """DistributedDataParallel has done it."""
 
     def tensors(self, comm, prefix, spec, selection):

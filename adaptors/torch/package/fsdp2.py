@@ -2,6 +2,8 @@
 reduce-scatter where all ranks shard it."""
 
 import functools
+import hashlib
+import itertools
 import re
 import warnings
 import weakref
@@ -15,6 +17,7 @@ from torch.distributed.tensor import DTensor
 
 import gradwire
 from gradwire._bindings import gwResult_t
+from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
 from gradwire.torch.handle import Router
@@ -88,6 +91,17 @@ def _forget_at_reset(group, unit):
     """reset_iter_state(), since torch 2.15, discards what a group has accumulated."""
     if hasattr(group, "_reset_iter_state"):
         group._reset_iter_state = functools.partial(_reset, weakref.ref(group), unit)
+
+
+def _first_difference(contents, group):
+    """contents: of each rank of the group, a list of texts."""
+    for texts in itertools.zip_longest(*contents, fillvalue="nothing more"):
+        other = next((rank for rank, text in enumerate(texts) if text != texts[0]), None)
+        if other is not None:
+            first, second = (dist.get_global_rank(group, rank) for rank in (0, other))
+            return (f"across= has ranks of other parts of the model: rank {first} has {texts[0]}, "
+                    f"rank {second} {texts[other]}. {_RECIPE}")
+    return ""
 
 
 def _group_across(across):
@@ -234,10 +248,33 @@ class ReplicatedModel(Fsdp2Model):
                 raise ValueError(f"{unit.module} has an all-reduce hook already, and it takes only "
                                  "one: attach first")
 
-    def make_equal(self):
-        """The replicas begin equal, as DistributedDataParallel's do."""
+    def _contents(self):
+        """What replicas have alike, in the order in which it is broadcast."""
+        units = [f"{unit.name} ({unit.numel} of {unit.dtype})" for _, unit in self._units]
+        parts = [(plain_name(name), local(parameter))
+                 for name, parameter in self._model.named_parameters()]
+        return units + [f"{name} ({list(part.shape)} of {part.dtype})" for name, part in parts]
+
+    def _check_contents(self):
+        """Before a broadcast, which takes whatever comes: other ranks than the replicas may have
+        parts of the same lengths."""
+        mine = self._contents()
+        digest = bytearray(hashlib.sha256("\n".join(mine).encode()).digest())
+        digest = torch.frombuffer(digest, dtype=torch.uint8)
+        digests = [torch.empty_like(digest) for _ in range(dist.get_world_size(self._across))]
+        dist.all_gather(digests, digest, group=self._across)
+        if all(torch.equal(digest, other) for other in digests):
+            return
+        contents = [None] * len(digests)
+        dist.all_gather_object(contents, mine, group=self._across)
+        raise ValueError(_first_difference(contents, self._across))
+
+    def make_equal(self, places):
+        """The replicas begin equal, as DistributedDataParallel's do. places: of all who take part."""
         for _, module in _sharded_modules(self._model):
             module.reshard()
+        with rendezvous.agreement(*(place.again() for place in places)):
+            self._check_contents()
         first = dist.get_global_rank(self._across, 0)
         for parameter in self._model.parameters():
             dist.broadcast(local(parameter.detach()), first, group=self._across)
@@ -283,7 +320,7 @@ class ShardedModel(Fsdp2Model):
                 raise ValueError(f"{unit.module} has a reduce-scatter of its own already, and it "
                                  "takes only one: attach first")
 
-    def make_equal(self):
+    def make_equal(self, places):
         """Each rank has other parameters."""
 
     def tensors(self, comm, prefix, spec, selection):

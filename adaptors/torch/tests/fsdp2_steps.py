@@ -208,6 +208,34 @@ def a_check_that_fails_on_one_rank():
     handle.close()
 
 
+def replicas_of_other_shards_are_refused():
+    """Before any weight is overwritten, and on all ranks."""
+    shards = mesh()["shard"].size()
+    # Rank r of replica 0 with the one behind it in replica 1.
+    rows = [[shard, shards + (shard + 1) % shards] for shard in range(shards)]
+    wrong, _ = dist.new_subgroups_by_enumeration(rows)
+    # An even share for each shard, and one row more for the first.
+    for rows_of_layer in (64, 65):
+        model = fsdp2_models.shard(nn.Sequential(nn.Linear(64, rows_of_layer), nn.ReLU(),
+                                                 nn.Linear(rows_of_layer, 8)))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += dist.get_rank()
+        before = fsdp2_models.weights(model)
+        error = expect_raises(ValueError, "across= has ranks of other parts of the model",
+                              lambda m=model: gradwire.torch.attach(m, "none", across=wrong))
+        assert "@shard 0 of" in str(error) and "@shard 1 of" in str(error), error
+        expect_equal(fsdp2_models.weights(model), before)
+    gradwire.torch.attach(model, "none", across=fsdp2_models.across()).close()
+
+
+def models_that_differ_between_replicas_are_refused():
+    _, replica = _place()
+    module = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 32 + 32 * replica))
+    expect_raises(ValueError, "<root>@shard",
+                  lambda: attached("none", fsdp2_models.shard(module)))
+
+
 def ignored_parameters_are_told():
     for trains in (True, False):
         module = models.network()
