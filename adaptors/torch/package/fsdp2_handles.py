@@ -87,13 +87,18 @@ class Fsdp2Handle(Handle):
         self._flushed.update(self._tensors.of(one.unit).name for one in sent)
         left = [row["name"] for row in self._comm.ledger()["tensors"]
                 if row["held_bytes"] and row["name"] not in self._flushed]
-        if left:
+        if self._is_anywhere(bool(left)):
+            what = f"'{left[0]}'" if left else "a unit of another shard"
             raise gradwire.InvalidUsage(
                 gwResult_t.gwInvalidUsage,
-                f"detach() goes on: '{left[0]}' had no gradients in this step, which is complete, "
-                "and still keeps something back. Use the module in the next step, or close(), which "
+                f"detach() goes on: {what} had no gradients in this step, which is complete, and "
+                "still keeps something back. Use the module in the next step, or close(), which "
                 "loses it")
         super()._end_flush(sent)
+
+    def _is_anywhere(self, is_here):
+        """On any of those who must do the same."""
+        return is_here
 
     def _open_step(self):
         """Begins a step unless this backward has begun one."""
@@ -177,11 +182,18 @@ class ReplicatedHandle(Fsdp2Handle):
     def _worst_of_shards(self, mine, limit_s=float("inf")):
         """(outcome, number of a shard that has it)"""
         rank, size = dist.get_rank(self._shards), dist.get_world_size(self._shards)
-        worst = torch.tensor(mine.value * size + rank)
-        work = dist.all_reduce(worst, dist.ReduceOp.MAX, group=self._shards, async_op=True)
-        _wait_in_slices(work, limit_s)
-        outcome, shard = divmod(worst.item(), size)
+        outcome, shard = divmod(self._most_of_shards(mine.value * size + rank, limit_s), size)
         return gradwire.Outcome(outcome), shard
+
+    def _is_anywhere(self, is_here):
+        """A shard that began anew when others skipped a step keeps less than they do."""
+        return bool(self._most_of_shards(int(is_here)))
+
+    def _most_of_shards(self, number, limit_s=float("inf")):
+        most = torch.tensor(number)
+        work = dist.all_reduce(most, dist.ReduceOp.MAX, group=self._shards, async_op=True)
+        _wait_in_slices(work, limit_s)
+        return most.item()
 
     def _place(self):
         return f"{super()._place()}@{self._shard.replace(' ', '')}"

@@ -43,6 +43,27 @@ def hsdp(**options):
     return network(over=mesh(), **options)
 
 
+class _Optional(torch.nn.Module):
+    """Uses its second layer if it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+        self.uses_second = True
+
+    def forward(self, x):
+        x = self.first(x)
+        return (self.second(x) if self.uses_second else x)[:, :8].clone()
+
+
+def optional():
+    module = _Optional()
+    for part in (module.first, module.second, module):
+        fully_shard(part, mesh=mesh()["shard"])
+    return module
+
+
 def attached(spec, module=None, **options):
     """(model, handle)"""
     module = network() if module is None else module

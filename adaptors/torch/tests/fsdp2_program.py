@@ -262,26 +262,10 @@ def what_was_kept_back_is_sent():
     assert error < 1e-5, error
 
 
-class _Optional(nn.Module):
-    """Uses its second layer if it is told to."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
-        self.uses_second = True
-
-    def forward(self, x):
-        x = self.first(x)
-        return (self.second(x) if self.uses_second else x)[:, :8].clone()
-
-
 def what_an_unused_unit_keeps_back_is_not_lost():
     """detach() goes on until a step sends it, or close() says that nobody wants it."""
     for is_sent in (True, False):
-        module = _Optional()
-        for part in (module.first, module.second, module):
-            fully_shard(part, mesh=mesh()["shard"])
+        module = fsdp2_models.optional()
         model, handle = attached("topk(0.05)", module, min_numel=0)
         models.train(model, range(3))
         handle.detach()

@@ -51,25 +51,25 @@ def a_step_that_fails_in_one_shard():
     handle.close()
 
 
-def _spoil_shard_0(model):
+def _spoil_shard_0(module):
     """In the next backward it alone has an infinity."""
-    group = _param_group(model[2])
+    group = _param_group(module)
     hook = group._all_reduce_hook
 
     def spoil(output):
         if _place()[0] == 0:
             output[0] = float("inf")
         hook(output)
-        model[2].set_all_reduce_hook(hook)
+        module.set_all_reduce_hook(hook)
 
-    model[2].set_all_reduce_hook(spoil)
+    module.set_all_reduce_hook(spoil)
 
 
 def a_step_that_one_shard_skips():
     """All shards skip it."""
     shard, _ = _place()
     model, handle = attached(FEEDBACK, scaler=torch.amp.GradScaler("cpu"))
-    _spoil_shard_0(model)
+    _spoil_shard_0(model[2])
     models.loss_of(model, 0).backward()
     assert fsdp2_models.gradients(model).isnan().all()
     models.train(model, range(1, 3))
@@ -77,7 +77,7 @@ def a_step_that_one_shard_skips():
     assert (stats["steps"], stats["skips"]) == (3, 1 - shard), stats
     handle.close()
     model, handle = attached("none", settings={"nonfinite": "skip"})
-    _spoil_shard_0(model)
+    _spoil_shard_0(model[2])
     expect_raises(gradwire.NonFinite, "shard 0 of this replica" if shard else "non-finite value",
                   models.loss_of(model, 0).backward)
     handle.close()
@@ -86,12 +86,32 @@ def a_step_that_one_shard_skips():
 def nothing_is_kept_of_a_step_that_one_shard_skips():
     """A flush with gradients of zero shows what is kept."""
     model, handle = attached("topk(0.1)", scaler=torch.amp.GradScaler("cpu"))
-    _spoil_shard_0(model)
+    _spoil_shard_0(model[2])
     models.loss_of(model, 0).backward()
     model.zero_grad()
     handle.detach()
     (0 * models.loss_of(model, 0)).backward()
     assert not fsdp2_models.gradients(model).any(), fsdp2_models.gradients(model).abs().max()
+    assert not handle.attached
+
+
+def shards_end_a_flush_together():
+    """One began anew when another one skipped the flush: it keeps nothing of an unused unit."""
+    shard, _ = _place()
+    model, handle = attached("topk(0.05)", fsdp2_models.optional(), min_numel=0,
+                             scaler=torch.amp.GradScaler("cpu"))
+    models.train(model, range(3))
+    handle.detach()
+    _spoil_shard_0(model.first)
+    models.loss_of(model, 3).backward()
+    model.zero_grad()
+    model.uses_second = False
+    expect_raises(gradwire.InvalidUsage, "of another shard" if shard else "'model/second@shard 0",
+                  models.loss_of(model, 4).backward)
+    assert handle.attached
+    model.uses_second = True
+    model.zero_grad()
+    models.loss_of(model, 5).backward()
     assert not handle.attached
 
 
