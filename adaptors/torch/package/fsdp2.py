@@ -30,6 +30,15 @@ _RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and
 _LOW_RANK = re.compile(r"\b(powersgd|acp)\b")
 
 
+def _operation(unit, op):
+    if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+        raise gradwire.InvalidUsage(
+            gwResult_t.gwInvalidUsage,
+            f"'{unit.name}' is reduced by {op}: gradwire sums and averages, so divide after backward "
+            "instead of set_gradient_divide_factor()")
+    return "avg" if op == dist.ReduceOp.AVG else "sum"
+
+
 class _Scatter(ReduceScatter):
     """A unit's reduce-scatter, as FSDP calls it."""
 
@@ -43,32 +52,30 @@ class _Scatter(ReduceScatter):
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
         if self._router.is_free:
             return dist.reduce_scatter_tensor(output_tensor, input_tensor, op, group, async_op)
-        self._unit.check(output_tensor)
-        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
-            raise gradwire.InvalidUsage(
-                gwResult_t.gwInvalidUsage,
-                f"'{self._unit.name}' is reduced by {op}: gradwire sums and averages, so divide "
-                "after backward instead of set_gradient_divide_factor()")
-        name = "avg" if op == dist.ReduceOp.AVG else "sum"
-        with self._router.handle.taking_part():
-            self._router.handle.on_scatter(self._unit, output_tensor, input_tensor, name)
+        handle = self._router.handle
+        with handle.refusing():
+            self._unit.check(output_tensor)
+            name = _operation(self._unit, op)
+            handle.on_scatter(self._unit, output_tensor, input_tensor, name)
         return None
 
 
 class _Router(Router):
     def route(self, unit, output):
-        if not self.is_free:
-            unit.check(output)
-        if unit.is_held_back(output):
-            return
         if self.is_free:
-            if not unit.is_summed:
-                # Before the sum, which in float16 may be too large.
-                output /= dist.get_world_size(self.group)
-            dist.all_reduce(output, group=self.group)
-        else:
-            with self.handle.taking_part():
+            if not unit.is_held_back(output):
+                self._all_reduce(unit, output)
+            return
+        with self.handle.refusing():
+            unit.check(output)
+            if not unit.is_held_back(output):
                 self.handle.on_gradients(unit, output)
+
+    def _all_reduce(self, unit, output):
+        if not unit.is_summed:
+            # Before the sum, which in float16 may be too large.
+            output /= dist.get_world_size(self.group)
+        dist.all_reduce(output, group=self.group)
 
 
 def _warn_of_ignored(trained, groups):

@@ -61,16 +61,33 @@ class Fsdp2Handle(Handle):
     def __init__(self, comm, tensors, name, scaler):
         super().__init__(comm, tensors, name, scaler)
         self._end_of_step = None  # weak
+        # Units that have had gradients in this step. Also those that others had given up by then:
+        # shards of one replica must refuse the same.
+        self._came = set()
         self._flushed = set()  # names of tensors that have sent what they kept back
+
+    @contextlib.contextmanager
+    def refusing(self):
+        """A hook, in which what this rank refuses ends the step on all of them: none waits for it."""
+        with self.taking_part():
+            try:
+                yield
+            except (gradwire.InvalidUsage, gradwire.InvalidArgument) as error:
+                with contextlib.suppress(gradwire.GradwireError):
+                    if not self._is_step_of_this_backward():
+                        self._begin()
+                self._abandon(str(error))
+                raise
 
     def _send(self, unit, output, submit):
         """submit(): the request whose result is in `output`, at the end of backward at the latest."""
         self._open_step()
-        if any(sent.unit is unit for sent in self._sent):
+        if unit in self._came:
             raise gradwire.InvalidUsage(
                 gwResult_t.gwInvalidUsage,
                 f"'{self._name}/{unit.name}' has gradients twice in one backward: shard the module "
                 "together with the one that runs it")
+        self._came.add(unit)
         try:
             request = submit()
         except gradwire.GradwireError as error:
@@ -100,9 +117,13 @@ class Fsdp2Handle(Handle):
         """On any of those who must do the same."""
         return is_here
 
+    def _is_step_of_this_backward(self):
+        """Whether it has begun one; an earlier one may have failed and left its own open."""
+        return self._is_open and self._end_of_step is not None and self._end_of_step() is not None
+
     def _open_step(self):
         """Begins a step unless this backward has begun one."""
-        if self._is_open and self._end_of_step() is not None:
+        if self._is_step_of_this_backward():
             return
         if torch._C._current_graph_task_id() == -1:
             raise finalized_by_hand()
@@ -110,6 +131,7 @@ class Fsdp2Handle(Handle):
         # The engine owns it: where a backward fails, it is dropped.
         Variable._execution_engine.queue_callback(end)
         self._end_of_step = weakref.ref(end)
+        self._came = set()
         try:
             self._begin()
         except gradwire.GradwireError as error:

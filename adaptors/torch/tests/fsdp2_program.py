@@ -365,17 +365,44 @@ def _close_together(handle):
     assert not handle.attached
 
 
-def gradients_twice_in_a_step():
-    model, handle = attached("none")
-    hook = model[2]._get_fsdp_state()._fsdp_param_group._all_reduce_hook
+def _twice_as_often(module):
+    hook = module._get_fsdp_state()._fsdp_param_group._all_reduce_hook
 
     def call_twice(output):
         hook(output.clone())
         hook(output)
 
-    model[2].set_all_reduce_hook(call_twice)
+    return call_twice
+
+
+def gradients_twice_in_a_step():
+    model, handle = attached("none")
+    model[2].set_all_reduce_hook(_twice_as_often(model[2]))
     expect_raises(gradwire.InvalidUsage, "'model/2@shard", models.loss_of(model, 0).backward)
     _close_together(handle)
+
+
+def _let_a_hook_update(model):
+    model[0].bias.register_post_accumulate_grad_hook(models.fail)
+    return gradwire.InvalidArgument, "a parameter of 0@shard"
+
+
+def _let_gradients_come_twice(model):
+    model[2].set_all_reduce_hook(_twice_as_often(model[2]))
+    return gradwire.InvalidUsage, "'model/2@shard"
+
+
+def refusals_of_one_replica():
+    """The other one is told, and does not wait for the rest of the step."""
+    for make_wrong in (_let_a_hook_update, _let_gradients_come_twice):
+        model, handle = attached(FEEDBACK)
+        models.train(model, range(2))
+        kind, words = gradwire.Aborted, "gave the step up: "
+        if across().get_local_rank() == 0:
+            kind, words = make_wrong(model)
+        expect_raises(kind, words, models.loss_of(model, 2).backward)
+        assert handle.stats()["aborts"] == 1 and not handle._is_open
+        _close_together(handle)
 
 
 def unused_parameters():

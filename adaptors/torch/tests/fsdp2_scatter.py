@@ -237,5 +237,20 @@ def scattered_refusals():
     handle.close()
 
 
+def a_refusal_of_one_rank():
+    """The others are told. A single unit, so that none waits for another one in FSDP's own calls."""
+    module = fsdp2_models.shard(nn.Sequential(nn.Linear(64, 8)), over=_everybody())
+    model, handle = _attached(FEEDBACK, module)
+    models.train(model, range(2))
+    kind, words = gradwire.Aborted, "rank 0 gave the step up: a parameter of <root>"
+    if dist.get_rank() == 0:
+        model[0].bias.register_post_accumulate_grad_hook(models.fail)
+        kind, words = gradwire.InvalidArgument, "a parameter of <root>"
+    expect_raises(kind, words, models.loss_of(model, 2).backward)
+    assert handle.stats()["aborts"] == 1
+    dist.barrier()
+    handle.close()
+
+
 class _Custom(DefaultReduceScatter):
     """Somebody else's."""
