@@ -2,7 +2,8 @@
 """Measures the tables of the controller, cell by cell, and writes them as JSON and Markdown.
 
 What has been measured is kept in the output folder: a run that was interrupted goes on where it
-stopped, and a later one with further cells adds to the tables. --fresh measures again.
+stopped, and a later one with further cells adds to the tables. --fresh measures again, and so does
+another build.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 import accuracy
 import advise
 import arguments
+import builds
 import change
 import jobs
 import never_slower
@@ -70,7 +72,8 @@ def main(argv):
     size = runs.Size(**{f.name: getattr(args, f.name) for f in dataclasses.fields(runs.Size)})
     folder = pathlib.Path(args.out, f"{table.NAME}-{size.compute}")
     job_runner = jobs.Jobs(args.gradwire, args.trainer)
-    measurement = tables.Measurement(table, size, tables.Store(folder, size), job_runner)
+    store = tables.Store(folder, size, {"programs": builds.digest(args.gradwire, args.trainer)})
+    measurement = tables.Measurement(table, size, store, job_runner)
     command = "./run bench-train " + " ".join(_without_programs(argv))
     try:
         for cell in args.cells:

@@ -13,6 +13,7 @@ import unittest
 import accuracy
 import advise
 import bench_train
+import builds
 import cells
 import change
 import jobs
@@ -352,6 +353,62 @@ class ArgumentsTest(unittest.TestCase):
 _TINY = ["--blocks", "2", "--rotation-s", "0", "--block", "2", "--auto-warm-up", "3"]
 
 
+def _store(out, build):
+    return tables.Store(pathlib.Path(out, "oracle-device"), runs.Size(), {"gradwire": build})
+
+
+class _Table:
+    """One that counts instead of measuring."""
+
+    NAME = "counted"
+
+    def __init__(self):
+        self.count = 0
+
+    def parts(self, _cell, _size):
+        return ["all"]
+
+    def measure(self, _jobs, _cell, _part, _size):
+        self.count += 1
+        return {"count": self.count}
+
+
+class _Machine:
+    def machine_state(self):
+        return {"load_1m": 0.0, "ping_pong_us": 1}
+
+
+class StoreTest(unittest.TestCase):
+    def test_what_another_build_has_measured_is_measured_again(self):
+        table = _Table()
+        with tempfile.TemporaryDirectory() as out:
+            for build, count, told in (("1.0", 1, "s, load"), ("1.0", 1, "already measured"),
+                                       ("1.1", 2, "is of another build"),
+                                       ("1.1", 2, "already measured")):
+                measurement = tables.Measurement(table, runs.Size(), _store(out, build), _Machine())
+                with contextlib.redirect_stdout(io.StringIO()) as text:
+                    measured = measurement.parts(_CELL, again=False)["all"]
+                self.assertEqual(measured["count"], count)
+                self.assertIn("counted cell-01 all: ", text.getvalue())
+                self.assertIn(told, text.getvalue())
+            other = tables.Measurement(table, runs.Size(), _store(out, "1.0"), _Machine())
+            self.assertIsNone(other.kept_parts(_CELL), "results of two builds make no table")
+
+    def test_builds_are_told_by_their_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = (pathlib.Path(folder, name) for name in ("one", "other"))
+            one.write_bytes(b"1")
+            absent = builds.digest(one, other)
+            other.write_bytes(b"2")
+            both = builds.digest(one, other)
+            other.write_bytes(b"3")
+            self.assertEqual(len({absent, both, builds.digest(one, other)}), 3)
+            self.assertEqual(builds.digest(one), builds.digest(one))
+        self.assertNotEqual(builds.of_package("json"), builds.of_package("email"))
+        self.assertEqual(builds.version_of("no_such_package"), "none")
+        self.assertEqual(builds.of_package("no_such_package"), "none")
+
+
 class DriverTest(unittest.TestCase):
     def _run(self, out, *more):
         """Exit code and output of the cell of four ranks over shared memory."""
@@ -381,7 +438,7 @@ class DriverTest(unittest.TestCase):
 
     def test_a_failed_job_leaves_what_was_measured(self):
         with tempfile.TemporaryDirectory() as out:
-            store = tables.Store(pathlib.Path(out, "oracle-device"), runs.Size())
+            store = _store(out, "1.0")
             store.save(_CELL, "all", {"x": 1})
             argv = ["--gradwire", "/bin/false", "--trainer", "unused", "--cells", "14", "--out", out]
             with contextlib.redirect_stderr(io.StringIO()) as err:

@@ -8,28 +8,47 @@ import time
 
 
 class Store:
-    """Results of one table: a file for each part of a cell, written whole or not at all."""
+    """Results of one table: a file for each part of a cell, written whole or not at all.
 
-    def __init__(self, folder, size):
+    They count for the size and the build that they were measured with.
+    """
+
+    def __init__(self, folder, size, build):
+        """build: what tells one build from another, as {"gradwire": its digest}."""
         self._folder = pathlib.Path(folder)
         self._size = dataclasses.asdict(size)
+        self._build = build
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def _path(self, cell, part):
         return self._folder / f"{cell.name}-{part}.json"
 
     def load(self, cell, part):
-        """None where it has not been measured, or in another size."""
+        """None where it has not been measured, or in another size, or with another build."""
+        stored = self._stored(cell, part)
+        return stored["measured"] if stored and self._is_ours(stored) else None
+
+    def has_of_another_build(self, cell, part):
+        """What would count if it had been measured with this one."""
+        stored = self._stored(cell, part)
+        return stored is not None and not self._is_ours(stored)
+
+    def _stored(self, cell, part):
+        """Of this size, by any build; None: there is nothing."""
         path = self._path(cell, part)
         if not path.exists():
             return None
         stored = json.loads(path.read_text(encoding="utf-8"))
         same = stored["size"] == _json(self._size) and stored["cell"] == _json(dataclasses.asdict(cell))
-        return stored["measured"] if same else None
+        return stored if same else None
+
+    def _is_ours(self, stored):
+        return stored.get("build") == self._build
 
     def save(self, cell, part, measured):
         """Replaces what was there."""
-        stored = {"cell": dataclasses.asdict(cell), "size": self._size, "measured": measured}
+        stored = {"cell": dataclasses.asdict(cell), "size": self._size, "build": self._build,
+                  "measured": measured}
         write_whole(self._path(cell, part), json.dumps(stored) + "\n")
 
 
@@ -75,10 +94,16 @@ class Measurement:
         for part in self._table.parts(cell, self._size):
             by_part[part] = None if again else self._store.load(cell, part)
             if by_part[part] is None:
+                self._tell_of_another_build(cell, part)
                 by_part[part] = self._measure(cell, part)
             else:
                 print(f"{self._table.NAME} {cell.name} {part}: already measured", flush=True)
         return by_part
+
+    def _tell_of_another_build(self, cell, part):
+        if self._store.has_of_another_build(cell, part):
+            print(f"{self._table.NAME} {cell.name} {part}: what is there is of another build, and is "
+                  "measured again", flush=True)
 
     def kept_parts(self, cell):
         """What the store has of a cell, by part; None: not all of it."""

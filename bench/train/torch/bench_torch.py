@@ -3,7 +3,8 @@
 
 Tables as JSON and Markdown, time to accuracy also as a page with plots. What has been measured is
 kept in the output folder: a run that was interrupted goes on where it stopped. --fresh measures
-again. Settings are "torch:HOOK" or "gradwire:SPEC". The Python that runs it has PyTorch and gradwire.
+again, and so does another build of gradwire or another PyTorch. Settings are "torch:HOOK" or
+"gradwire:SPEC". The Python that runs it has PyTorch and gradwire.
 """
 
 import argparse
@@ -22,6 +23,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 # pylint: disable=wrong-import-position
 import accuracy_table
 import arguments
+import builds
 import cells
 import job
 import jobs
@@ -117,7 +119,9 @@ def main(argv):
     folder = pathlib.Path(args.out, table.NAME)
     gradwire = shutil.which("gradwire")
     runner = job.TorchJobs(jobs.Jobs(gradwire, timeout_s=_TIMEOUT_S), sys.executable)
-    measurement = tables.Measurement(table, args.size, tables.Store(folder, args.size), runner)
+    build = {"gradwire": builds.of_package("gradwire"), "torch": builds.version_of("torch")}
+    store = tables.Store(folder, args.size, build)
+    measurement = tables.Measurement(table, args.size, store, runner)
     chosen = [job.Cell(w, link, r) for w in args.workload for link in args.link for r in args.ranks]
     command = "./run bench-torch " + shlex.join(argv)
     results = []
