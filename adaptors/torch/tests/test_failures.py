@@ -10,6 +10,8 @@ import launch
 _PROGRAM = "failure_program.py"
 _KINDS = ["ddp", "fsdp2"]
 _HEARTBEAT_TIMEOUT_S = 10  # the default
+_NAMED_WITHIN_S = 3  # the end of another rank's process
+_TRIES = 3
 
 
 def _told_after_s(survivor, ended):
@@ -23,11 +25,19 @@ def _told_after_s(survivor, ended):
     return told - end
 
 
+def _killed_is_told_after_s(kind):
+    """Its silence would be noticed much later."""
+    return _told_after_s(*launch.ranks(_PROGRAM, "killed", kind,
+                                       GRADWIRE_HEARTBEAT_TIMEOUT_MS="120000"))
+
+
 @pytest.mark.parametrize("kind", _KINDS)
 def test_a_killed_rank_is_named_at_once(kind):
-    """Milliseconds, where there are cores to run on; its silence would be noticed much later."""
-    ranks = launch.ranks(_PROGRAM, "killed", kind, GRADWIRE_HEARTBEAT_TIMEOUT_MS="120000")
-    assert _told_after_s(*ranks) < 30
+    """Milliseconds, where there are cores to run on: where others have them, one of three tries."""
+    times = []
+    while len(times) < _TRIES and min(times, default=_NAMED_WITHIN_S) >= _NAMED_WITHIN_S:
+        times.append(_killed_is_told_after_s(kind))
+    assert min(times) < _NAMED_WITHIN_S, times
 
 
 @pytest.mark.parametrize("kind", _KINDS)
