@@ -64,6 +64,18 @@ def optional():
     return module
 
 
+class Twice(torch.nn.Module):
+    """Runs a layer two times."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.layer = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.layer(self.layer(self.first(x)).relu())
+
+
 def attached(spec, module=None, **options):
     """(model, handle)"""
     module = network() if module is None else module
@@ -95,6 +107,11 @@ def expect_equal_replicas(model):
     first = mine.clone()
     dist.broadcast(first, dist.get_global_rank(across().get_group(), 0), across().get_group())
     models.expect_equal(mine, first)
+
+
+def backward(model, steps):
+    for step in steps:
+        models.loss_of(model, step).backward()
 
 
 def sharded_modules(model):

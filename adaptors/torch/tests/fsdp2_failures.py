@@ -1,0 +1,194 @@
+"""What is refused, and steps that fail, with replicas. Scenarios of fsdp2_program."""
+
+from torch import distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+import fsdp2_models
+import gradwire.torch
+import models
+from fsdp2_models import across, attached, mesh
+from models import FEEDBACK, expect_raises
+
+
+def refusals():
+    attach = gradwire.torch.attach
+    model = fsdp2_models.network()
+    expect_raises(TypeError, "of one dimension", lambda: attach(model, "none", across=mesh()))
+    for spec in ("powersgd(rank=2)", "acp", 'auto(allow="powersgd(rank=2)")'):
+        expect_raises(ValueError, "for matrices", lambda s=spec: attached(s, model))
+    expect_raises(ValueError, "mesh['replicate']", lambda: attached("none", fsdp2_models.hsdp()))
+    expect_raises(ValueError, "DistributedDataParallel averages",
+                  lambda: attach(models.wrap(), "none", across=across()))
+    expect_raises(TypeError, "fully_shard()", lambda: attach(models.network(), "none"))
+    expect_raises(ValueError, "torch.float64",
+                  lambda: attached("none", fsdp2_models.shard(models.network().double())))
+    _, handle = attached("none", model)
+    expect_raises(RuntimeError, "detach first", lambda: attached("bf16", model))
+    handle.close()
+    hooked = fsdp2_models.network()
+    hooked[2].set_all_reduce_hook(lambda output: None)
+    expect_raises(ValueError, "2 has an all-reduce hook", lambda: attached("none", hooked))
+    # The ranks of one shard's replicas only share themselves with a shard.
+    everybody = dist.group.WORLD
+    if mesh()["shard"].size() > 1:
+        expect_raises(ValueError, "which across= has too",
+                      lambda: attach(fsdp2_models.network(), "none", across=everybody))
+
+
+def tensor_parallel_models():
+    """Refused, whichever module it is, and in DistributedDataParallel too."""
+    shards = mesh()["shard"].size()
+    cube = init_device_mesh("cpu", (fsdp2_models.REPLICAS, 1, shards),
+                            mesh_dim_names=("replicate", "shard", "part"))
+    for layer in ("0", "2"):
+        module = parallelize_module(models.network(), cube["part"], {layer: ColwiseParallel()})
+        model = fsdp2_models.shard(module, over=cube["shard"])
+        expect_raises(ValueError, f"{layer} is tensor-parallel", lambda m=model:
+                      gradwire.torch.attach(m, "none", across=cube["replicate"]))
+    # Of the first parameter a whole shard: it tells who takes part.
+    expect_raises(ValueError, "2 is tensor-parallel", lambda: gradwire.torch.attach(model, "none"))
+    module = parallelize_module(models.network(), cube["part"], {"2": ColwiseParallel()})
+    model = models.wrap(module, device_mesh=cube["replicate"])
+    expect_raises(ValueError, "is tensor-parallel", lambda: gradwire.torch.attach(model, "none"))
+
+
+def _close_together(handle):
+    """Amid a step it ends the other ranks' steps, too."""
+    dist.barrier()
+    handle.close()
+    assert not handle.attached
+
+
+def _twice_as_often(module):
+    hook = module._get_fsdp_state()._fsdp_param_group._all_reduce_hook
+
+    def call_twice(output):
+        hook(output.clone())
+        hook(output)
+
+    return call_twice
+
+
+def gradients_twice_in_a_step():
+    model, handle = attached("none")
+    model[2].set_all_reduce_hook(_twice_as_often(model[2]))
+    expect_raises(gradwire.InvalidUsage, "'model/2@shard", models.loss_of(model, 0).backward)
+    _close_together(handle)
+
+
+def _let_a_hook_update(model):
+    model[0].bias.register_post_accumulate_grad_hook(models.fail)
+    return gradwire.InvalidArgument, "a parameter of 0@shard"
+
+
+def _let_gradients_come_twice(model):
+    model[2].set_all_reduce_hook(_twice_as_often(model[2]))
+    return gradwire.InvalidUsage, "'model/2@shard"
+
+
+def refusals_of_one_replica():
+    """The other one is told, and does not wait for the rest of the step."""
+    for make_wrong in (_let_a_hook_update, _let_gradients_come_twice):
+        model, handle = attached(FEEDBACK)
+        models.train(model, range(2))
+        kind, words = gradwire.Aborted, "gave the step up: "
+        if across().get_local_rank() == 0:
+            kind, words = make_wrong(model)
+        expect_raises(kind, words, models.loss_of(model, 2).backward)
+        assert handle.stats()["aborts"] == 1 and not handle._is_open
+        _close_together(handle)
+
+
+def unused_parameters():
+    """Other gradients than those registered."""
+    module = fsdp2_models.Twice()
+    module.unused = nn.Linear(64, 64)
+    model, handle = attached("none", fully_shard(module, mesh=mesh()["shard"]))
+    inputs, _ = models.batch(0)
+    expect_raises(gradwire.InvalidArgument, "use each of its parameters",
+                  model(inputs).sum().backward)
+    _close_together(handle)
+
+
+def failed_backward():
+    """A unit has been submitted when it throws. Then FSDP can go on since torch 2.15 only.
+
+    What was kept back is not sent along with gradients that are thrown away: the step is aborted.
+    """
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    inputs, _ = models.batch(2)
+    inputs.requires_grad_().register_hook(models.fail)
+    expect_raises(ZeroDivisionError, "in the model", model(inputs).sum().backward)
+    if hasattr(model, "reset_iter_state"):
+        model.reset_iter_state()
+        models.train(model, range(2, 4))
+        fsdp2_models.expect_equal_replicas(model)
+        stats = handle.stats()
+        assert (stats["commits"], stats["aborts"], stats["steps"]) == (4, 1, 4), stats
+    _close_together(handle)
+
+
+def failed_backward_of_one_replica():
+    """The other one throws the step away, too, when this one begins the next."""
+    model, handle = attached(FEEDBACK)
+    if hasattr(model, "reset_iter_state"):
+        models.train(model, range(2))
+        inputs = models.batch(2)[0].requires_grad_()  # alike: it makes FSDP's order of units
+        if across().get_local_rank() == 0:
+            inputs.register_hook(models.fail)
+            expect_raises(ZeroDivisionError, "in the model", model(inputs).sum().backward)
+            model.reset_iter_state()
+        else:
+            expect_raises(gradwire.Aborted, "gave the step up: its backward failed",
+                          model(inputs).sum().backward)
+        models.train(model, range(2, 4))
+        fsdp2_models.expect_equal_replicas(model)
+        stats = handle.stats()
+        assert (stats["commits"], stats["aborts"], stats["steps"]) == (4, 1, 4), stats
+    _close_together(handle)
+
+
+def aborted_amid_a_step():
+    """The backward raises, here and on the other replica, and so does every later one."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    inputs = models.batch(2)[0].requires_grad_()
+    if across().get_local_rank() == 0:
+        inputs.register_hook(lambda grad: handle.abort())
+    error = gradwire.Aborted if across().get_local_rank() == 0 else gradwire.PeerLost
+    for _ in range(2):
+        expect_raises(error, "", model(inputs).sum().backward)
+    handle.close()
+    model, handle = attached(FEEDBACK, model)
+    models.train(model, range(2))
+    fsdp2_models.expect_equal_replicas(model)
+    handle.close()
+
+
+def a_revoked_step():
+    """Raised at the end of backward, after FSDP's own end: the same model goes on."""
+    model, handle = attached("bf16" if dist.get_rank(across().get_group()) else "qsgd(bits=8)")
+    # Mismatch where it is noticed, Aborted where it is heard of.
+    expect_raises((gradwire.Aborted, gradwire.Mismatch), "model/4@shard",
+                  models.loss_of(model, 0).backward)
+    _close_together(handle)
+    model, handle = attached(FEEDBACK, model)
+    models.train(model, range(2))
+    fsdp2_models.expect_equal_replicas(model)
+    assert handle.stats()["commits"] == 2
+    handle.close()
+
+
+def an_ended_communicator():
+    """Every backward raises: none leaves gradients that were not averaged."""
+    model, handle = attached("none")
+    models.train(model, range(1))
+    dist.barrier()
+    handle._comm.abort()
+    for step in (1, 2, 3):
+        expect_raises(gradwire.GradwireError, "abort", models.loss_of(model, step).backward)
+    _close_together(handle)

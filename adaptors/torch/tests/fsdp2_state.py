@@ -1,0 +1,118 @@
+"""What handles keep, save and leave behind, with replicas. Scenarios of fsdp2_program."""
+
+import copy
+import gc
+import io
+import weakref
+
+import torch
+
+import fsdp2_models
+import gradwire.torch
+import models
+from fsdp2_models import across, attached, backward, mesh
+from models import FEEDBACK, expect_equal, expect_raises
+
+
+def _resumed(state, weights, steps):
+    model, handle = attached(FEEDBACK)
+    model.load_state_dict(weights)
+    if state is not None:
+        handle.load_state_dict(state)
+    models.train(model, steps)
+    handle.close()
+    return fsdp2_models.weights(model)
+
+
+def resume_gives_the_same_bits():
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(6))
+    weights = copy.deepcopy(model.state_dict())
+    file = io.BytesIO()
+    torch.save(handle.state_dict(), file)
+    handle.close()
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    replica, part = (mesh().get_local_rank(name) for name in ("replicate", "shard"))
+    place = f"rank{replica}of2@shard{part}of{mesh()['shard'].size()}"
+    units = {key.partition(f"{place}/")[2] for key in state if f"model/{place}/" in key}
+    assert units and all(unit.endswith(f"@shard {part} of {mesh()['shard'].size()}")
+                         for unit in units), units
+    assert {"gradwire/model/step", f"gradwire/model/controller/{place}"} < set(state), set(state)
+    once, again = (_resumed(state, weights, range(6, 12)) for _ in range(2))
+    expect_equal(once, again)
+    assert not torch.equal(once, _resumed(None, weights, range(6, 12)))
+    _, handle = attached(FEEDBACK)
+    foreign = {key.replace("of2@", "of4@"): value for key, value in state.items()}
+    expect_raises(ValueError, place, lambda: handle.load_state_dict(foreign, residuals="error"))
+    handle.close()
+
+
+def detach_and_attach_again():
+    native, (ours, handle) = fsdp2_models.hsdp(), attached("none")
+    for steps in (range(3), range(3, 5), range(5, 7)):
+        if steps.start == 3:
+            handle.detach()  # the flush, then torch's own group
+        if steps.start == 5:
+            assert not handle.attached
+            handle = gradwire.torch.attach(ours, "none", across=across())
+        models.train(native, steps)
+        models.train(ours, steps)
+        difference = (fsdp2_models.weights(native) - fsdp2_models.weights(ours)).abs().max()
+        assert difference < 1e-6, difference
+    assert handle.stats()["steps"] == 2
+    handle.close()
+
+
+def what_was_kept_back_is_sent():
+    """Of a gradient that is the same in all steps, the sum after detach() is what it would be."""
+    model, handle = attached("topk(0.05)", min_numel=0)
+    sent = 0
+    for step in range(4):
+        if step == 3:
+            handle.detach()
+        model.zero_grad()
+        backward(model, [0])
+        sent += fsdp2_models.gradients(model)
+    plain = fsdp2_models.hsdp()
+    backward(plain, [0])
+    meant = 4 * fsdp2_models.gradients(plain)
+    error = (sent - meant).norm() / meant.norm()
+    assert error < 1e-5, error
+
+
+def what_an_unused_unit_keeps_back_is_not_lost():
+    """detach() goes on until a step sends it, or close() says that nobody wants it."""
+    for is_sent in (True, False):
+        module = fsdp2_models.optional()
+        model, handle = attached("topk(0.05)", module, min_numel=0)
+        models.train(model, range(3))
+        handle.detach()
+        module.uses_second = False
+        for step in (3, 4):
+            model.zero_grad()
+            expect_raises(gradwire.InvalidUsage, "'model/second@shard",
+                          models.loss_of(model, step).backward)
+            assert handle.attached and handle.stats()["commits"] == step + 1
+        if is_sent:
+            module.uses_second = True
+            models.train(model, [5])
+        else:
+            module.second.requires_grad_(False)
+            expect_raises(gradwire.InvalidUsage, "'model/second@shard",
+                          models.loss_of(model, 5).backward)
+            handle.close()
+        assert not handle.attached
+
+
+def dropping_the_model_ends_it():
+    model, handle = attached("none")
+    models.train(model, range(2))
+    router = gradwire.torch.attaching._routers[model]
+    comm, alive = weakref.ref(handle._comm), [weakref.ref(one) for one in (model, router)]
+    del model, router
+    gc.collect()
+    assert [one() for one in alive] == [None, None]
+    del handle
+    gc.collect()
+    assert comm() is None
