@@ -12,6 +12,7 @@ from torch.autograd import Variable
 
 import gradwire
 from gradwire._bindings import gwResult_t
+from gradwire.torch.checkpoint import Checkpoint, place_of
 from gradwire.torch.handle import Handle
 from gradwire.torch.parameters import pointer_to
 
@@ -154,7 +155,7 @@ class ShardedHandle(Fsdp2Handle):
             # FSDP reduces nothing over one rank, so no step will come that ends it.
             self.close()
 
-    def _load_alike(self, places):
+    def _load_alike(self, checkpoint, places):
         """Tensors are padded to a multiple of the ranks, so those of another number are others."""
         return False
 
@@ -217,8 +218,8 @@ class ReplicatedHandle(Fsdp2Handle):
         _wait_in_slices(work, limit_s)
         return most.item()
 
-    def _place(self):
-        return f"{super()._place()}@{self._shard.replace(' ', '')}"
+    def _checkpoint(self):
+        return Checkpoint(self._comm, self._name, place_of(self._comm, self._shard))
 
 
 def _wait_in_slices(work, limit_s):

@@ -1,8 +1,6 @@
 """What attach() gives: one model's communicator, its training steps and its state."""
 
 import contextlib
-import ctypes
-import re
 import time
 import warnings
 
@@ -10,12 +8,7 @@ import torch
 
 import gradwire
 from gradwire._bindings import gwResult_t
-from gradwire.torch.saved import SavedState, without_own_parts
-
-_RANK = re.compile(r"^rank\d+of\d+")
-_PLACE = re.compile(_RANK.pattern + r"(@.*)?")  # what _place() gives
-_AS_IT_WAS = ("attach as it was when the checkpoint was saved, or do not load it: residuals then "
-              "begin at zero")
+from gradwire.torch.checkpoint import Checkpoint, place_of
 
 
 class Router:
@@ -259,16 +252,8 @@ class Handle:
         """Nothing is kept back any more."""
         self._tensors.reset()
 
-    def _place(self):
-        """Whose the state is."""
-        return f"rank{self._comm.rank}of{self._comm.world_size}"
-
-    @property
-    def _prefix(self):
-        return f"gradwire/{self._name}/"
-
-    def _saved_state(self):
-        return SavedState.from_bytes(self._comm.save_state())
+    def _checkpoint(self):
+        return Checkpoint(self._comm, self._name, place_of(self._comm))
 
     def state_dict(self):
         """This rank's residuals and counters, and what codecs keep: a key for each parameter.
@@ -276,58 +261,11 @@ class Handle:
         Keys differ between ranks: save those of all. Their values share one copy of the state.
         """
         self._check_attached()
-        saved, place = self._saved_state(), self._place()
-        ours = len(f"{self._name}/")  # before a parameter in a tensor's name
-        state = {f"{self._prefix}{place}/{name[ours:]}": _bytes_as_tensor(tensor)
-                 for name, tensor in saved.tensors.items()}
-        state[f"{self._prefix}controller/{place}"] = _bytes_as_tensor(saved.end)
-        state[f"{self._prefix}step"] = torch.tensor(self._step)
-        return state
+        return self._checkpoint().save(self._step)
 
-    def _by_place(self, state_dict):
-        """What the checkpoint has of this model: place -> {tensor's name: its bytes}."""
-        places = {}
-        for key, value in state_dict.items():
-            if not key.startswith(self._prefix):
-                continue
-            place, _, parameter = key[len(self._prefix):].partition("/")
-            if _PLACE.fullmatch(place):
-                name = f"{self._name}/{parameter}"
-                places.setdefault(place, {})[name] = _bytes_of(value)
-        return places
-
-    def _load(self, tensors, end=None):
-        """tensors: by name. end: what the controller had learnt; None: it goes on as it is."""
-        saved = self._saved_state()
-        if saved.tensors.keys() != tensors.keys():
-            differ = sorted(saved.tensors.keys() ^ tensors.keys())
-            raise gradwire.Mismatch(gwResult_t.gwMismatch,
-                                    f"the checkpoint or the model has no {', '.join(differ[:4])}"
-                                    f"{' and others' if len(differ) > 4 else ''}: {_AS_IT_WAS}")
-        saved.tensors, saved.end = tensors, end or saved.end
-        try:
-            self._comm.load_state(saved.to_bytes())
-        except gradwire.Mismatch as error:
-            raise gradwire.Mismatch(error.result, f"{error} ({_AS_IT_WAS})") from None
-
-    def _load_alike(self, places):
+    def _load_alike(self, checkpoint, places):
         """Of another number of ranks: what is the same on all of them. False: there is none."""
-        mine = _RANK.sub("", self._place())
-        for place in sorted(places):
-            if _RANK.sub("", place) == mine:
-                alike = {name: without_own_parts(tensor)
-                         for name, tensor in places[place].items()}
-                self._load(alike)
-                return True
-        return False
-
-    def _step_in(self, state_dict):
-        """It is equal on all ranks, and has no rank in its key."""
-        key = f"{self._prefix}step"
-        if key not in state_dict:
-            raise ValueError(f"the checkpoint has no {key}, the count of steps, which is the same "
-                             "on all ranks: where keys are chosen by rank, choose that key too")
-        return int(state_dict[key])
+        return checkpoint.load_alike(places)
 
     def load_state_dict(self, state_dict, residuals="drop"):
         """Reads what state_dict() gave on this rank; other keys are ignored.
@@ -339,37 +277,18 @@ class Handle:
         self._check_attached()
         if residuals not in ("drop", "error"):
             raise ValueError(f'residuals= takes "drop" or "error", not {residuals!r}')
-        places, place = self._by_place(state_dict), self._place()
-        if not places and not self._saved_state().tensors:
-            places[place] = {}  # torch takes all gradients, so there is a count of steps at the most
-        if not places:
-            raise ValueError(f"there is no state of '{self._name}' in this checkpoint: it is "
-                             "another model's, or was attached under another name")
-        step = self._step_in(state_dict)
-        if place in places:
-            controller = state_dict.get(f"{self._prefix}controller/{place}")
-            end = None if controller is None else _bytes_of(controller)
-            self._load(places[place], end)
-            self._step = step
-            return
-        text = f"the checkpoint has the state of {', '.join(sorted(places))}, this is {place}"
-        if residuals != "drop":
+        checkpoint = self._checkpoint()
+        places, step = checkpoint.places_in(state_dict), checkpoint.step_in(state_dict)
+        is_mine = checkpoint.place in places
+        text = (f"the checkpoint has the state of {', '.join(sorted(places))}, this is "
+                f"{checkpoint.place}")
+        if is_mine:
+            checkpoint.load(state_dict, places)
+        elif residuals == "error":
             raise ValueError(text)
-        if not self._load_alike(places):
+        elif not self._load_alike(checkpoint, places):
             self._reset_tensors()
         self._step = step
-        # Last: filters may make it an error.
-        warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)
-
-
-def _bytes_of(tensor):
-    """A view of its memory. Tensor.numpy() wants numpy, which torch does without."""
-    array = tensor.detach().cpu().contiguous()
-    memory = (ctypes.c_char * array.nbytes).from_address(array.data_ptr())
-    memory.owner = array  # keeps it as long as the view is there
-    return memoryview(memory)
-
-
-def _bytes_as_tensor(content):
-    """Where they lie; content: a view of writable memory."""
-    return torch.frombuffer(content, dtype=torch.uint8)
+        if not is_mine:
+            # Last: filters may make it an error.
+            warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)

@@ -1,0 +1,112 @@
+"""Checkpoints of one model's state: a key for each parameter, which tells the ranks apart."""
+
+import ctypes
+import re
+
+import torch
+
+import gradwire
+from gradwire._bindings import gwResult_t
+from gradwire.torch.saved import SavedState, without_own_parts
+
+_RANK = re.compile(r"^rank\d+of\d+")
+_PLACE = re.compile(_RANK.pattern + r"(@.*)?")
+_AS_IT_WAS = ("attach as it was when the checkpoint was saved, or do not load it: residuals then "
+              "begin at zero")
+
+
+def place_of(comm, shard=None):
+    """Whose the state is, in keys."""
+    place = f"rank{comm.rank}of{comm.world_size}"
+    return place if shard is None else f"{place}@{shard.replace(' ', '')}"
+
+
+class Checkpoint:
+    """What state_dict() and load_state_dict() of a handle do."""
+
+    def __init__(self, comm, name, place):
+        self._comm = comm
+        self._name = name
+        self.place = place
+        self._prefix = f"gradwire/{name}/"
+
+    def save(self, step):
+        """Its keys and values, which share one copy of the state."""
+        saved = self._saved_state()
+        ours = len(f"{self._name}/")  # before a parameter in a tensor's name
+        state = {f"{self._prefix}{self.place}/{name[ours:]}": _bytes_as_tensor(tensor)
+                 for name, tensor in saved.tensors.items()}
+        state[f"{self._prefix}controller/{self.place}"] = _bytes_as_tensor(saved.end)
+        state[f"{self._prefix}step"] = torch.tensor(step)
+        return state
+
+    def places_in(self, state_dict):
+        """What it has of this model: place -> {tensor's name: its bytes}."""
+        places = {}
+        for key, value in state_dict.items():
+            if not key.startswith(self._prefix):
+                continue
+            place, _, parameter = key[len(self._prefix):].partition("/")
+            if _PLACE.fullmatch(place):
+                name = f"{self._name}/{parameter}"
+                places.setdefault(place, {})[name] = _bytes_of(value)
+        if not places and not self._saved_state().tensors:
+            return {self.place: {}}  # torch takes all gradients: at the most a count of steps
+        if not places:
+            raise ValueError(f"there is no state of '{self._name}' in this checkpoint: it is "
+                             "another model's, or was attached under another name")
+        return places
+
+    def step_in(self, state_dict):
+        """It is equal on all ranks, and has no rank in its key."""
+        key = f"{self._prefix}step"
+        if key not in state_dict:
+            raise ValueError(f"the checkpoint has no {key}, the count of steps, which is the same "
+                             "on all ranks: where keys are chosen by rank, choose that key too")
+        return int(state_dict[key])
+
+    def load(self, state_dict, places):
+        """What this rank has saved; places: those in state_dict."""
+        controller = state_dict.get(f"{self._prefix}controller/{self.place}")
+        self._load(places[self.place], None if controller is None else _bytes_of(controller))
+
+    def load_alike(self, places):
+        """Of another number of ranks: what is the same on all of them. False: there is none."""
+        mine = _RANK.sub("", self.place)
+        for place in sorted(places):
+            if _RANK.sub("", place) == mine:
+                alike = {name: without_own_parts(tensor)
+                         for name, tensor in places[place].items()}
+                self._load(alike)
+                return True
+        return False
+
+    def _saved_state(self):
+        return SavedState.from_bytes(self._comm.save_state())
+
+    def _load(self, tensors, end=None):
+        """tensors: by name. end: what the controller had learnt; None: it goes on as it is."""
+        saved = self._saved_state()
+        if saved.tensors.keys() != tensors.keys():
+            differ = sorted(saved.tensors.keys() ^ tensors.keys())
+            raise gradwire.Mismatch(gwResult_t.gwMismatch,
+                                    f"the checkpoint or the model has no {', '.join(differ[:4])}"
+                                    f"{' and others' if len(differ) > 4 else ''}: {_AS_IT_WAS}")
+        saved.tensors, saved.end = tensors, end or saved.end
+        try:
+            self._comm.load_state(saved.to_bytes())
+        except gradwire.Mismatch as error:
+            raise gradwire.Mismatch(error.result, f"{error} ({_AS_IT_WAS})") from None
+
+
+def _bytes_of(tensor):
+    """A view of its memory. Tensor.numpy() wants numpy, which torch does without."""
+    array = tensor.detach().cpu().contiguous()
+    memory = (ctypes.c_char * array.nbytes).from_address(array.data_ptr())
+    memory.owner = array  # keeps it as long as the view is there
+    return memoryview(memory)
+
+
+def _bytes_as_tensor(content):
+    """Where they lie; content: a view of writable memory."""
+    return torch.frombuffer(content, dtype=torch.uint8)
