@@ -54,6 +54,11 @@ class ErrorsTest(unittest.TestCase):
             self.assertIs(type(copied), type(error))
             self.assertEqual((copied.result, str(copied)), (result, "text"))
 
+    def test_a_family_knows_its_code(self):
+        for family in gradwire.GradwireError.__subclasses__():
+            self.assertEqual(family("text").result, family.CODE)
+            self.assertIs(type(error_of(family.CODE, "text")), family)
+
     def test_families(self):
         self.assertTrue(issubclass(gradwire.InvalidArgument, ValueError))
         self.assertTrue(issubclass(gradwire.TimedOut, TimeoutError))

@@ -54,7 +54,7 @@ def fitting(value, name, kind=ctypes.c_int):
         bits = 8 * ctypes.sizeof(kind)
         signed = kind(-1).value < 0
         limits = f"[-2^{bits - 1}, 2^{bits - 1})" if signed else f"[0, 2^{bits})"
-        raise InvalidArgument(c.gwResult_t.gwInvalidArgument, f"{name} {number} is not in {limits}")
+        raise InvalidArgument(f"{name} {number} is not in {limits}")
     return number
 
 

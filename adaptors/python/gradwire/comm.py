@@ -29,8 +29,7 @@ class Outcome(enum.Enum):
 
 def _operation(op):
     if op not in _OPS:
-        raise InvalidArgument(c.gwResult_t.gwInvalidArgument,
-                              f"'{op}' is no operation; there are {', '.join(_OPS)}")
+        raise InvalidArgument(f"'{op}' is no operation; there are {', '.join(_OPS)}")
     return _OPS[op]
 
 
@@ -96,8 +95,7 @@ class Comm:
     def from_unique_id(cls, identity, rank, world_size, settings=None):
         """Joins `world_size` ranks by the bytes of unique_id()."""
         if len(identity) != c.GW_UNIQUE_ID_BYTES:
-            raise InvalidArgument(c.gwResult_t.gwInvalidArgument,
-                                  f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
+            raise InvalidArgument(f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
         made = c.gwUniqueId.from_buffer_copy(identity)
         config = ctypes.byref(_config(settings))
         return cls(_start(lib.gwCommInitRankConfig, fitting(world_size, "world_size"), made,
@@ -179,7 +177,7 @@ class Comm:
     def check_open(self):
         """Raises where it is closed: the library has nothing of it any more."""
         if self.closed:
-            raise InvalidUsage(c.gwResult_t.gwInvalidUsage, "the communicator is closed")
+            raise InvalidUsage("the communicator is closed")
 
     # ---- the end ----
 

@@ -6,71 +6,82 @@ from gradwire._bindings import gwResult_t
 class GradwireError(RuntimeError):
     """A call into gradwire failed; the text names rank, peer, operation, tensor and remedy."""
 
-    def __init__(self, result, text):
+    CODE = None  # what `result` is unless it is given
+
+    def __init__(self, text, result=None):
         super().__init__(text)
-        self.result = result
+        self.result = self.CODE if result is None else result
 
     def __reduce__(self):
-        return type(self), (self.result, str(self))
+        return type(self), (str(self), self.result)
 
 
 class InvalidArgument(GradwireError, ValueError):
     """An argument is wrong: no effect, everything is still usable."""
 
+    CODE = gwResult_t.gwInvalidArgument
+
 
 class InvalidUsage(GradwireError):
     """The call is not allowed now: no effect, everything is still usable."""
+
+    CODE = gwResult_t.gwInvalidUsage
 
 
 class TimedOut(GradwireError, TimeoutError):
     """The bound of a wait passed; what was waited for stays valid."""
 
+    CODE = gwResult_t.gwTimeout
+
 
 class Aborted(GradwireError):
     """The training step was revoked; run it again."""
+
+    CODE = gwResult_t.gwAborted
 
 
 class Mismatch(GradwireError):
     """The ranks disagree about an operation; the text has the field and both values."""
 
+    CODE = gwResult_t.gwMismatch
+
 
 class DataCorrupt(GradwireError):
     """Bytes from the network or a file are damaged."""
+
+    CODE = gwResult_t.gwDataCorrupt
 
 
 class NonFinite(GradwireError):
     """A NaN or an infinity met the policy `nonfinite`."""
 
+    CODE = gwResult_t.gwNonFinite
+
 
 class PeerLost(GradwireError):
     """Another rank is gone, or failed and said so; the communicator is of no more use."""
+
+    CODE = gwResult_t.gwPeerLost
 
 
 class Revoked(GradwireError):
     """The communicator was revoked; destroy it."""
 
+    CODE = gwResult_t.gwRevoked
+
 
 class StartFailed(GradwireError):
     """No communicator: a transport that cannot work here, or ranks without the job's secret."""
 
+    CODE = gwResult_t.gwTransportUnavailable
 
-_CLASSES = {
-    gwResult_t.gwInvalidArgument: InvalidArgument,
-    gwResult_t.gwInvalidUsage: InvalidUsage,
-    gwResult_t.gwTimeout: TimedOut,
-    gwResult_t.gwAborted: Aborted,
-    gwResult_t.gwMismatch: Mismatch,
-    gwResult_t.gwDataCorrupt: DataCorrupt,
-    gwResult_t.gwNonFinite: NonFinite,
-    gwResult_t.gwRemoteError: PeerLost,
-    gwResult_t.gwPeerLost: PeerLost,
-    gwResult_t.gwRevoked: Revoked,
-    gwResult_t.gwTransportUnavailable: StartFailed,
-    gwResult_t.gwUnauthenticated: StartFailed,
-}
+
+_CLASSES = {kind.CODE: kind for kind in (InvalidArgument, InvalidUsage, TimedOut, Aborted, Mismatch,
+                                         DataCorrupt, NonFinite, PeerLost, Revoked, StartFailed)}
+_CLASSES |= {gwResult_t.gwRemoteError: PeerLost, gwResult_t.gwUnauthenticated: StartFailed}
 
 
 def error_of(code, text):
     """The exception for a result code that is not gwSuccess."""
     result = gwResult_t(code)
-    return _CLASSES.get(result, GradwireError)(result, text or result.name)
+    return _CLASSES.get(result, GradwireError)(text or result.name, result)

@@ -67,7 +67,7 @@ class Lifetime:
         self._calls.append(None)
         if self.is_over:
             self.__exit__()
-            raise InvalidUsage(c.gwResult_t.gwInvalidUsage, "the communicator is closed")
+            raise InvalidUsage("the communicator is closed")
 
     def __exit__(self, *error):
         self._calls.pop()

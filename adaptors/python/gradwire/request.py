@@ -52,8 +52,7 @@ class Request:
     def _is_ended(self):
         """False: it is under way."""
         if not self._ended and not self._submission.handle:
-            raise InvalidUsage(c.gwResult_t.gwInvalidUsage,
-                               "the communicator was closed before the request was waited for")
+            raise InvalidUsage("the communicator was closed before the request was waited for")
         return self._ended
 
     def wait(self, timeout=None):
@@ -70,7 +69,7 @@ class Request:
                     return
             # It may also have ended with this code: an operation has a bound of its own.
             if not self.test() and end is not None and time.monotonic() >= end:
-                raise TimedOut(c.gwResult_t.gwTimeout, self._comm.last_error())
+                raise TimedOut(self._comm.last_error())
 
     def test(self):
         """True: it is complete; raises how it ended, if not well."""

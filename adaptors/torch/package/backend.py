@@ -125,7 +125,7 @@ class _Collectives:
         except gradwire.TimedOut as error:
             if asked.is_completed():
                 raise
-            raise gradwire.TimedOut(error.result, "operations of the process group have been under "
+            raise gradwire.TimedOut("operations of the process group have been under "
                                     f"way for {timeout}, and are not counted yet") from None
         return counters
 

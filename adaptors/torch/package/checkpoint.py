@@ -6,7 +6,6 @@ import re
 import torch
 
 import gradwire
-from gradwire._bindings import gwResult_t
 from gradwire.torch.saved import SavedState, without_own_parts
 
 _RANK = re.compile(r"^rank\d+of\d+")
@@ -89,14 +88,13 @@ class Checkpoint:
         saved = self._saved_state()
         if saved.tensors.keys() != tensors.keys():
             differ = sorted(saved.tensors.keys() ^ tensors.keys())
-            raise gradwire.Mismatch(gwResult_t.gwMismatch,
-                                    f"the checkpoint or the model has no {', '.join(differ[:4])}"
+            raise gradwire.Mismatch(f"the checkpoint or the model has no {', '.join(differ[:4])}"
                                     f"{' and others' if len(differ) > 4 else ''}: {_AS_IT_WAS}")
         saved.tensors, saved.end = tensors, end or saved.end
         try:
             self._comm.load_state(saved.to_bytes())
         except gradwire.Mismatch as error:
-            raise gradwire.Mismatch(error.result, f"{error} ({_AS_IT_WAS})") from None
+            raise gradwire.Mismatch(f"{error} ({_AS_IT_WAS})") from None
 
 
 def _bytes_of(tensor):

@@ -8,7 +8,6 @@ from torch.autograd import Variable
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 import gradwire
-from gradwire._bindings import gwResult_t
 from gradwire.torch.handle import Handle, Router
 from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name, pointer_to
 from gradwire.torch.tensors import Description, Tensors
@@ -18,7 +17,6 @@ def _check_finalization(model):
     """Since torch 2.15 it may be set between any two steps."""
     if getattr(model, "require_manual_backward_finalization", False):
         raise gradwire.InvalidArgument(
-            gwResult_t.gwInvalidArgument,
             "gradwire gives DistributedDataParallel the averages when backward ends, and "
             "finalize_backward() may wait for them before: leave "
             "require_manual_backward_finalization off")
@@ -27,7 +25,6 @@ def _check_finalization(model):
 def _check_join(model):
     if model._join_config.enable and not model._divide_by_initial_world_size:
         raise gradwire.InvalidArgument(
-            gwResult_t.gwInvalidArgument,
             "with a communication hook DistributedDataParallel does not divide gradients, and "
             "averages, of gradwire or after it of torch, are over all ranks, also those that have "
             "joined: join(divide_by_initial_world_size=True). An earlier join(...=False) counts "
@@ -38,7 +35,6 @@ def _check_scaler(model, has_scaler):
     """A rank that has joined steps no scaler, and the ranks' scales would differ."""
     if model._join_config.enable and has_scaler:
         raise gradwire.InvalidArgument(
-            gwResult_t.gwInvalidArgument,
             "in join() the scale of the loss follows the inputs of each rank, so the ranks would "
             "differ in it: use join() without attach(scaler=). An earlier join() counts until "
             "another is entered, as join(enable=False)")
@@ -253,9 +249,9 @@ class DdpHandle(Handle):
         if not isinstance(error, gradwire.Aborted):
             return error
         return gradwire.Aborted(
-            error.result, f"{error} (before that state = handle.state_dict(), handle.close(), wrap the "
-                          "model in DistributedDataParallel, attach again, load_state_dict(state): "
-                          "else what was kept back is lost)")
+            f"{error} (before that state = handle.state_dict(), handle.close(), wrap the model in "
+            "DistributedDataParallel, attach again, load_state_dict(state): else what was kept back is "
+            "lost)")
 
 
 _handles = weakref.WeakSet()

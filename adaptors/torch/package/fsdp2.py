@@ -16,7 +16,6 @@ from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 from torch.distributed.tensor import DTensor
 
 import gradwire
-from gradwire._bindings import gwResult_t
 from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
@@ -33,7 +32,6 @@ _LOW_RANK = re.compile(r"\b(powersgd|acp)\b")
 def _operation(unit, op):
     if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
         raise gradwire.InvalidUsage(
-            gwResult_t.gwInvalidUsage,
             f"'{unit.name}' is reduced by {op}: gradwire sums and averages, so divide after backward "
             "instead of set_gradient_divide_factor()")
     return "avg" if op == dist.ReduceOp.AVG else "sum"

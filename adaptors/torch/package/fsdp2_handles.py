@@ -11,7 +11,6 @@ from torch import distributed as dist
 from torch.autograd import Variable
 
 import gradwire
-from gradwire._bindings import gwResult_t
 from gradwire.torch.checkpoint import Checkpoint, place_of
 from gradwire.torch.handle import Handle
 from gradwire.torch.parameters import pointer_to
@@ -24,7 +23,6 @@ _FAREWELL_S = 5.0
 
 def finalized_by_hand():
     return gradwire.InvalidUsage(
-        gwResult_t.gwInvalidUsage,
         "gradients come outside a backward, which ends the step: "
         "set_manual_backward_finalization(False), and set_is_last_backward for several backwards")
 
@@ -47,8 +45,7 @@ class _Firing:
         place = self._output.untyped_storage().data_ptr()
         if self._is_late and any(gradient.untyped_storage().data_ptr() != place
                                  for gradient in self.unit.gradients()):
-            raise gradwire.InvalidUsage(gwResult_t.gwInvalidUsage,
-                                        f"torch {torch.__version__} copies the gradients of "
+            raise gradwire.InvalidUsage(f"torch {torch.__version__} copies the gradients of "
                                         f"{self.unit.name} too early for gradwire")
 
 
@@ -85,7 +82,6 @@ class Fsdp2Handle(Handle):
         self._open_step()
         if unit in self._came:
             raise gradwire.InvalidUsage(
-                gwResult_t.gwInvalidUsage,
                 f"'{self._name}/{unit.name}' has gradients twice in one backward: shard the module "
                 "together with the one that runs it")
         self._came.add(unit)
@@ -108,7 +104,6 @@ class Fsdp2Handle(Handle):
         if self._is_anywhere(bool(left)):
             what = f"'{left[0]}'" if left else "a unit of another shard"
             raise gradwire.InvalidUsage(
-                gwResult_t.gwInvalidUsage,
                 f"detach() goes on: {what} had no gradients in this step, which is complete, and "
                 "still keeps something back. Use the module in the next step, or close(), which "
                 "loses it")
@@ -195,8 +190,7 @@ class ReplicatedHandle(Fsdp2Handle):
         if outcome is not mine and mine is gradwire.Outcome.COMMITTED:
             self._reset_tensors()
         if outcome is gradwire.Outcome.ABORTED:
-            raise gradwire.Aborted(gwResult_t.gwAborted,
-                                   f"the step failed in shard {shard} of this replica, whose error "
+            raise gradwire.Aborted(f"the step failed in shard {shard} of this replica, whose error "
                                    "says why: run it again if that one can")
         if outcome is not mine:
             self._reason = f"shard {shard} of this replica had a NaN or an infinity in the step"

@@ -6,7 +6,6 @@ import torch
 from torch.distributed.tensor import DTensor
 
 import gradwire
-from gradwire._bindings import gwResult_t
 from gradwire.torch.parameters import early_update
 
 
@@ -53,7 +52,6 @@ class Unit:
         behind it would use them too early."""
         if (output.numel(), output.dtype) != (self.numel, self.dtype):
             raise gradwire.InvalidArgument(
-                gwResult_t.gwInvalidArgument,
                 f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
                 f"and had {self.numel} of {self.dtype} to train when gradwire was attached: freeze "
                 "before that, and use each of its parameters in each step")

@@ -7,7 +7,6 @@ import warnings
 import torch
 
 import gradwire
-from gradwire._bindings import gwResult_t
 from gradwire.torch.checkpoint import Checkpoint, place_of
 
 
@@ -146,8 +145,7 @@ class Handle:
         except gradwire.GradwireError as error:
             raise self._for_users(self._error or error) from None
         if outcome is gradwire.Outcome.ABORTED:
-            self._error = self._error or gradwire.Aborted(gwResult_t.gwAborted,
-                                                          self._comm.last_error())
+            self._error = self._error or gradwire.Aborted(self._comm.last_error())
         if self._error and outcome is not gradwire.Outcome.SKIPPED:
             raise self._for_users(self._error)
         self._reason = self._comm.last_error()
@@ -155,7 +153,7 @@ class Handle:
 
     def _mark_skipped(self, sent):
         if not self._scaler:
-            raise gradwire.NonFinite(gwResult_t.gwNonFinite, self._reason)
+            raise gradwire.NonFinite(self._reason)
         # A GradScaler then skips the update, on all ranks.
         for one in sent:
             one.fill(float("nan"))
@@ -185,8 +183,7 @@ class Handle:
 
     def _check_attached(self):
         if not self.attached:
-            raise gradwire.InvalidUsage(gwResult_t.gwInvalidUsage,
-                                        f"'{self._name}' is detached: attach again")
+            raise gradwire.InvalidUsage(f"'{self._name}' is detached: attach again")
 
     def stats(self):
         """Counters since attach, as numbers and a few words."""
@@ -209,8 +206,7 @@ class Handle:
     def _give_up_before_detach(self):
         """A step that a failed backward has left open; its tensors keep their specs to the end."""
         if torch._C._current_graph_task_id() != -1:
-            raise gradwire.InvalidUsage(gwResult_t.gwInvalidUsage,
-                                        f"'{self._name}' is in a step: detach after backward")
+            raise gradwire.InvalidUsage(f"'{self._name}' is in a step: detach after backward")
         self._abandon()
 
     def close(self):
@@ -236,8 +232,7 @@ class Handle:
 
     def _check_whole(self):
         if self.is_cut_off:
-            raise self._for_users(gradwire.Aborted(
-                gwResult_t.gwAborted, f"'{self._name}' was aborted: attach again"))
+            raise self._for_users(gradwire.Aborted(f"'{self._name}' was aborted: attach again"))
 
     def _is_broken(self):
         try:

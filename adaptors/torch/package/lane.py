@@ -12,7 +12,6 @@ import torch
 from torch import distributed as dist
 
 import gradwire
-from gradwire._bindings import gwResult_t
 
 # What the end of a group waits for operations under way, and then once more for their abort.
 _GRACE_S = 5.0
@@ -59,8 +58,7 @@ class Work(dist.Work):
     def wait(self, timeout=_NO_TIMEOUT):
         """Until it has ended; raises how, if not well."""
         if not self._ended.wait(timeout.total_seconds() if timeout > _NO_TIMEOUT else None):
-            raise gradwire.TimedOut(gwResult_t.gwTimeout,
-                                    f"the collective has not ended within {timeout}")
+            raise gradwire.TimedOut(f"the collective has not ended within {timeout}")
         if self._error is not None:
             raise _bare(self._error)
         return True
@@ -123,7 +121,6 @@ class Lane:
                     self._jobs.put((work, call))
                     return work
         raise gradwire.InvalidUsage(
-            gwResult_t.gwInvalidUsage,
             "the process group was destroyed, or belongs to the process that forked")
 
     def _run(self):

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import torch
 
 import gradwire
-from gradwire._bindings import gwResult_t
 
 # The gradients that the library takes.
 DATA_TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
@@ -62,7 +61,6 @@ def pointer_to(tensor):
 def early_update(what):
     """The error for a parameter, or one of a unit's, with a hook that FSDP runs amid the step."""
     return gradwire.InvalidArgument(
-        gwResult_t.gwInvalidArgument,
         f"{what} has a hook (register_post_accumulate_grad_hook) that runs before the ranks have "
         "agreed on the step: an optimizer in it would keep the update of a step that fails. Step, and "
         "look at gradients, after backward")

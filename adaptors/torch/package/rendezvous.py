@@ -11,7 +11,6 @@ from concurrent import futures
 from torch import distributed as dist
 
 import gradwire
-from gradwire._bindings import gwResult_t
 from gradwire._library import SLICE_S
 from gradwire.torch import comm_settings
 
@@ -161,7 +160,6 @@ class Place:
         what = (f"of {self.world_size} ranks these have not come: {absent}," if absent
                 else "all ranks have come, and rank 0 has not gone on")
         return gradwire.TimedOut(
-            gwResult_t.gwTimeout,
             f"{what} within {self._limit} (init_timeout_ms; of a process group its timeout=): see "
             "whether their processes still run and make the same call")
 

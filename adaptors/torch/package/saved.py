@@ -6,7 +6,6 @@ docs/wire_format.md is the specification.
 import struct
 
 import gradwire
-from gradwire._bindings import gwResult_t
 
 _MAGIC = 4  # bytes before the first part
 _LENGTH = struct.Struct("<Q")  # before each part
@@ -33,8 +32,7 @@ def _parts(state, at=0):
         yield kind, state[at: end + _CHECKSUM], state[begin + _KIND.size: end]
         at = end + _CHECKSUM
     if at != len(state):
-        raise gradwire.DataCorrupt(gwResult_t.gwDataCorrupt,
-                                   "the saved state of a parameter is damaged: it ends early")
+        raise gradwire.DataCorrupt("the saved state of a parameter is damaged: it ends early")
 
 
 def _name_in(content):

@@ -17,13 +17,13 @@ from gradwire.torch.tensors import Description, Tensors
 
 
 def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
-    error = DdpHandle._for_users(gradwire.Aborted(gwResult_t.gwAborted, "run it again"))
+    error = DdpHandle._for_users(gradwire.Aborted("run it again"))
     assert isinstance(error, gradwire.Aborted) and error.result == gwResult_t.gwAborted
     assert "run it again" in str(error) and "attach again, load_state_dict(state)" in str(error)
 
 
 def test_other_errors_stay_as_they_are():
-    error = gradwire.PeerLost(gwResult_t.gwPeerLost, "rank 1")
+    error = gradwire.PeerLost("rank 1")
     assert DdpHandle._for_users(error) is error
 
 
@@ -117,7 +117,7 @@ class _Failed:
         self.request = self
 
     def wait(self):
-        raise gradwire.Mismatch(gwResult_t.gwMismatch, "the ranks disagree")
+        raise gradwire.Mismatch("the ranks disagree")
 
 
 def _handle_of_a_failed_step():

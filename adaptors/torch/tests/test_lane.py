@@ -134,7 +134,7 @@ def test_futures_complete_where_no_thread_can_be_started(lane):
 
 
 def _fail(tensor):
-    raise gradwire.PeerLost(gwResult_t.gwPeerLost, f"of {tensor.numel()}")
+    raise gradwire.PeerLost(f"of {tensor.numel()}")
 
 
 def _expect_failure(wait):
