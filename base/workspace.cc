@@ -14,10 +14,10 @@ constexpr int64_t kMaxBytes = int64_t{1} << 47;
 // Passes over a tensor's residuals are bound by memory, and page walks are a part of that: in a
 // virtual machine each of them reads two tables.
 std::byte* AllocateHuge(int64_t bytes) {
-  void* memory = std::aligned_alloc(kHugePageBytes, static_cast<size_t>(bytes));
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kHugePageBytes, static_cast<size_t>(bytes)) != 0) return nullptr;
   // What is left behind the last huge page has others. Advice: an error changes nothing.
-  if (memory != nullptr)
-    (void)madvise(memory, static_cast<size_t>(bytes & -kHugePageBytes), MADV_HUGEPAGE);
+  (void)madvise(memory, static_cast<size_t>(bytes & -kHugePageBytes), MADV_HUGEPAGE);
   return static_cast<std::byte*>(memory);
 }
 
