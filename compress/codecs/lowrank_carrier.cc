@@ -96,6 +96,12 @@ LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dim
   return {.rows = dims.rows, .cols = dims.cols, .grad = view.e_out.data};
 }
 
+void MakeFactor(Factor made, const LowRankMatrix& m, const float* basis, int rank, Bytes scratch,
+                const LowRankFactorOut& out) {
+  if (made == Factor::kP) return MultiplyByQ(m, basis, rank, scratch, out);
+  MultiplyByP(m, basis, rank, scratch, out);
+}
+
 LowRankProduct ProductOf(Factor made, int rank, const float* factor, const float* basis) {
   if (made == Factor::kP) return {.rank = rank, .p = factor, .q = basis};
   return {.rank = rank, .p = basis, .q = factor};
@@ -106,15 +112,12 @@ void Project(const LowRankMatrix& m, const LowRankProjection& to, Bytes scratch)
     return MultiplyByQAndSubtract(m, to.basis, to.rank, scratch,
                                   {.p = to.factor, .e_out = to.e_out, .stats = to.stats});
   }
-  if (to.made == Factor::kP)
-    return MultiplyByQ(m, to.basis, to.rank, scratch, {.factor = to.factor, .stats = to.stats});
-
   // A row of Q is known when all of M has been read.
   const bool over_input =
       to.e_out == m.e_in || reinterpret_cast<const std::byte*>(to.e_out) == m.grad;
   float* const staged = over_input ? nullptr : to.e_out;
-  MultiplyByP(m, to.basis, to.rank, scratch,
-              {.factor = to.factor, .m_out = staged, .stats = to.stats});
+  MakeFactor(to.made, m, to.basis, to.rank, scratch,
+             {.factor = to.factor, .m_out = staged, .stats = to.stats});
   if (to.e_out == nullptr) return;
   const LowRankMatrix read_again = {
       .rows = m.rows, .cols = m.cols, .grad = reinterpret_cast<const std::byte*>(staged)};

@@ -16,6 +16,7 @@
 namespace gradwire {
 
 enum class Factor : uint8_t { kP = 0, kQ = 1 };
+inline Factor Other(Factor factor) { return factor == Factor::kP ? Factor::kQ : Factor::kP; }
 
 // A tensor of shape (r, c, ...) as a matrix of r rows, and the rank its factors really have: no
 // more than it has rows or columns.
@@ -68,6 +69,10 @@ LowRankMatrix LowRankMatrixOf(const StepView& view, const LowRankDims& dims);
 float* ResidualSlot(const StepView& view);
 // What it has left there, or as LowRankMatrixOf.
 LowRankMatrix StagedLowRankMatrixOf(const StepView& view, const LowRankDims& dims);
+
+// `made` of M, the other one being `basis`.
+void MakeFactor(Factor made, const LowRankMatrix& m, const float* basis, int rank, Bytes scratch,
+                const LowRankFactorOut& out);
 
 // Of the factor that was made and the other one.
 LowRankProduct ProductOf(Factor made, int rank, const float* factor, const float* basis);

@@ -60,7 +60,7 @@ class AcpCarrier final : public LowRankCarrier {
   Status Absorb(int, ConstView reduced, const StepView& view, ExecContext*) const override {
     const Factors factors = FactorsOf(view);
     if (CountNonFinite(reduced) == 0) {
-      StoreNext(view, factors.other(), reduced);
+      StoreNext(view, Other(factors.turn), reduced);
       // First: the output may lie over the gradient.
       if (WritesInPlace(view)) KeepBackInPlace(view, factors, reduced.elems);
     } else {
@@ -83,7 +83,6 @@ class AcpCarrier final : public LowRankCarrier {
     LowRankScratch scratch;    // with the basis, which Fill makes
     float* own = nullptr;      // what this rank sent, where the residual is written in Absorb
 
-    Factor other() const { return turn == Factor::kP ? Factor::kQ : Factor::kP; }
     LowRankProduct Product(const float* made) const {
       return ProductOf(turn, dims.rank, made, scratch.basis);
     }
@@ -126,7 +125,7 @@ class AcpCarrier final : public LowRankCarrier {
 
   static void MakeBasis(const StepView& view, const Factors& factors) {
     MakeLowRankBasis({.stored = view.replicated_in.data + kTurnBytes,
-                      .rows = factors.dims.rows_of(factors.other()),
+                      .rows = factors.dims.rows_of(Other(factors.turn)),
                       .rank = factors.dims.rank,
                       .dither = view.dither},
                      factors.scratch.kernels, factors.scratch.basis);

@@ -65,9 +65,7 @@ class PowerSgdCarrier final : public LowRankCarrier {
   static Factor FirstOf(const LowRankDims& dims) {
     return dims.rows < dims.cols ? Factor::kP : Factor::kQ;
   }
-  static Factor SecondOf(const LowRankDims& dims) {
-    return dims.rows < dims.cols ? Factor::kQ : Factor::kP;
-  }
+  static Factor SecondOf(const LowRankDims& dims) { return Other(FirstOf(dims)); }
   // At the end, at any alignment.
   static std::byte* EnergyIn(const StepView& view) {
     return view.workspace.data + view.workspace.size - kEnergyBytes;
@@ -82,15 +80,10 @@ class PowerSgdCarrier final : public LowRankCarrier {
                       .rank = dims.rank,
                       .dither = view.dither},
                      scratch.kernels, scratch.basis);
-    const LowRankMatrix m = LowRankMatrixOf(view, dims);
     EncodeStats stats;
-    if (FirstOf(dims) == Factor::kP) {
-      MultiplyByQ(m, scratch.basis, dims.rank, scratch.kernels,
-                  {.factor = carrier.as<float>(), .m_out = ResidualSlot(view), .stats = &stats});
-    } else {
-      MultiplyByP(m, scratch.basis, dims.rank, scratch.kernels,
-                  {.factor = carrier.as<float>(), .m_out = ResidualSlot(view), .stats = &stats});
-    }
+    MakeFactor(FirstOf(dims), LowRankMatrixOf(view, dims), scratch.basis, dims.rank,
+               scratch.kernels,
+               {.factor = carrier.as<float>(), .m_out = ResidualSlot(view), .stats = &stats});
     std::memcpy(EnergyIn(view), &stats.sum_p2, kEnergyBytes);
     if (!CountLowRankInput(view, stats)) FillWithNan(carrier);
   }

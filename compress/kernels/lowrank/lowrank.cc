@@ -73,6 +73,17 @@ void JoinColumns(const float* columns, int64_t rows, int rank, float* factor) {
   }
 }
 
+namespace {
+
+LowRankJob MakeJobWithQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace) {
+  SplitColumns(q, m.cols, rank, Columns(workspace));
+  LowRankJob job = MakeJob(m, rank);
+  job.q_columns = Columns(workspace);
+  return job;
+}
+
+}  // namespace
+
 int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank) {
   const int64_t columns = rank * PaddedColumn(std::max(rows, cols));
   const int64_t some_rows =
@@ -82,9 +93,7 @@ int64_t LowRankWorkspaceBytes(int64_t rows, int64_t cols, int rank) {
 
 void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
                  const LowRankFactorOut& out) {
-  SplitColumns(q, m.cols, rank, Columns(workspace));
-  LowRankJob job = MakeJob(m, rank);
-  job.q_columns = Columns(workspace);
+  LowRankJob job = MakeJobWithQ(m, q, rank, workspace);
   job.m.e_out = out.m_out;
   EncodeStats scanned;
   if (out.stats != nullptr) job.m.stats = &scanned;
@@ -94,9 +103,7 @@ void MultiplyByQ(const LowRankMatrix& m, const float* q, int rank, Bytes workspa
 
 void MultiplyByQAndSubtract(const LowRankMatrix& m, const float* q, int rank, Bytes workspace,
                             const LowRankSplit& out) {
-  SplitColumns(q, m.cols, rank, Columns(workspace));
-  LowRankJob job = MakeJob(m, rank);
-  job.q_columns = Columns(workspace);
+  LowRankJob job = MakeJobWithQ(m, q, rank, workspace);
   job.m.e_out = out.e_out;
   EncodeStats scanned;
   if (out.stats != nullptr) job.m.stats = &scanned;
@@ -123,19 +130,15 @@ void MultiplyByP(const LowRankMatrix& m, const float* p, int rank, Bytes workspa
 
 void SubtractProduct(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace,
                      float* e_out) {
-  SplitColumns(product.q, m.cols, product.rank, Columns(workspace));
-  LowRankJob job = MakeJob(m, product.rank);
+  LowRankJob job = MakeJobWithQ(m, product.q, product.rank, workspace);
   job.p = product.p;
-  job.q_columns = Columns(workspace);
   job.m.e_out = e_out;
   ActiveLowRankKernels().subtract_product(job);
 }
 
 double EnergyOfDifference(const LowRankMatrix& m, const LowRankProduct& product, Bytes workspace) {
-  SplitColumns(product.q, m.cols, product.rank, Columns(workspace));
-  LowRankJob job = MakeJob(m, product.rank);
+  LowRankJob job = MakeJobWithQ(m, product.q, product.rank, workspace);
   job.p = product.p;
-  job.q_columns = Columns(workspace);
   EncodeStats stats;
   job.m.stats = &stats;
   const int64_t most = CachedRows(job.cols);
