@@ -19,9 +19,10 @@ namespace gradwire {
 using SendToken = uint64_t;
 
 struct TransportCaps {
-  int32_t max_fragment_bytes = 0;    // payload behind one header; a multiple of 64
-  int32_t fragments_in_flight = 1;   // per peer, kept ahead by the driver
-  bool detects_peer_death = false;   // OnPeerLost comes without the control plane's help
+  int32_t max_fragment_bytes = 0;   // payload behind one header; a multiple of 64
+  int32_t fragments_in_flight = 1;  // per peer, kept ahead by the driver
+  // OnPeerLost comes without the control plane's help, for peers sent to or heard from.
+  bool detects_peer_death = false;
   bool accepted_is_visible = false;  // once OnSent came, the peer gets it without our Progress
   bool within_host = false;          // bytes stay in memory: fragments need no checksum
 };
