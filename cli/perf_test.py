@@ -274,7 +274,7 @@ class RecordTest(unittest.TestCase):
                 for m in scheduled["messages"]}
 
     def _expect_scheduled(self, algorithm, ranks, elems, *codec, transport=None):
-        """What was sent is what is scheduled, once out of place and once in place.
+        """What was sent is what is scheduled, once out of place and once in place, and no more.
 
         Ranks are threads, or processes over `transport`."""
         slices = ("--slice", "8192")
@@ -283,7 +283,7 @@ class RecordTest(unittest.TestCase):
         over = ("--transport", transport) if transport else ()
         operations = self._recorded(ranks, "-b", str(4 * elems), *slices, *chosen, *codec, *over,
                                     job=_processes(ranks, "gradwire") if transport else None)
-        self.assertEqual(operations.count(wanted), 2, (algorithm, ranks, elems, codec, over))
+        self.assertEqual(operations, [wanted] * 2, (algorithm, ranks, elems, codec, over))
 
     def test_slices_that_nobody_chose_are_those_of_the_schedule(self):
         elems = 600_001
@@ -293,9 +293,9 @@ class RecordTest(unittest.TestCase):
             within = self._scheduled(algorithm, 3, elems, *codec)
             between = self._scheduled(algorithm, 3, elems, "--several-hosts", *codec)
             self.assertGreater(len(between), len(within))
-            self.assertEqual(self._recorded(3, *options).count(within), 2, algorithm)
+            self.assertEqual(self._recorded(3, *options), [within] * 2, algorithm)
             hosts = _processes(3, "/bin/bash", "-c", apart, "gradwire")
-            self.assertEqual(self._recorded(3, *options, job=hosts).count(between), 2, algorithm)
+            self.assertEqual(self._recorded(3, *options, job=hosts), [between] * 2, algorithm)
 
     def test_exact_algorithms_send_their_schedules(self):
         for algorithm in ("direct", "ring", "tree", "recursive_doubling", "halving_doubling",

@@ -100,14 +100,22 @@ Status MakeAndWork(const RankJob& job, const std::function<gwResult_t(int, gwCom
   return communicators.Work(job, facts);
 }
 
+// Of communicator `i`, where `all` are those of each.
+std::string SettingsOf(const RankJob& job, int i, const std::string& all) {
+  return i == 0 ? all : all + "; " + job.further_settings;
+}
+
 // This process is one rank of a job that somebody has launched.
 int RunLaunched(const RankJob& job, int rank) {
   RunFacts facts = CurrentFacts();
   // The others sleep until rank 0 has joined, and have left when it has finished.
   facts.probed = rank == 0 && facts.netlab.empty();
   Probe(facts, &facts.ping_pong_before_us);
-  const gwConfig_t config = ConfigOf(job.settings);
-  const auto init = [&config](int, gwComm_t* comm) { return gwCommInitEnv(comm, &config); };
+  const auto init = [&job](int i, gwComm_t* comm) {
+    const std::string settings = SettingsOf(job, i, job.settings);
+    const gwConfig_t config = ConfigOf(settings);
+    return gwCommInitEnv(comm, &config);
+  };
   const Status worked = MakeAndWork(job, init, &facts);
   if (!worked.ok()) return ReportError(job.subcommand, worked);
   return rank == 0 ? Finish(job, &facts) : kExitOk;
@@ -164,8 +172,9 @@ class ThreadJob {
   }
 
   void RunRank(const std::vector<gwUniqueId>& ids, int rank) {
-    const gwConfig_t config = ConfigOf(settings_);
     const auto init = [&](int i, gwComm_t* comm) {
+      const std::string settings = SettingsOf(job_, i, settings_);
+      const gwConfig_t config = ConfigOf(settings);
       return gwCommInitRankConfig(comm, ranks_, ids[static_cast<size_t>(i)], rank, &config);
     };
     failure_.Note(MakeAndWork(job_, init, &facts_));

@@ -20,6 +20,7 @@ struct RankJob {
   int default_thread_ranks = 2;      // likewise, where nobody asked and there is no launcher
   int communicators = 1;             // among the same ranks, independent of each other
   std::string settings;              // of each communicator, as gwConfig_t takes them
+  std::string further_settings;      // likewise, of those after the first: added, so they win
   std::vector<std::string> outputs;  // where results go, "" among them: tried before the work
   // What each rank does; where ranks are threads, at the same time on all of them. `facts` on rank
   // 0 only, null on the others. After an error that other ranks do not find by themselves it has

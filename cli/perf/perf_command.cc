@@ -26,9 +26,10 @@ std::vector<PerfCase> CasesOf(PerfCase c, int ranks) {
 }
 
 // All cases on one rank; `facts` are null on all but rank 0, which alone uses the report.
-Status MeasureAll(gwComm_t comm, const PerfOptions& options, const RunFacts* facts,
-                  PerfReport* report) {
-  RankBench bench(comm, options, options.processor_time ? ThreadClock() : SteadyClock());
+Status MeasureAll(std::span<const gwComm_t> comms, const PerfOptions& options,
+                  const RunFacts* facts, PerfReport* report) {
+  RankBench bench(comms.front(), comms.back(), options,
+                  options.processor_time ? ThreadClock() : SteadyClock());
   if (const int root = options.cases[0].root; root >= bench.ranks()) {
     return Status(gwInvalidArgument,
                   fmt::format("there is no root {} among {} ranks", root, bench.ranks()));
@@ -38,7 +39,7 @@ Status MeasureAll(gwComm_t comm, const PerfOptions& options, const RunFacts* fac
     for (const PerfCase& c : CasesOf(given, bench.ranks())) {
       const StatusOr<PerfRow> row = bench.Measure(c);
       if (!row.ok()) {
-        (void)gwCommAbort(comm);
+        for (const gwComm_t comm : comms) (void)gwCommAbort(comm);
         return row.status();
       }
       if (facts != nullptr) report->Add(*row);
@@ -62,10 +63,13 @@ int PerfCommand(std::span<const std::string> args) {
   return RunRanks(
       {.subcommand = "perf",
        .thread_ranks = options.thread_ranks,
+       // A record is of what is measured, and not of what measuring takes.
+       .communicators = options.records ? 2 : 1,
        .settings = options.settings,
+       .further_settings = "record_messages=",
        .outputs = {options.json_path, options.csv_path},
        .work = [&](std::span<const gwComm_t> comms,
-                   const RunFacts* facts) { return MeasureAll(comms[0], options, facts, &report); },
+                   const RunFacts* facts) { return MeasureAll(comms, options, facts, &report); },
        .finish = [&](const RunFacts& facts) { return Finish(facts, &report); }});
 }
 

@@ -37,9 +37,9 @@ struct Texts {
   std::string min_bytes = "32M", max_bytes, step_bytes = "0";
   double factor = 2;
   std::string dtype = "float", op = "sum", collective = "all-reduce";
-  int root = 0, check = 1, average = 3, processor_time = 0, timeout_s = 0;
+  int root = 0, average = 3, processor_time = 0, timeout_s = 0;
   int threads = 0, ranks_per_thread = 0;
-  int cuda_graphs = 0, local_register = 0, blocking = 0, parallel_init = 0;
+  int cuda_graphs = 0, local_register = 0, null_stream = 0, blocking = 0, parallel_init = 0;
   std::vector<std::string> specs;
   LibraryOptions library;
 };
@@ -69,7 +69,8 @@ void AddRunOptions(CommandLine* line, Texts* texts, PerfOptions* options) {
   line->Add("-m,--agg_iters", &options->operations,
             "operations of an iteration, issued together; default 1")
       .InRange(1, 1024);
-  line->Add("-c,--check", &texts->check, "check results: 0 or 1; default 1");
+  line->Add("-c,--check", &options->checks, "iterations whose results are checked, or 0; default 1")
+      .InRange(0, 1'000'000);
   line->Add("-a,--average", &texts->average,
             "of the ranks' times: 0 rank 0, 1 mean, 2 min, 3 max; default 3")
       .InRange(0, 3);
@@ -90,6 +91,8 @@ void AddOptionsOfGpus(CommandLine* line, Texts* texts) {
       .InRange(1, kMostThreadRanks);
   line->Add("-z,--blocking", &texts->blocking, "0 or 1: calls are complete on return in any case")
       .InRange(0, 1);
+  line->Add("-y,--stream_null", &texts->null_stream, "0 or 1: arrays in host memory have no stream")
+      .InRange(0, 1);
   line->Add("-p,--parallel_init", &texts->parallel_init, "0 or 1: ranks start in parallel always")
       .InRange(0, 1);
   line->Add("-G,--cudagraph", &texts->cuda_graphs, "0: arrays are in host memory");
@@ -97,7 +100,7 @@ void AddOptionsOfGpus(CommandLine* line, Texts* texts) {
 }
 
 void AddFileOptions(CommandLine* line, PerfOptions* options) {
-  line->AddJson("-J,--json", &options->json_path);
+  line->AddJson("-J,--json,--output_file", &options->json_path);
   line->Add("--csv", &options->csv_path, "write CSV to this file; - is stdout");
 }
 
@@ -200,12 +203,12 @@ std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptio
   AddLibraryOptions(&line, &texts.library);
   AddFileOptions(&line, options);
   if (const auto code = line.Parse(args)) return code;
-  options->check = texts.check != 0;
   options->combine = static_cast<Combine>(texts.average);
   options->processor_time = texts.processor_time != 0;
   if (texts.timeout_s > 0) {
     texts.library.settings.push_back(fmt::format("op_timeout_ms={}", 1000LL * texts.timeout_s));
   }
+  options->records = !texts.library.record_path.empty();
   options->settings = SettingsText(texts.library);
   options->command_line = CommandLineText("gradwire perf", args);
   Status status = CountThreadRanks(texts, options);

@@ -21,9 +21,10 @@ struct PerfOptions {
   int iterations = 20, warm_ups = 5;
   int operations = 1;           // of an iteration, issued together
   bool processor_time = false;  // of the calling thread, in place of the time that passes
-  bool check = true;
+  int checks = 1;               // runs whose results are checked
   Combine combine = Combine::kMax;
   int thread_ranks = 0;  // ranks as threads of this process; 0: not asked for
+  bool records = false;  // messages that are sent
   std::string settings;  // of the communicator, as gwConfig_t takes them
   std::string json_path, csv_path;
   std::string command_line;  // as given

@@ -19,7 +19,7 @@ TEST(PerfOptions, DefaultsAreThoseOfNcclTests) {
   EXPECT_EQ(options.cases[0].collective, Collective::kAllReduce);
   EXPECT_EQ(options.cases[0].spec, "none");
   EXPECT_EQ(options.iterations, 20);
-  EXPECT_TRUE(options.check);
+  EXPECT_EQ(options.checks, 1);
   EXPECT_EQ(options.settings, "");
 }
 
@@ -50,13 +50,43 @@ TEST(PerfOptions, LibraryOptionsBecomeSettings) {
 
 TEST(PerfOptions, TakesCommandLinesOfNcclTests) {
   PerfOptions options;
-  ASSERT_EQ(Parse({"-b", "8", "-e", "128", "-f", "2", "-t", "2", "-g", "4", "-m", "3",
-                   "-C", "1", "-T", "30",  "-p", "1", "-z", "1", "-G", "0", "-R", "0"},
+  ASSERT_EQ(Parse({"-b",
+                   "8",
+                   "-e",
+                   "128",
+                   "-f",
+                   "2",
+                   "-t",
+                   "2",
+                   "-g",
+                   "4",
+                   "-m",
+                   "3",
+                   "-C",
+                   "1",
+                   "-T",
+                   "30",
+                   "-p",
+                   "1",
+                   "-z",
+                   "1",
+                   "-G",
+                   "0",
+                   "-R",
+                   "0",
+                   "-y",
+                   "1",
+                   "-c",
+                   "2",
+                   "--output_file",
+                   "out.json"},
                   &options),
             std::nullopt);
   EXPECT_EQ(options.cases.size(), 5u);
   EXPECT_EQ(options.thread_ranks, 8);
   EXPECT_EQ(options.operations, 3);
+  EXPECT_EQ(options.checks, 2);
+  EXPECT_EQ(options.json_path, "out.json");
   EXPECT_TRUE(options.processor_time);
   EXPECT_EQ(options.settings, "op_timeout_ms=30000");
 }

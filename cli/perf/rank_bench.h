@@ -20,8 +20,10 @@ namespace gradwire {
 // All ranks make one with equal options and measure the same cases in the same order. One thread.
 class RankBench {
  public:
-  // `comm`, `options` and `clock`, which times each iteration, outlive this.
-  RankBench(gwComm_t comm, const PerfOptions& options, const Clock& clock);
+  // Over `comm` goes what is measured, over `aside` what measuring takes: barriers, and sums of
+  // results. The two may be the same. They, `options` and `clock`, which times each iteration,
+  // outlive this.
+  RankBench(gwComm_t comm, gwComm_t aside, const PerfOptions& options, const Clock& clock);
 
   // Equal on all ranks. An error of the library with its own text; then the communicator must be
   // aborted, because the others still wait.
@@ -50,15 +52,16 @@ class RankBench {
   Status TimeIterations(const PerfCase& c, std::span<const Arrays> arrays, PerfOperation* operation,
                         std::vector<double>* times_us);
   void Refill(std::span<const Arrays> arrays);
-  Status CheckExact(const PerfCase& c, const Arrays& arrays, Timing* timing, PerfRow* row);
-  Status CheckCodec(const PerfCase& c, const Arrays& arrays, Timing* timing, PerfRow* row);
+  // Elements that are wrong on any rank; -1: the codec's law is unknown.
+  StatusOr<int64_t> CheckExact(const PerfCase& c, const Arrays& arrays, PerfRow* row);
+  StatusOr<int64_t> CheckCodec(const PerfCase& c, const Arrays& arrays, PerfRow* row);
   Status RunOnce(const PerfCase& c, const Arrays& arrays);
 
   StatusOr<Counters> ReadCounters();
   Status CombineCosts(const Counters& before, const Counters& after, PerfRow* row);
   StatusOr<Timing> CombineTimes(std::vector<double> times_us);
 
-  const gwComm_t comm_;
+  const gwComm_t comm_, aside_;
   const PerfOptions& options_;
   const Clock& clock_;
   int rank_ = 0, ranks_ = 1;
