@@ -72,6 +72,11 @@ class ReportTest(unittest.TestCase):
             with open(data, "w", encoding="utf-8") as file:
                 json.dump({"page": 1, "title": "a", "sections": [json.loads(section)]}, file)
             done = _gradwire("report", data, "-o", "-", "--title", "mine & <yours>")
+            drawn = _gradwire("report", data, "-o", "plots.svg", cwd=folder)
+            _, picture = _page(os.path.join(folder, "plots.svg"))
+        self.assertEqual(drawn.stdout, "plots.svg: plots: 1, tables: 0\n", drawn.stderr)
+        texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertEqual(texts[:4], ["Fashion-MNIST at 200 Mbit/s", "none", "theirs", "Accuracy against time"])
         self.assertEqual(done.returncode, 0, done.stderr)
         page = ElementTree.fromstring(done.stdout)
         self.assertEqual(page.find(".//h1").text, "mine & <yours>")
@@ -90,6 +95,11 @@ class ReportTest(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(words, done.stderr)
                 self.assertFalse(os.path.exists(page))
+            with open(page + ".json", "w", encoding="utf-8") as file:
+                json.dump({"page": 1, "title": "a", "sections": [{"notes": ["b"]}]}, file)
+            done = _gradwire("report", page + ".json", "-o", page + ".svg")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("these results have no plots", done.stderr)
             done = _gradwire("report", other, "-o", other)
             self.assertEqual(done.returncode, 2)
             self.assertIn("replace its own input", done.stderr)

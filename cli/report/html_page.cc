@@ -12,14 +12,6 @@ namespace gradwire {
 namespace {
 
 constexpr std::string_view kStyle = R"(
-:root{color-scheme:light dark;
---page:#fbfbfa;--card:#ffffff;--ink:#1d1d1b;--muted:#63625d;--grid:#e7e6e2;--edge:#dddcd7;
---line-0:#77756e;--line-1:#2a78d6;--line-2:#0f9b6c;--line-3:#d97706;--line-4:#b83280;
---line-5:#6d4fc4;--line-6:#0e8a9b;--line-7:#a3541a}
-@media(prefers-color-scheme:dark){:root{
---page:#161615;--card:#1f1f1d;--ink:#f1f0ec;--muted:#a9a79f;--grid:#32312e;--edge:#3a3936;
---line-0:#a5a39b;--line-1:#5b9df0;--line-2:#2fbf8f;--line-3:#f0a03c;--line-4:#e76bb0;
---line-5:#a58bf0;--line-6:#40bccd;--line-7:#d98a50}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
@@ -40,14 +32,6 @@ margin:14px 0 16px}
 .key{display:inline-block;width:22px;border-top:3px solid var(--c);vertical-align:middle;
 margin-right:8px}
 .key.dashed{border-top-style:dashed}
-.grid{stroke:var(--grid)}.axis{stroke:var(--muted);fill:none}
-.tick{fill:var(--muted);font-size:12px;font-variant-numeric:tabular-nums}
-.label{fill:var(--ink);font-size:13px}.note{fill:var(--ink);font-size:12px;
-paint-order:stroke;stroke:var(--card);stroke-width:4px}
-.target{stroke:var(--ink);stroke-dasharray:5 4;stroke-width:1.2}
-.series path{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}
-.series circle{fill:var(--c);stroke:var(--card);stroke-width:1}
-.dashed path{stroke-dasharray:6 4}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th{font-weight:600;color:var(--muted);font-size:13px}
@@ -124,7 +108,8 @@ std::string HtmlPage(const ReportPage& page) {
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width,initial-scale=1"/>
 )";
-  html += Element("title", page.title) + "\n<style>" + std::string(kStyle) + "</style>\n<main>\n";
+  html += Element("title", page.title) + "\n<style>\n" + PlotStyle() + std::string(kStyle) +
+          "</style>\n<main>\n";
   html += Element("h1", page.title) + "\n";
   if (!page.subtitle.empty()) html += Element("p", page.subtitle) + "\n";
   for (const ReportSection& section : page.sections) html += Section(section);

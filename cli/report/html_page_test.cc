@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/report/line_plot.h"
+#include "cli/report/svg_picture.h"
 
 namespace gradwire {
 namespace {
@@ -80,10 +81,34 @@ TEST(HtmlPage, LeavesOutWhatXmlDoesNotHave) {
   EXPECT_NE(html.find("<h1>a\uFFFD b\tc</h1>"), std::string::npos) << html;
 }
 
-TEST(HtmlPage, NeedsNothingElse) {
-  const std::string html = HtmlPage({"title", "", {OneSection()}});
-  for (const char* foreign : {"http", "src=", "href=", "<script", "@import", "url("})
-    EXPECT_EQ(html.find(foreign), std::string::npos) << foreign;
+TEST(SvgPicture, ShowsAllPlots) {
+  const std::string svg = SvgPicture({"a title", "", {OneSection(), {.notes = {"no plots"}}}});
+  EXPECT_NE(svg.find("aria-label=\"a title\""), std::string::npos);
+  EXPECT_NE(svg.find("class=\"heading\">section</text>"), std::string::npos) << svg;
+  EXPECT_EQ(CountOf(svg, "aria-label=\"a &quot;b&quot; &lt;c&gt;\""), 2u);
+  EXPECT_EQ(CountOf(svg, "class=\"label\">up</text>"), 1u) << "a name is once in the legend";
+  EXPECT_EQ(CountOf(svg, "class=\"series\" style=\"--c:var(--line-0)\""), 2u);
+}
+
+TEST(SvgPicture, WrapsItsLegend) {
+  LinePlot plot = TwoLines();
+  for (char c = 'a'; c < 'a' + 12; ++c) plot.series.push_back({std::string(20, c), {}});
+  const std::string one = SvgPicture({"", "", {{.plots = {TwoLines()}}}});
+  const std::string svg = SvgPicture({"", "", {{.plots = {plot}}}});
+  EXPECT_NE(one.find("height=\"502\""), std::string::npos) << one;
+  EXPECT_NE(svg.find("height=\"554\""), std::string::npos) << svg;
+}
+
+TEST(Reports, NeedNothingElse) {
+  const ReportPage page = {"title", "", {OneSection()}};
+  std::string svg = SvgPicture(page);
+  const std::string name_space = "xmlns=\"http://www.w3.org/2000/svg\"";
+  ASSERT_EQ(CountOf(svg, name_space), 1u);
+  svg.erase(svg.find(name_space), name_space.size());
+  for (const std::string& text : {HtmlPage(page), svg}) {
+    for (const char* foreign : {"http", "src=", "href=", "<script", "@import", "url("})
+      EXPECT_EQ(text.find(foreign), std::string::npos) << foreign;
+  }
 }
 
 }  // namespace

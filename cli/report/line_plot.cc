@@ -12,9 +12,26 @@
 namespace gradwire {
 namespace {
 
-// Of the view box; the page stretches it.
-constexpr double kWidth = 620, kHeight = 400;
-constexpr double kLeft = 56, kRight = kWidth - 18, kTop = 16, kBottom = kHeight - 52;
+constexpr std::string_view kStyle = R"(:root{color-scheme:light dark;
+--page:#fbfbfa;--card:#ffffff;--ink:#1d1d1b;--muted:#63625d;--grid:#e7e6e2;--edge:#dddcd7;
+--line-0:#77756e;--line-1:#2a78d6;--line-2:#0f9b6c;--line-3:#d97706;--line-4:#b83280;
+--line-5:#6d4fc4;--line-6:#0e8a9b;--line-7:#a3541a}
+@media(prefers-color-scheme:dark){:root{
+--page:#161615;--card:#1f1f1d;--ink:#f1f0ec;--muted:#a9a79f;--grid:#32312e;--edge:#3a3936;
+--line-0:#a5a39b;--line-1:#5b9df0;--line-2:#2fbf8f;--line-3:#f0a03c;--line-4:#e76bb0;
+--line-5:#a58bf0;--line-6:#40bccd;--line-7:#d98a50}}
+.grid{stroke:var(--grid)}.axis{stroke:var(--muted);fill:none}
+.tick{fill:var(--muted);font-size:12px;font-variant-numeric:tabular-nums}
+.label{fill:var(--ink);font-size:13px}.note{fill:var(--ink);font-size:12px;
+paint-order:stroke;stroke:var(--card);stroke-width:4px}
+.target{stroke:var(--ink);stroke-dasharray:5 4;stroke-width:1.2}
+.series path{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}
+.series circle{fill:var(--c);stroke:var(--card);stroke-width:1}
+.dashed path{stroke-dasharray:6 4}
+)";
+
+// Within the view box, which the page stretches.
+constexpr double kLeft = 56, kRight = kPlotWidth - 18, kTop = 16, kBottom = kPlotHeight - 52;
 // Dots and lines at the edge are seen whole.
 constexpr double kOverlap = 6;
 // A line of more points is no polygon that one would read dot by dot.
@@ -46,7 +63,7 @@ class Drawing {
     // An inner <svg> cuts off what lies outside the axes.
     std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)"
                                   "\n",
-                                  kWidth, kHeight, EscapeMarkup(plot_.heading));
+                                  kPlotWidth, kPlotHeight, EscapeMarkup(plot_.heading));
     svg += Grid();
     const double left = kLeft - kOverlap, top = kTop - kOverlap;
     const double width = kRight - kLeft + 2 * kOverlap, height = kBottom - kTop + 2 * kOverlap;
@@ -74,7 +91,7 @@ class Drawing {
       svg += Text(X(value), kBottom + 19, TickText(value), "tick", "middle") + "\n";
     }
     svg += fmt::format(R"(<path class="axis" d="M{} {}H{}"/>)", kLeft, kBottom, kRight);
-    svg += Text((kLeft + kRight) / 2, kHeight - 10, plot_.x.label, "label", "middle");
+    svg += Text((kLeft + kRight) / 2, kPlotHeight - 10, plot_.x.label, "label", "middle");
     const double middle = (kTop + kBottom) / 2;
     return svg + fmt::format(R"svg(<g transform="rotate(-90 14 {})">{}</g>)svg", middle,
                              Text(14, middle, plot_.y.label, "label", "middle"));
@@ -124,6 +141,8 @@ SeriesLooks LooksOf(const ReportSection& section) {
   }
   return looks;
 }
+
+std::string PlotStyle() { return std::string(kStyle); }
 
 std::string LinePlotSvg(const LinePlot& plot, const SeriesLooks& looks) {
   return Drawing(plot).Svg(looks);

@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/report/html_page.h"
 #include "cli/report/report_builder.h"
+#include "cli/report/svg_picture.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 
@@ -16,7 +17,9 @@ namespace {
 constexpr char kDescription[] =
     "Makes one HTML page with plots and tables of files of results: of `gradwire perf --json`,\n"
     "lines of all files in the same plots, and of `gradwire train --json`. The page needs nothing\n"
-    "else and can be sent to others. Programs may describe pages of their own: "
+    "else and can be sent to others. Where the file's name ends in .svg it is a picture of the "
+    "plots\n"
+    "alone, for a README. Programs may describe pages of their own: "
     "docs/commands.md.\n\n"
     "example: gradwire run -n 4 --netlab 1gbit -- gradwire perf -b 4K -e 64M -f 4 -x none "
     "--json none.json\n"
@@ -24,13 +27,17 @@ constexpr char kDescription[] =
     "-x 'qsgd(bits=4)' --json qsgd.json\n"
     "         gradwire report none.json qsgd.json -o report.html";
 
-std::string Summary(const ReportPage& page, const std::string& path) {
+struct Content {
   size_t plots = 0, tables = 0;
+};
+
+Content ContentOf(const ReportPage& page) {
+  Content content;
   for (const ReportSection& section : page.sections) {
-    plots += section.plots.size();
-    tables += section.tables.size();
+    content.plots += section.plots.size();
+    content.tables += section.tables.size();
   }
-  return fmt::format("{}: plots: {}, tables: {}", path, plots, tables);
+  return content;
 }
 
 }  // namespace
@@ -40,7 +47,7 @@ int ReportCommand(std::span<const std::string> args) {
   std::vector<std::string> paths;
   std::string out_path = "report.html", title;
   line.Add("FILE", &paths, "JSON files of results").Required();
-  line.Add("-o,--output", &out_path, "the page's file; - is standard output");
+  line.Add("-o,--output", &out_path, "the page's file, or picture.svg; - is standard output");
   line.Add("--title", &title, "the page's title");
   if (const auto code = line.Parse(args)) return *code;
   const Status apart = CheckReplacesNone(out_path, paths);
@@ -48,9 +55,18 @@ int ReportCommand(std::span<const std::string> args) {
   StatusOr<ReportPage> page = BuildReport(paths);
   if (!page.ok()) return ReportError("report", page.status());
   if (!title.empty()) page->title = title;
-  const Status written = WriteTextTo(out_path, HtmlPage(*page));
+  const Content content = ContentOf(*page);
+  const bool picture = out_path.ends_with(".svg");
+  if (picture && content.plots == 0) {
+    return ReportError("report", Status(gwInvalidArgument, "these results have no plots",
+                                        "write a page instead: -o report.html"));
+  }
+  const Status written = WriteTextTo(out_path, picture ? SvgPicture(*page) : HtmlPage(*page));
   if (!written.ok()) return ReportError("report", written);
-  if (out_path != "-") PrintLine(Summary(*page, out_path));
+  if (out_path != "-") {
+    const size_t tables = picture ? 0 : content.tables;
+    PrintLine(fmt::format("{}: plots: {}, tables: {}", out_path, content.plots, tables));
+  }
   return kExitOk;
 }
 

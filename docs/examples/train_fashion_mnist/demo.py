@@ -3,7 +3,7 @@
 
 Each setting is one run of train_fashion_mnist under `gradwire run`; what it measured comes from
 its JSON file. Then all settings take turns on links of other speeds. Ends with two tables and
-writes the same to demo.json and demo.html.
+writes the same to demo.json, demo.html and demo.svg.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def parse_args(argv):
     )
     parser.add_argument(
         "--out", default=None,
-        help="folder of demo.json and demo.html (default: out, with --quick out/quick)",
+        help="folder of demo.json, demo.html and demo.svg (default: out, with --quick out/quick)",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="half a minute, three settings")
     parser.add_argument("--loopback", action="store_true", help="no test network, also as root")
@@ -208,18 +208,19 @@ def check(run):
 
 
 def write_results(args, runs, rows, by_link):
-    """demo.json, and demo.html of the page that is in it."""
+    """demo.json, and of the page that is in it demo.html and the picture demo.svg."""
     os.makedirs(args.out, exist_ok=True)
     page = demo_page.make_page(runs, rows, by_link)
     results = {**page, "rows": rows, "links": by_link, "runs": runs}
-    data, shown = (os.path.join(args.out, name) for name in ("demo.json", "demo.html"))
+    data = os.path.join(args.out, "demo.json")
     with open(data, "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
         file.write("\n")
-    command = [args.gradwire, "report", data, "-o", shown]
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=False)
-    if done.returncode != 0:
-        sys.exit(f"demo: exit code {done.returncode}: {' '.join(command)}")
+    for name in ("demo.html", "demo.svg"):
+        command = [args.gradwire, "report", data, "-o", os.path.join(args.out, name)]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=False)
+        if done.returncode != 0:
+            sys.exit(f"demo: exit code {done.returncode}: {' '.join(command)}")
 
 
 def main(argv):
@@ -247,7 +248,7 @@ def main(argv):
         print("# " + note)
     print("\n# " + demo_links.title(by_link))
     print("\n".join(demo_links.format_table(by_link)))
-    print(f"# also in {args.out}/demo.json and {args.out}/demo.html")
+    print(f"# also in {args.out}: demo.json, demo.html and the plots alone, demo.svg")
     return 0
 
 

@@ -290,7 +290,7 @@ class DriverTest(unittest.TestCase):
         self.assertIn("\n".join([*table, "# first at 86 %: none after "]), text)
         self.assertEqual(results["links"]["rows"]["qsgd(bits=8)"], {"unlimited": 3.0})
         self.assertIn("\n".join(demo_links.format_table(results["links"])), text)
-        self.assertEqual(sorted(files), ["demo.html", "demo.json"])
+        self.assertEqual(sorted(files), ["demo.html", "demo.json", "demo.svg"])
 
     def test_says_first_why_there_is_no_test_network(self):
         text, _, _ = self.run_demo("none")
