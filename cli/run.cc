@@ -17,6 +17,7 @@
 #include "cli/netlab/rate.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
+#include "transports/ucx/ucx_folder.h"
 
 namespace gradwire {
 namespace {
@@ -190,6 +191,7 @@ StatusOr<int> Run(const RunOptions& options) {
                        .grace_ns = static_cast<int64_t>(options.grace_s * 1e9)};
   if (lab) launch.actions = ReshapeActions(*later, *lab, &changes);
   StatusOr<int> exit_code = Launch(launch, SteadyClock());
+  RemoveDeadUcxFolders();
   if (!exit_code.ok() || options.counters_path.empty()) return exit_code;
   const Status written = WriteCounters(options, lab, changes);
   if (written.ok() || *exit_code == kExitOk) return written.ok() ? exit_code : written;

@@ -1,7 +1,9 @@
 // Which transports UCX may choose, and what is told where it has none.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/lib/forked_ranks.h"
@@ -27,6 +29,31 @@ TEST(UcxSetupTest, SharedMemoryIsTheChoiceOnOneHost) {
     rank.Barrier();
     const bool shared = node.transport->caps().max_fragment_bytes == 32 << 10;
     return shared && !node.transport->caps().detects_peer_death ? "" : "it is something else";
+  };
+  EXPECT_EQ(Failures(RunForked(2, body)), "");
+}
+
+// Where UCX has made the files that this process has open.
+std::vector<std::string> FilesOfUcx() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (file.find("ucx_shm_posix") != file.npos) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+TEST(UcxSetupTest, FilesAreMadeInAFolderThatIsGoneThen) {
+  const auto body = [](ForkedRank& rank) -> std::string {
+    UcxNode node(rank, "");
+    rank.Barrier();
+    if (!node.error.empty()) return node.error;
+    const std::vector<std::string> files = FilesOfUcx();
+    for (const std::string& file : files) {
+      if (file.find("/dev/shm/gradwire-ucx.") != 0 || !file.ends_with(" (deleted)")) return file;
+    }
+    return files.empty() ? "there is none" : "";
   };
   EXPECT_EQ(Failures(RunForked(2, body)), "");
 }

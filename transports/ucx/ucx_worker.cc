@@ -84,6 +84,13 @@ Status OpenContext(const TransportOptions& options, UcxWorker* out) {
   StatusOr<UcxPlan> plan = PlanUcx(options, config.UserSettings(), UsableInterfaces());
   if (!plan.ok()) return plan.status();
   out->plan = std::move(*plan);
+  if (out->plan.makes_files && UcxFolder::MayHaveOwn()) {
+    StatusOr<UcxFolder> folder = UcxFolder::Make();
+    if (!folder.ok()) return folder.status();
+    out->folder.emplace(std::move(*folder));
+    // UCX 1.13 looks for it without the prefix.
+    out->plan.settings.push_back({"DIR", out->folder->path(), "POSIX_DIR"});
+  }
   GW_RETURN_IF_ERROR(config.Apply(out->plan));
 
   ucp_params_t params = {};
@@ -109,6 +116,7 @@ Status OpenWorker(UcxWorker* out) {
                     fmt::format("a worker with UCX_TLS={}", out->plan.tls), status)
         .WithHint("is /dev/shm full? 3 MB are needed for each rank");
   }
+  if (out->folder) out->folder->Leave();
   status = api.ucp_worker_get_efd(out->worker, &out->event_fd);
   if (status != UCS_OK)
     return UcxError(api, gwTransportUnavailable, "its event descriptor", status);
@@ -169,6 +177,7 @@ StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Open(const TransportOptions& opt
 void UcxWorker::Close() {
   if (worker != nullptr) api->ucp_worker_destroy(std::exchange(worker, nullptr));
   if (context != nullptr) api->ucp_cleanup(std::exchange(context, nullptr));
+  if (std::exchange(folder, std::nullopt)) RemoveDeadUcxFolders();
 }
 
 }  // namespace gradwire

@@ -3,11 +3,13 @@
 #define GRADWIRE_TRANSPORTS_UCX_UCX_WORKER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
 #include "transports/transport.h"
 #include "transports/ucx/ucx_api.h"
+#include "transports/ucx/ucx_folder.h"
 #include "transports/ucx/ucx_plan.h"
 
 namespace gradwire {
@@ -28,6 +30,7 @@ struct UcxWorker {
 
   const UcxApi* api = nullptr;  // lives until the process ends
   UcxPlan plan;
+  std::optional<UcxFolder> folder;  // where it makes files
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
   int event_fd = -1;      // UCX's own: readable when there may be work, once armed
