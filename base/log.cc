@@ -5,10 +5,12 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <span>
 #include <utility>
@@ -53,6 +55,14 @@ std::string MachineName() {
   return std::string(name.data(), strcspn(name.data(), "."));
 }
 
+// Who gets lines instead. Immutable, and never freed either.
+struct Receiver {
+  gwLogCallback_t callback;
+  void* user;
+};
+
+std::atomic<const Receiver*> current_receiver = nullptr;
+
 // Where lines go. Immutable once it is current, and never freed: a thread may be using it without a
 // lock, also in a child after fork. What the last write left behind is a hint: of several threads
 // at once each sees some of it.
@@ -72,7 +82,7 @@ const Sink& FirstSink() {
 std::atomic<const Sink*> current_sink = nullptr;
 
 bool SameSink(const LogConfig& a, const LogConfig& b) {
-  return a.file == b.file && a.host == b.host && a.callback == b.callback && a.user == b.user;
+  return a.file == b.file && a.host == b.host;
 }
 
 StatusOr<std::string> ExpandFileName(const std::string& pattern, const std::string& host) {
@@ -210,6 +220,17 @@ Status ConfigureLog(const LogConfig& config) {
   return Status::Ok();
 }
 
+void SetLogCallback(gwLogCallback_t callback, void* user) {
+  static auto* const mu = new std::mutex;
+  static auto* const receivers = new std::deque<Receiver>;  // one per different pair
+  const std::lock_guard lock(*mu);
+  const auto same = [&](const Receiver& r) { return r.callback == callback && r.user == user; };
+  auto found = std::find_if(receivers->begin(), receivers->end(), same);
+  if (found == receivers->end())
+    found = receivers->insert(receivers->end(), Receiver{callback, user});
+  current_receiver.store(callback != nullptr ? &*found : nullptr, std::memory_order_release);
+}
+
 ScopedLogRank::ScopedLogRank(int rank) : previous_(std::exchange(thread_rank, rank)) {}
 ScopedLogRank::~ScopedLogRank() { thread_rank = previous_; }
 
@@ -233,15 +254,14 @@ namespace log_internal {
 
 std::atomic<uint64_t> gate = uint64_t{static_cast<uint32_t>(LogLevel::kWarn)} << 32 | kAllLogSubsys;
 
-void Write(LogLevel level, LogSubsys subsys, fmt::string_view format,
-           fmt::format_args args) noexcept {
+void Write(LogLevel level, fmt::string_view format, fmt::format_args args) noexcept {
   const int saved_errno = errno;
   try {
     const Sink* const configured = current_sink.load(std::memory_order_acquire);
     const Sink& sink = configured != nullptr ? *configured : FirstSink();
     std::string line = MakeLine(sink, level, format, args);
-    if (sink.config.callback != nullptr) {
-      sink.config.callback(sink.config.user, level, subsys, line.c_str());
+    if (const Receiver* const receiver = current_receiver.load(std::memory_order_acquire)) {
+      receiver->callback(receiver->user, static_cast<gwLogLevel_t>(level), line.c_str());
     } else {
       WriteLine(sink, std::move(line));
     }

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "gradwire/gradwire.h"
 
 namespace gradwire {
 
@@ -47,26 +48,21 @@ std::string_view Name(LogLevel level);
 // names.
 StatusOr<uint32_t> ParseLogSubsystems(std::string_view list);
 
-// Gets each line instead of the file, with no line feed and terminated by 0; valid during the call.
-// Called from any thread, several at a time. It must not call gradwire, nor wait for a thread that
-// does: lines are written from amid its work, while the engine or the controller is locked.
-using LogCallback = void (*)(void* user, LogLevel level, LogSubsys subsys, const char* line);
-
 struct LogConfig {
   LogLevel level = LogLevel::kWarn;
   uint32_t subsystems = kAllLogSubsys;
   std::string file;  // empty: standard error. %h host, %p process id, %% percent
   std::string host;  // as lines show it; empty: the machine's name up to its first dot
-  LogCallback callback = nullptr;  // instead of the file
-  void* user = nullptr;            // handed to callback; not owned
 };
 
 // Replaces the log of this process. Lines before the first call go to standard error at kWarn.
-// Any thread. Other threads may be writing by the old configuration for a moment, so what it refers
-// to (file, callback, user) must stay valid until the process ends. Files are appended to.
+// Any thread; others may be writing by the old configuration for a moment. Files are appended to.
 // gwSystemError: the file cannot be opened; gwInvalidArgument: its name has an unknown %. Then the
 // old configuration stays.
 Status ConfigureLog(const LogConfig& config);
+
+// gwSetLogCallback. It gets lines instead of the file, however the log is configured.
+void SetLogCallback(gwLogCallback_t callback, void* user);
 
 // While it lives, lines of this thread carry `rank`; else "-". Nests.
 class ScopedLogRank {
@@ -86,13 +82,11 @@ namespace log_internal {
 extern std::atomic<uint64_t> gate;
 
 // Writes a line; never throws (what cannot be formatted is left out) and keeps errno.
-void Write(LogLevel level, LogSubsys subsys, fmt::string_view format,
-           fmt::format_args args) noexcept;
+void Write(LogLevel level, fmt::string_view format, fmt::format_args args) noexcept;
 
 template <typename... Args>
-void WriteChecked(LogLevel level, LogSubsys subsys, fmt::format_string<Args...> format,
-                  Args&&... args) noexcept {
-  Write(level, subsys, format, fmt::make_format_args(args...));
+void WriteChecked(LogLevel level, fmt::format_string<Args...> format, Args&&... args) noexcept {
+  Write(level, format, fmt::make_format_args(args...));
 }
 
 }  // namespace log_internal
@@ -108,8 +102,7 @@ inline bool LogEnabled(LogLevel level, LogSubsys subsys) {
 #define GW_LOG(level, subsys, ...)                                                          \
   do {                                                                                      \
     if (::gradwire::LogEnabled(::gradwire::LogLevel::level, ::gradwire::LogSubsys::subsys)) \
-      ::gradwire::log_internal::WriteChecked(::gradwire::LogLevel::level,                   \
-                                             ::gradwire::LogSubsys::subsys, __VA_ARGS__);   \
+      ::gradwire::log_internal::WriteChecked(::gradwire::LogLevel::level, __VA_ARGS__);     \
   } while (false)
 
 // Keeps a line that a peer or a loop can cause from flooding the log: `lines` per `interval_ns`.

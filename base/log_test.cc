@@ -17,8 +17,7 @@ namespace gradwire {
 namespace {
 
 struct Line {
-  LogLevel level;
-  LogSubsys subsys;
+  gwLogLevel_t level;
   std::string text;
 };
 
@@ -28,26 +27,26 @@ struct Collector {
   std::mutex mu;
   std::vector<Line> lines;
 
-  static void Collect(void* user, LogLevel level, LogSubsys subsys, const char* line) {
+  static void Collect(void* user, gwLogLevel_t level, const char* line) {
     auto* const self = static_cast<Collector*>(user);
     const std::lock_guard lock(self->mu);
-    self->lines.push_back({level, subsys, line});
+    self->lines.push_back({level, line});
   }
 };
 
 class LogTest : public testing::Test {
  protected:
   void Configure(LogLevel level, uint32_t subsystems = kAllLogSubsys) {
-    const Status status = ConfigureLog({.level = level,
-                                        .subsystems = subsystems,
-                                        .file = {},
-                                        .host = "node7",
-                                        .callback = Collector::Collect,
-                                        .user = &log_});
+    const Status status =
+        ConfigureLog({.level = level, .subsystems = subsystems, .file = {}, .host = "node7"});
     ASSERT_TRUE(status.ok()) << status.ToString();
+    SetLogCallback(Collector::Collect, &log_);
     log_.lines.clear();
   }
-  void TearDown() override { ASSERT_TRUE(ConfigureLog({}).ok()); }
+  void TearDown() override {
+    SetLogCallback(nullptr, nullptr);
+    ASSERT_TRUE(ConfigureLog({}).ok());
+  }
 
   static inline Collector log_;
   static inline Collector other_log_;
@@ -67,8 +66,7 @@ TEST_F(LogTest, LineHasHostProcessThreadRankAndLevel) {
   const std::string want = "node7:" + std::to_string(getpid()) + ":" + std::to_string(gettid()) +
                            " [-] GRADWIRE INFO world of 4 ranks";
   EXPECT_EQ(log_.lines[0].text, want);
-  EXPECT_EQ(log_.lines[0].level, LogLevel::kInfo);
-  EXPECT_EQ(log_.lines[0].subsys, LogSubsys::kInit);
+  EXPECT_EQ(log_.lines[0].level, gwLogInfo);
 }
 
 TEST_F(LogTest, RankBelongsToTheThreadAndNests) {
@@ -137,9 +135,19 @@ TEST_F(LogTest, KeepsErrno) {
 }
 
 TEST_F(LogTest, CallbackMayThrow) {
-  const LogCallback throws = [](void*, LogLevel, LogSubsys, const char*) { throw 1; };
-  ASSERT_TRUE(ConfigureLog({.file = {}, .host = {}, .callback = throws}).ok());
+  SetLogCallback([](void*, gwLogLevel_t, const char*) { throw 1; }, nullptr);
   EXPECT_NO_THROW(GW_LOG(kWarn, kNet, "x"));
+}
+
+TEST_F(LogTest, LinesGoToTheFileAgainWithoutACallback) {
+  const std::string path = testing::TempDir() + "/log_again";
+  ASSERT_TRUE(ConfigureLog({.file = path}).ok());
+  SetLogCallback(Collector::Collect, &log_);
+  GW_LOG(kWarn, kNet, "one");
+  SetLogCallback(nullptr, nullptr);
+  GW_LOG(kWarn, kNet, "two");
+  ASSERT_EQ(LinesOf(path).size(), 1u);
+  EXPECT_TRUE(LinesOf(path)[0].ends_with("two"));
 }
 
 TEST_F(LogTest, FileNameTakesHostAndProcess) {
@@ -258,9 +266,8 @@ TEST_F(LogTest, MayBeReconfiguredWhileOthersLog) {
     done = true;
   });
   for (int i = 0; !done; ++i) {
-    LogConfig config = {.host = "h", .callback = Collector::Collect};
-    config.user = i % 2 == 0 ? &other_log_ : &log_;
-    ASSERT_TRUE(ConfigureLog(config).ok());
+    SetLogCallback(Collector::Collect, i % 2 == 0 ? &other_log_ : &log_);
+    ASSERT_TRUE(ConfigureLog({.host = i % 2 == 0 ? "g" : "h"}).ok());
   }
   writer.join();
   EXPECT_EQ(log_.lines.size() + other_log_.lines.size(), kLines);

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "collectives/schedule.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
+#include "tests/lib/log_lines.h"
 #include "transports/control/sim_control.h"
 #include "transports/loopback/loopback_transport.h"
 
@@ -144,20 +144,16 @@ TEST(Engine, WhereItFindsNoMemoryWhatIsUnderWayEnds) {
 }
 
 TEST(Engine, NapsAndTellsOnceWhereTheTransportCannotWait) {
-  std::vector<std::string> lines;
-  const auto keep = [](void* user, LogLevel, LogSubsys, const char* line) {
-    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
-  };
-  ASSERT_TRUE(ConfigureLog({.callback = keep, .user = &lines}).ok());
+  const LogLines lines;
   LoneEngine lone(Status(gwSystemError, "no descriptor is left"));
   constexpr int kMs = 50;
   EXPECT_FALSE(lone.engine.HelpUntil([](const EngineCore&) { return false; },
                                      Deadline::After(SteadyClock(), kMs * kNsPerMs)));
-  ASSERT_TRUE(ConfigureLog({}).ok());
   EXPECT_GT(lone.transport.waits, 0);
   EXPECT_LE(lone.transport.waits, kMs + 1) << "it spins";
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("cannot wait for news, and is polled: system error: no "
-                                           "descriptor is left")));
+  EXPECT_THAT(lines.all(),
+              ElementsAre(HasSubstr("cannot wait for news, and is polled: system error: no "
+                                    "descriptor is left")));
 }
 
 }  // namespace

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "collectives/schedule.h"
 #include "runtime/sim_job.h"
+#include "tests/lib/log_lines.h"
 
 namespace gradwire {
 namespace {
@@ -203,11 +203,7 @@ TEST_F(LateVoters, WhoKeepsTheOthersFromEndingAStepIsNamed) {
 
 // The transport never says that it has let go of what was sent from.
 TEST(LateTransport, IsToldOfWhereAnAbortedStepEndsWithoutIt) {
-  std::vector<std::string> lines;
-  const auto keep = [](void* user, LogLevel, LogSubsys, const char* line) {
-    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
-  };
-  ASSERT_TRUE(ConfigureLog({.callback = keep, .user = &lines}).ok());
+  const LogLines lines;
   SimJob job({.world_size = kRanks,
               .loopback = true,
               .faults = FaultPlan{.delay_polls = 1'000'000'000, .late_sent = 1}});
@@ -226,9 +222,8 @@ TEST(LateTransport, IsToldOfWhereAnAbortedStepEndsWithoutIt) {
   EXPECT_TRUE(job.RunUntil(
       [&] { return std::ranges::all_of(operations, [](const auto& o) { return o->done.load(); }); },
       kBoundNs));
-  EXPECT_TRUE(ConfigureLog({}).ok());
-  EXPECT_THAT(lines, testing::Not(testing::IsEmpty()));
-  EXPECT_THAT(lines, testing::Each(HasSubstr("has not let go of memory in time")));
+  EXPECT_THAT(lines.all(), testing::Not(testing::IsEmpty()));
+  EXPECT_THAT(lines.all(), testing::Each(HasSubstr("has not let go of memory in time")));
 }
 
 class StuckVoters : public LateRanks {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
+#include "tests/lib/log_lines.h"
 
 namespace gradwire {
 namespace {
@@ -37,14 +37,9 @@ OpText OfferOf(const std::vector<std::string>& ends) {
 
 // What a choice tells of at the default level.
 std::vector<std::string> Warnings(const std::vector<OpText>& offers, bool one_host) {
-  std::vector<std::string> lines;
-  const auto keep = [](void* user, LogLevel, LogSubsys, const char* line) {
-    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
-  };
-  EXPECT_TRUE(ConfigureLog({.callback = keep, .user = &lines}).ok());
+  const LogLines lines;
   EXPECT_TRUE(ChooseTransport(offers, one_host).ok());
-  EXPECT_TRUE(ConfigureLog({}).ok());
-  return lines;
+  return lines.all();
 }
 
 std::string Chosen(const std::vector<OpText>& offers, bool one_host) {

@@ -65,7 +65,7 @@ class BindingsTest(unittest.TestCase):
                 self.assertEqual([kind for _, kind in bound], [_expected(p) for p in parameters])
 
     def test_every_value_and_layout_is_the_compilers(self):
-        enums = [c.gwResult_t, c.gwDataType_t, c.gwRedOp_t, c.gwStepOutcome_t]
+        enums = [c.gwResult_t, c.gwDataType_t, c.gwRedOp_t, c.gwStepOutcome_t, c.gwLogLevel_t]
         facts = {e.name: e.value for kind in enums for e in kind}
         facts.update({n: v for n, v in vars(c).items() if n.startswith("GW_")})
         for struct in (c.gwUniqueId, c.gwConfig_t, c.gwTensorConfig_t):

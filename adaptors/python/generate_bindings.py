@@ -21,6 +21,8 @@ _PLAIN_TYPES = {
 _MACRO = re.compile(r"^#define (GW_\w+) (?!__attribute__|:|\{)(\S.*)$", re.MULTILINE)
 _ENUM = re.compile(r"typedef enum(?: GW_ENUM)? \{(.*?)\} (\w+);", re.DOTALL)
 _HANDLE = re.compile(r"typedef (?:struct \w+|void)\* (\w+);")
+# A callback runs amid the library's work, where Python must not: only null can be given.
+_CALLBACK = re.compile(r"typedef void \(\*(\w+)\)\([^()]*\);")
 _STRUCT = re.compile(r"typedef struct \{(.*?)\} (\w+);", re.DOTALL)
 _FUNCTION = re.compile(r"^GW_API (.*?)(\w+)\((.*?)\);", re.DOTALL | re.MULTILINE)
 _DECLARATION = re.compile(r"(?P<type>.*?[ *])(?P<name>\w+)(?:\[(?P<length>\w+)\])?")
@@ -60,6 +62,7 @@ class Header:
                        for n, v in _MACRO.findall(text)]
         self.enums = [(name, self._enumerators(body)) for body, name in _ENUM.findall(text)]
         self.handles = _HANDLE.findall(text)
+        self.callbacks = _CALLBACK.findall(text)
         self.structs = [(name, [_one_line(m) for m in body.split(";") if m.strip()])
                         for body, name in _STRUCT.findall(text)]
         self.functions = [(name, _one_line(result), self._parameters(parameters))
@@ -79,6 +82,8 @@ class Header:
         """The ctypes expression of a C type such as "const char*"."""
         plain = _one_line(c_type.replace("const", " ").replace("*", " "))
         stars = c_type.count("*")
+        if plain in self.callbacks:
+            return plain
         if stars > 0 and plain == "void":
             return self._pointers("ctypes.c_void_p", stars - 1)
         # Only text is const char*; a char* is a buffer to write.
@@ -117,6 +122,7 @@ def bindings(text):
     for name, enumerators in header.enums:
         lines += ["", "", f"class {name}(enum.IntEnum):"]
         lines += [f"    {e}" for e in enumerators]
+    lines += [""] + [f"{name} = ctypes.c_void_p" for name in header.callbacks]
     for name in header.handles:
         lines += ["", "", f"class {name}(ctypes.c_void_p):", "    pass"]
     for name, members in header.structs:

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "gradwire/gradwire.h"
 
 namespace {
@@ -141,7 +140,7 @@ struct HeldEngine {
   std::promise<void> held, may_go;
   bool holds = false, went_in_time = false;
 
-  static void OnLine(void* user, gradwire::LogLevel, gradwire::LogSubsys, const char*) {
+  static void OnLine(void* user, gwLogLevel_t, const char*) {
     auto* const self = static_cast<HeldEngine*>(user);
     if (std::exchange(self->holds, true)) return;
     self->held.set_value();
@@ -159,7 +158,7 @@ TEST(CapiSmoke, AskingForACompleteRequestDoesNotWaitForTheEngine) {
     ASSERT_EQ(gwAllReduceTensor(tensor, &value, &value, gwSum, nullptr, &request), gwSuccess);
     ASSERT_EQ(gwRequestWait(request, -1), gwSuccess);
     static HeldEngine engine;  // the log may look at it for a moment more
-    ASSERT_TRUE(gradwire::ConfigureLog({.callback = HeldEngine::OnLine, .user = &engine}).ok());
+    ASSERT_EQ(gwSetLogCallback(HeldEngine::OnLine, &engine), gwSuccess);
     std::thread aborting([&] { gwCommAbort(comm); });
     engine.held.get_future().wait();
     int done = 0;
@@ -167,7 +166,7 @@ TEST(CapiSmoke, AskingForACompleteRequestDoesNotWaitForTheEngine) {
     EXPECT_EQ(done, 1);
     engine.may_go.set_value();
     aborting.join();
-    ASSERT_TRUE(gradwire::ConfigureLog({}).ok());
+    ASSERT_EQ(gwSetLogCallback(nullptr, nullptr), gwSuccess);
     EXPECT_TRUE(engine.went_in_time);
     EXPECT_EQ(gwRequestFree(request), gwSuccess);
   });

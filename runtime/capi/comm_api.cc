@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/forks.h"
+#include "base/log.h"
 #include "runtime/capi/call_group.h"
 #include "runtime/capi/entry.h"
 #include "runtime/capi/handles.h"
@@ -121,6 +122,11 @@ GW_DEFINE(const char*, gwGetLastError, (gwComm_t comm), (comm)) {
   thread_local std::string of_comm, of_thread;
   std::string& copy = HandleFor(comm) == nullptr ? of_thread : of_comm;
   return (copy = LastError(comm)).c_str();
+}
+
+GW_DEFINE(gwResult_t, gwSetLogCallback, (gwLogCallback_t callback, void* user), (callback, user)) {
+  SetLogCallback(callback, user);
+  return gwSuccess;
 }
 
 GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id), (id)) {

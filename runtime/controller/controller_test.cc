@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "runtime/controller/auto_spec.h"
+#include "tests/lib/log_lines.h"
 
 namespace gradwire {
 namespace {
@@ -100,29 +100,6 @@ TEST(Controller, TellsWhatAPlanResumedAmongStepsChanges) {
   EXPECT_THAT(job.controller.Json(), HasSubstr("\"change\": \"no change\", \"why\": \"resumed"));
 }
 
-// The lines of the log while it lives.
-class LogLines {
- public:
-  LogLines() {
-    const auto keep = [](void* user, LogLevel, LogSubsys, const char* line) {
-      static_cast<std::vector<std::string>*>(user)->emplace_back(line);
-    };
-    EXPECT_TRUE(ConfigureLog({.level = LogLevel::kInfo, .callback = keep, .user = &lines_}).ok());
-  }
-  ~LogLines() { (void)ConfigureLog({}); }
-  // Those with `text`.
-  std::vector<std::string> With(const std::string& text) const {
-    std::vector<std::string> with;
-    for (const std::string& line : lines_) {
-      if (line.find(text) != std::string::npos) with.push_back(line);
-    }
-    return with;
-  }
-
- private:
-  std::vector<std::string> lines_;
-};
-
 TEST(Controller, TellsWhatWasPredictedAndMeasured) {
   Job job;
   job.Steps(kIntoBf16);
@@ -135,7 +112,7 @@ TEST(Controller, TellsWhatWasPredictedAndMeasured) {
 }
 
 TEST(Controller, LogsOneLineForAChangeOnceItIsMeasured) {
-  const LogLines lines;
+  const LogLines lines(LogLevel::kInfo);
   Job job;
   job.Steps(kIntoBf16);
   EXPECT_THAT(lines.With("none -> bf16"), IsEmpty());
@@ -146,7 +123,7 @@ TEST(Controller, LogsOneLineForAChangeOnceItIsMeasured) {
 }
 
 TEST(Controller, LogsAChangeThatIsNotMeasuredAtTheEnd) {
-  const LogLines lines;
+  const LogLines lines(LogLevel::kInfo);
   {
     Job job;
     job.Steps(kIntoBf16);
@@ -156,7 +133,7 @@ TEST(Controller, LogsAChangeThatIsNotMeasuredAtTheEnd) {
 }
 
 TEST(Controller, TellsOnceThatItsModelIsOff) {
-  const LogLines lines;
+  const LogLines lines(LogLevel::kInfo);
   Job job;
   job.Steps(kWarmUp);
   EXPECT_THAT(job.controller.Json(), HasSubstr("\"model_off\": false"));
@@ -171,7 +148,7 @@ TEST(Controller, TellsOnceThatItsModelIsOff) {
 }
 
 TEST(Controller, TellsOnceThatThereAreNoSteps) {
-  const LogLines lines;
+  const LogLines lines(LogLevel::kInfo);
   Job job;
   for (int i = 0; i < 3; ++i) job.OutsideSteps();
   EXPECT_THAT(lines.With("compute cannot be measured"), SizeIs(1));
@@ -179,7 +156,7 @@ TEST(Controller, TellsOnceThatThereAreNoSteps) {
 }
 
 TEST(Controller, OfATrainingThatSumsOutsideStepsTooItTellsNothing) {
-  const LogLines lines;
+  const LogLines lines(LogLevel::kInfo);
   Job job;
   job.Steps(1);
   job.OutsideSteps();
@@ -187,7 +164,7 @@ TEST(Controller, OfATrainingThatSumsOutsideStepsTooItTellsNothing) {
 }
 
 TEST(Controller, SaysSoWhereItControlsNothing) {
-  const LogLines lines;
+  const LogLines lines(LogLevel::kInfo);
   Job job("auto(min_numel=1000000)");
   job.Steps(kWarmUp);
   EXPECT_THAT(job.controller.Json(), HasSubstr("\"note\": \"nothing is controlled: of 1 "));

@@ -32,6 +32,8 @@ constexpr ApiFunction kFunctions[] = {
      [](Scene&) { return *gwGetErrorString(gwPeerLost) ? gwSuccess : gwInternalError; }},
     {"gwGetLastError", CallRule::kNoComm,
      [](Scene& s) { return gwGetLastError(s.comm) != nullptr ? gwSuccess : gwInternalError; }},
+    {"gwSetLogCallback", CallRule::kNoComm,
+     [](Scene&) { return gwSetLogCallback(nullptr, nullptr); }},
     {"gwGetUniqueId", CallRule::kNoComm,
      [](Scene&) {
        gwUniqueId id;

@@ -73,17 +73,28 @@ static void use_step(gwComm_t comm) {
   expect(gwStateSave(comm, NULL, &bytes) == gwSuccess && bytes > 0, "state");
 }
 
+/* From any thread. */
+static void take_line(void* user, gwLogLevel_t level, const char* line) {
+  if (level == gwLogInfo && strstr(line, "GRADWIRE INFO") != NULL) *(volatile int*)user = 1;
+}
+
 int main(void) {
+  static volatile int told = 0;
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
   gwComm_t comm = NULL;
   int version = 0, rank = -1, ranks = 0;
   use_values();
   expect(gwGetVersion(&version) == gwSuccess && version == GW_VERSION_CODE, "version");
   expect(gwAllReduce(NULL, NULL, 0, gwInt8, gwSum, NULL, NULL) == gwInvalidArgument, "null");
   expect(strstr(gwGetLastError(NULL), "communicator") != NULL, "its text");
-  if (gwCommInitEnv(&comm, NULL) != gwSuccess) {
+  config.settings = "debug=info";
+  expect(gwSetLogCallback(take_line, (void*)&told) == gwSuccess, "log");
+  if (gwCommInitEnv(&comm, &config) != gwSuccess) {
     fprintf(stderr, "%s\n", gwGetLastError(NULL));
     return 100;
   }
+  expect(told, "a line of the start");
+  expect(gwSetLogCallback(NULL, NULL) == gwSuccess, "no callback");
   expect(pgwCommCount(comm, &ranks) == gwSuccess, "ranks");
   expect(gwCommUserRank(comm, &rank) == gwSuccess, "rank");
   use_collectives(comm, rank, ranks);
