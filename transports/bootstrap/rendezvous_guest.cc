@@ -53,8 +53,11 @@ void RendezvousGuest::OnClosed() {
     outcome_ = Outcome::kRetry;
     return;
   }
-  if (!unready_.ok()) return Fail(unready_);
-  Fail(Status(gwPeerLost, "rank 0 closed its connection during the start"));
+  // It would have said why: it died. What failed here may have failed for that reason, as where
+  // others have left.
+  std::string what = "rank 0 closed its connection during the start";
+  if (!unready_.ok()) what += fmt::format(", when {}", unready_.detail().message);
+  Fail(Status(gwPeerLost, std::move(what), unready_.detail().hint));
 }
 
 void RendezvousGuest::Tick(int64_t now_ns) {
