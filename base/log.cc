@@ -113,8 +113,7 @@ StatusOr<int> OpenLogFile(const std::string& pattern, const std::string& host) {
   if (!name.ok()) return name.status();
   const int fd = open(name->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd >= 0) return fd;
-  return Status(gwSystemError,
-                fmt::format("cannot open log file '{}': {}", *name, strerror(errno)));
+  return ErrnoStatus(fmt::format("cannot open log file '{}'", *name), errno);
 }
 
 // All sinks there ever were: one per different configuration, so a process that starts many

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 namespace gradwire {
 
 Status::Status(gwResult_t code, ErrorDetail detail)
@@ -62,6 +64,10 @@ std::string Status::ToString() const {
   if (!d.field.empty()) text += fmt::format("; {}: {}, {}", d.field, d.expected, d.actual);
   if (!d.hint.empty()) text += fmt::format(". {}", d.hint);
   return text;
+}
+
+Status ErrnoStatus(const std::string& what, int error) {
+  return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)));
 }
 
 const char* ResultText(gwResult_t code) {

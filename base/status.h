@@ -79,6 +79,9 @@ class [[nodiscard]] StatusOr {
   Status status_;
 };
 
+// gwSystemError: what was tried, then the text of `error`, an errno.
+Status ErrnoStatus(const std::string& what, int error);
+
 // Text of a code ("invalid argument", ...); never null, also for unknown numbers.
 const char* ResultText(gwResult_t code);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <set>
 #include <string>
@@ -72,6 +73,11 @@ TEST(Status, TextHasEveryKnownPart) {
             "tensor 'w1'; count: 4 (rank 0, 2), 5 (rank 1). Check the model");
   EXPECT_EQ(Status(gwTimeout, "late").ToString(), "timeout: late");
   EXPECT_EQ(Status(gwTimeout, "late", "Wait").ToString(), "timeout: late. Wait");
+}
+
+TEST(Status, OfErrnoSaysWhatFailedAndWhy) {
+  const Status status = ErrnoStatus("cannot open 'x'", ENOENT);
+  EXPECT_EQ(status.ToString(), "system error: cannot open 'x': No such file or directory");
 }
 
 // All ranks may read of one culprit, the culprit too.

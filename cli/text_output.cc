@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -29,9 +28,7 @@ Status CannotWrite(const std::string& path) {
 
 Status WriteTextTo(const std::string& path, std::string_view text) {
   if (path == "-") {
-    if (WriteToStdout(text)) return Status::Ok();
-    return Status(gwSystemError,
-                  fmt::format("cannot write standard output: {}", std::strerror(errno)));
+    return WriteToStdout(text) ? Status::Ok() : ErrnoStatus("cannot write standard output", errno);
   }
   std::ofstream file(path);
   file << text;

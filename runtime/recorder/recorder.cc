@@ -19,8 +19,7 @@ namespace gradwire {
 namespace {
 
 Status SystemError(const std::string& what, int error) {
-  return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)),
-                "Choose another folder with GRADWIRE_RECORDER_DIR");
+  return ErrnoStatus(what, error).WithHint("Choose another folder with GRADWIRE_RECORDER_DIR");
 }
 
 // A new file of its own, readable by the user only. Never follows a link that someone laid there.

@@ -105,9 +105,7 @@ StatusOr<RecorderLog> ParseRecorder(ConstBytes file) {
 StatusOr<RecorderLog> ReadRecorder(const std::string& path) {
   const auto close = [](std::FILE* f) { std::fclose(f); };
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rbe"), close);
-  if (file == nullptr) {
-    return Status(gwSystemError, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-  }
+  if (file == nullptr) return ErrnoStatus("cannot open " + path, errno);
   std::vector<std::byte> bytes;
   constexpr size_t kPiece = 1 << 20;
   for (size_t got = kPiece; got == kPiece && bytes.size() < kMaxFileBytes;) {
@@ -116,9 +114,7 @@ StatusOr<RecorderLog> ReadRecorder(const std::string& path) {
     got = std::fread(bytes.data() + filled, 1, kPiece, file.get());
     bytes.resize(filled + got);
   }
-  if (std::ferror(file.get()) != 0) {
-    return Status(gwSystemError, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  }
+  if (std::ferror(file.get()) != 0) return ErrnoStatus("cannot read " + path, errno);
   StatusOr<RecorderLog> log = ParseRecorder({bytes.data(), static_cast<int64_t>(bytes.size())});
   if (log.ok()) log->path = path;
   return log;

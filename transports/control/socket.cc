@@ -1,7 +1,6 @@
 #include "transports/control/socket.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 namespace gradwire {
 
@@ -23,10 +21,6 @@ void CloseConnection(int epoll, int how, UniqueFd* fd) {
   (void)epoll_ctl(epoll, EPOLL_CTL_DEL, fd->get(), nullptr);
   (void)shutdown(fd->get(), how);
   fd->reset();
-}
-
-Status ErrnoStatus(const std::string& what, int error) {
-  return Status(gwSystemError, fmt::format("{}: {}", what, std::strerror(error)));
 }
 
 Status PrepareStream(int fd) {

@@ -36,9 +36,6 @@ class UniqueFd {
 // an event of every later wait. No effect on an invalid descriptor.
 void CloseConnection(int epoll, int how, UniqueFd* fd);
 
-// gwSystemError with the text of errno.
-Status ErrnoStatus(const std::string& what, int error);
-
 // Non-blocking, closed on exec, no delay for small messages. `fd` is a TCP socket.
 Status PrepareStream(int fd);
 
