@@ -7,6 +7,8 @@
 #include <csignal>
 #include <set>
 
+#include "cli/launch/posix.h"
+
 namespace gradwire {
 namespace {
 

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "base/status.h"
-#include "cli/launch/posix.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 

@@ -17,6 +17,7 @@
 #include "cli/launch/guardian.h"
 #include "cli/launch/line_relay.h"
 #include "cli/launch/outlet.h"
+#include "cli/launch/posix.h"
 
 namespace gradwire {
 namespace {

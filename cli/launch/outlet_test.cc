@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "cli/launch/posix.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 namespace {

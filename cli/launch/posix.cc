@@ -1,6 +1,5 @@
 #include "cli/launch/posix.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace gradwire {
@@ -14,14 +13,6 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
-
-Status Pipe::Open() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus("cannot open a pipe", errno);
-  read_end = UniqueFd(ends[0]);
-  write_end = UniqueFd(ends[1]);
-  return Status::Ok();
-}
 
 bool WriteFully(int fd, std::string_view text) {
   while (!text.empty()) {

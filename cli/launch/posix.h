@@ -1,4 +1,4 @@
-// The few POSIX helpers of the launcher: pipes, and calls that go on after a signal.
+// The few POSIX helpers of the launcher: calls that go on after a signal, and exec.
 #ifndef GRADWIRE_CLI_LAUNCH_POSIX_H_
 #define GRADWIRE_CLI_LAUNCH_POSIX_H_
 
@@ -7,16 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
-#include "transports/control/socket.h"
-
 namespace gradwire {
-
-// Both ends close-on-exec.
-struct Pipe {
-  UniqueFd read_end, write_end;
-  Status Open();
-};
 
 // Repeats a system call for as long as a signal interrupts it.
 template <typename Call>

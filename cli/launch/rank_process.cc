@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/launch/posix.h"
 #include "cli/netlab/net_namespace.h"
 
 namespace gradwire {

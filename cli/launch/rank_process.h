@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/launch/posix.h"
+#include "base/unique_fd.h"
 #include "cli/launch/rank_variables.h"
 
 namespace gradwire {

@@ -7,9 +7,10 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 
-#include "cli/launch/posix.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 namespace {

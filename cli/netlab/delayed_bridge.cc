@@ -20,8 +20,8 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
 #include "cli/launch/posix.h"
-#include "transports/control/socket.h"
 
 namespace gradwire {
 namespace {

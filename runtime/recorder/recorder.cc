@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "base/crc.h"
-#include "transports/control/socket.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "transports/control/socket.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 

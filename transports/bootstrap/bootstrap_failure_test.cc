@@ -18,6 +18,7 @@
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/bootstrap_job.h"
 #include "transports/bootstrap/rendezvous_guest.h"
+#include "transports/control/socket.h"
 
 namespace gradwire {
 namespace {

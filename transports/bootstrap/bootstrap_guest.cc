@@ -9,6 +9,7 @@
 
 #include "transports/bootstrap/bootstrap_internal.h"
 #include "transports/bootstrap/rendezvous_guest.h"
+#include "transports/control/socket.h"
 
 namespace gradwire {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "transports/bootstrap/bootstrap_internal.h"
 #include "transports/bootstrap/rendezvous_host.h"
+#include "transports/control/socket.h"
 
 namespace gradwire {
 namespace {

@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "transports/bootstrap/address.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/unique_id.h"
-#include "transports/control/socket.h"
 
 namespace gradwire {
 

@@ -1,6 +1,7 @@
 // The control plane over socket pairs; ranks are objects of one process, each with its control
 // thread.
 #include "transports/control/control_plane.h"
+#include "transports/control/socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

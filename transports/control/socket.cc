@@ -5,16 +5,10 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 namespace gradwire {
-
-void UniqueFd::reset(int fd) {
-  if (fd_ >= 0) close(fd_);
-  fd_ = fd;
-}
 
 void CloseConnection(int epoll, int how, UniqueFd* fd) {
   if (!fd->valid()) return;

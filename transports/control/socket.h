@@ -1,35 +1,14 @@
-// File descriptors and non-blocking stream sockets, for the control plane and the start.
+// Non-blocking stream sockets, for the control plane and the start.
 #ifndef GRADWIRE_TRANSPORTS_CONTROL_SOCKET_H_
 #define GRADWIRE_TRANSPORTS_CONTROL_SOCKET_H_
 
 #include <string>
-#include <utility>
 
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "base/view.h"
 
 namespace gradwire {
-
-// Owns a file descriptor.
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept {
-    if (this != &other) reset(other.release());
-    return *this;
-  }
-  ~UniqueFd() { reset(); }
-
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1);
-
- private:
-  int fd_ = -1;
-};
 
 // Ends a connection that `epoll` watches, and closes it; `how` as for shutdown(2). Closing alone
 // would do neither where a child of fork holds a copy: the connection would live on, and its end be

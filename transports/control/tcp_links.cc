@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "transports/control/socket.h"
+
 namespace gradwire {
 namespace {
 

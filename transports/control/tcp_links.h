@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "transports/control/links.h"
 #include "transports/control/message.h"
-#include "transports/control/socket.h"
 
 namespace gradwire {
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "transports/control/socket.h"
+
 namespace gradwire {
 namespace {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "base/workspace.h"
-#include "transports/control/socket.h"
 #include "transports/frame/frame.h"
 
 namespace gradwire {

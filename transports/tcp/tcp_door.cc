@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "transports/control/socket.h"
+
 namespace gradwire {
 namespace {
 

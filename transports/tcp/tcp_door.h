@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "transports/bootstrap/address.h"
-#include "transports/control/socket.h"
 #include "transports/tcp/tcp_wire.h"
 
 namespace gradwire {

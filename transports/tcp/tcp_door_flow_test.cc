@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
 #include "tests/lib/recording_sink.h"
 #include "transports/bootstrap/address.h"
-#include "transports/control/socket.h"
 #include "transports/tcp/tcp_door.h"
 #include "transports/tcp/tcp_ends.h"
 #include "transports/tcp/tcp_wire.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "tests/lib/forked_ranks.h"
 #include "tests/lib/recording_sink.h"
 #include "transports/bootstrap/address.h"
-#include "transports/control/socket.h"
 #include "transports/tcp/tcp_ends.h"
 #include "transports/tcp/tcp_transport.h"
 #include "transports/tcp/tcp_wire.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
 #include "tests/lib/recording_sink.h"
-#include "transports/control/socket.h"
 #include "transports/tcp/tcp_ends.h"
 #include "transports/tcp/tcp_wire.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "transports/control/socket.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 
