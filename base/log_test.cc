@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/unique_fd.h"
+
 namespace gradwire {
 namespace {
 
@@ -198,30 +200,29 @@ class PipedError : public LogTest {
  protected:
   void SetUp() override {
     ASSERT_TRUE(ConfigureLog({.file = {}, .host = "h"}).ok());
-    int ends[2];
-    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-    read_end_ = ends[0];
-    ASSERT_EQ(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
-    room_ = fcntl(ends[1], F_SETPIPE_SZ, 1);
+    Pipe pipe;
+    ASSERT_TRUE(pipe.Open().ok());
+    const int write_end = pipe.write_end.get();
+    ASSERT_EQ(fcntl(write_end, F_SETFL, O_NONBLOCK), 0);
+    room_ = fcntl(write_end, F_SETPIPE_SZ, 1);
     ASSERT_GT(room_, 0);
-    error_ = dup(STDERR_FILENO);
-    ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
-    close(ends[1]);
+    error_.reset(dup(STDERR_FILENO));
+    ASSERT_EQ(dup2(write_end, STDERR_FILENO), STDERR_FILENO);
+    read_end_ = std::move(pipe.read_end);
   }
   void TearDown() override {
     Restore();
-    close(read_end_);
     LogTest::TearDown();
   }
   void Restore() {
-    if (error_ < 0) return;
-    dup2(error_, STDERR_FILENO);
-    close(std::exchange(error_, -1));
+    if (!error_.valid()) return;
+    dup2(error_.get(), STDERR_FILENO);
+    error_.reset();
   }
   // What the pipe holds, at least a byte.
   std::string ReadSome() const {
     std::string text(room_, ' ');
-    text.resize(std::max<ssize_t>(read(read_end_, text.data(), text.size()), 0));
+    text.resize(std::max<ssize_t>(read(read_end_.get(), text.data(), text.size()), 0));
     return text;
   }
   std::string ReadToTheEnd() const {
@@ -230,7 +231,8 @@ class PipedError : public LogTest {
     return text;
   }
 
-  int read_end_ = -1, error_ = -1, room_ = 0;
+  UniqueFd read_end_, error_;
+  int room_ = 0;
 };
 
 TEST_F(PipedError, WaitsForASlowReader) {

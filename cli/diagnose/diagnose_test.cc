@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "cli/diagnose/diagnose_command.h"
 #include "cli/diagnose/diagnosis_report.h"
 #include "cli/diagnose/recorder_folder.h"
@@ -210,17 +211,15 @@ TEST(DiagnoseCommand, LeavesOldRunsAlone) {
 
 TEST(Diagnose, RankThatWasReallyKilled) {
   const std::string dir = TestFolder();
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
+  Pipe pipe;
+  ASSERT_TRUE(pipe.Open().ok());
   const pid_t victim = fork();
   ASSERT_GE(victim, 0);
-  if (victim == 0) VictimMain(dir, ends[1]);
+  if (victim == 0) VictimMain(dir, pipe.write_end.get());
   char byte;
-  ASSERT_EQ(read(ends[0], &byte, 1), 1);
+  ASSERT_EQ(read(pipe.read_end.get(), &byte, 1), 1);
   ASSERT_EQ(kill(victim, SIGKILL), 0);
   ASSERT_EQ(waitpid(victim, nullptr, 0), victim);
-  close(ends[0]);
-  close(ends[1]);
   for (const int rank : {0, 2}) {
     auto recorder = OpenOrDie(RankOptions(dir, rank, 3));
     Submit(recorder.get(), 0, "w0");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/unique_fd.h"
 #include "gradwire/gradwire.h"
 #include "runtime/recorder/diagnosis.h"
 #include "runtime/recorder/recorder_log.h"
@@ -122,23 +123,23 @@ class RankProgram {
 };
 
 // Rank 0 makes the job's id and hands it to the others through their pipes.
-[[noreturn]] void RankMain(const Trial& trial, int rank,
-                           const std::vector<std::array<int, 2>>& pipes) {
+[[noreturn]] void RankMain(const Trial& trial, int rank, const std::vector<Pipe>& pipes) {
   gwUniqueId id;
   bool ok = true;
   if (rank == 0) {
     ok = gwGetUniqueId(&id) == gwSuccess;
-    for (int r = 1; ok && r < trial.world_size; ++r) ok = write(pipes[r][1], &id, sizeof id) > 0;
+    for (int r = 1; ok && r < trial.world_size; ++r)
+      ok = write(pipes[r].write_end.get(), &id, sizeof id) > 0;
   } else {
-    ok = read(pipes[rank][0], &id, sizeof id) == sizeof id;
+    ok = read(pipes[rank].read_end.get(), &id, sizeof id) == sizeof id;
   }
   if (ok) RankProgram(trial, rank, id).Run();
   _exit(ok ? 0 : 1);
 }
 
 void RunTrial(const Trial& trial) {
-  std::vector<std::array<int, 2>> pipes(trial.world_size);
-  for (auto& ends : pipes) ASSERT_EQ(pipe(ends.data()), 0);
+  std::vector<Pipe> pipes(trial.world_size);
+  for (Pipe& pipe : pipes) ASSERT_TRUE(pipe.Open().ok());
   std::vector<pid_t> children;
   for (int rank = 0; rank < trial.world_size; ++rank) {
     const pid_t child = fork();
@@ -156,7 +157,6 @@ void RunTrial(const Trial& trial) {
     EXPECT_EQ(kill(children[trial.victim], SIGKILL), 0);
   }
   EXPECT_EQ(waitpid(children[trial.victim], nullptr, 0), children[trial.victim]);
-  for (auto& ends : pipes) close(ends[0]), close(ends[1]);
 }
 
 JobRecord ReadJob(const std::string& dir) {

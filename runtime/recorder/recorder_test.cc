@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/crc.h"
+#include "base/unique_fd.h"
 #include "runtime/recorder/recorder_in_folder.h"
 #include "runtime/recorder/recorder_log.h"
 
@@ -213,18 +214,17 @@ TEST(Recorder, SurvivesSigkillAtAnyMoment) {
   const std::string dir = TestFolder();
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(round);
-    int ends[2];
-    ASSERT_EQ(pipe(ends), 0);
-    const pid_t child = RecordForever({.dir = dir, .rank = round, .world_size = 30}, ends[1]);
+    Pipe pipe;
+    ASSERT_TRUE(pipe.Open().ok());
+    const pid_t child =
+        RecordForever({.dir = dir, .rank = round, .world_size = 30}, pipe.write_end.get());
     ASSERT_GT(child, 0);
     char byte;
-    ASSERT_EQ(read(ends[0], &byte, 1), 1);
+    ASSERT_EQ(read(pipe.read_end.get(), &byte, 1), 1);
     ASSERT_EQ(kill(child, SIGKILL), 0);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status));
-    close(ends[0]);
-    close(ends[1]);
 
     const auto log = ReadRecorder(dir + "/" + RecorderFileName(0, round));
     ASSERT_TRUE(log.ok()) << log.status().ToString();

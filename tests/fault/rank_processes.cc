@@ -1,6 +1,5 @@
 #include "tests/fault/rank_processes.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -21,15 +20,11 @@ constexpr int kIdBoundMs = 5000;
 
 static_assert(sizeof(RankReport) <= PIPE_BUF, "reports must not be torn");
 
-void MakePipe(std::array<int, 2>* ends) {
-  if (pipe2(ends->data(), O_CLOEXEC) == 0) return;
-  std::perror("pipe2");
+void Make(Pipe* pipe) {
+  const Status made = pipe->Open();
+  if (made.ok()) return;
+  std::fprintf(stderr, "%s\n", made.ToString().c_str());
   std::abort();
-}
-
-void Close(int* fd) {
-  if (*fd >= 0) close(*fd);
-  *fd = -1;
 }
 
 }  // namespace
@@ -77,21 +72,18 @@ RankProcesses::RankProcesses(int world_size, const std::function<void(RankSide&)
     : world_size_(world_size), pids_(world_size, -1), ids_(world_size), gos_(world_size) {
   signal(SIGPIPE, SIG_IGN);
   std::fflush(nullptr);
-  MakePipe(&reports_);
-  for (auto& ends : ids_) MakePipe(&ends);
-  for (auto& ends : gos_) MakePipe(&ends);
+  Make(&reports_);
+  for (Pipe& pipe : ids_) Make(&pipe);
+  for (Pipe& pipe : gos_) Make(&pipe);
   for (int rank = 0; rank < world_size; ++rank) {
     pids_[rank] = fork();
     // kill would take -1 for every process.
     if (pids_[rank] < 0) std::abort();
     if (pids_[rank] == 0) RunChild(rank, main);
   }
-  Close(&reports_[1]);
-  for (auto& ends : ids_) {
-    Close(&ends[0]);
-    Close(&ends[1]);
-  }
-  for (auto& ends : gos_) Close(&ends[0]);
+  reports_.write_end.reset();
+  ids_.clear();
+  for (Pipe& pipe : gos_) pipe.read_end.reset();
 }
 
 RankProcesses::~RankProcesses() {
@@ -100,27 +92,25 @@ RankProcesses::~RankProcesses() {
     kill(pids_[rank], SIGKILL);
     (void)waitpid(pids_[rank], nullptr, 0);
   }
-  Close(&reports_[0]);
-  for (auto& ends : gos_) Close(&ends[1]);
 }
 
 void RankProcesses::RunChild(int rank, const std::function<void(RankSide&)>& main) {
   RankSide side;
   side.rank = rank;
   side.world_size = world_size_;
-  side.report_fd = reports_[1];
-  side.go_fd = gos_[rank][0];
-  side.id_read_fd = ids_[rank][0];
-  Close(&reports_[0]);
+  side.report_fd = reports_.write_end.get();
+  side.go_fd = gos_[rank].read_end.get();
+  side.id_read_fd = ids_[rank].read_end.get();
+  reports_.read_end.reset();
   // Ends that stay open elsewhere would hide a death.
   for (int r = 0; r < world_size_; ++r) {
-    Close(&gos_[r][1]);
-    if (r != rank) Close(&gos_[r][0]);
-    if (r != rank || rank == 0) Close(&ids_[r][0]);
+    gos_[r].write_end.reset();
+    if (r != rank) gos_[r].read_end.reset();
+    if (r != rank || rank == 0) ids_[r].read_end.reset();
     if (rank == 0 && r != 0) {
-      side.id_write_fds.push_back(ids_[r][1]);
+      side.id_write_fds.push_back(ids_[r].write_end.get());
     } else {
-      Close(&ids_[r][1]);
+      ids_[r].write_end.reset();
     }
   }
   main(side);
@@ -129,12 +119,13 @@ void RankProcesses::RunChild(int rank, const std::function<void(RankSide&)>& mai
 }
 
 std::optional<RankReport> RankProcesses::Next(int64_t deadline_ns) {
-  pollfd reader = {.fd = reports_[0], .events = POLLIN, .revents = 0};
+  pollfd reader = {.fd = reports_.read_end.get(), .events = POLLIN, .revents = 0};
   const int64_t left_ns = std::max<int64_t>(deadline_ns - NowNs(), 0);
   const timespec left = {.tv_sec = left_ns / 1'000'000'000, .tv_nsec = left_ns % 1'000'000'000};
   if (ppoll(&reader, 1, &left, nullptr) <= 0) return std::nullopt;
   RankReport report;
-  if (read(reports_[0], &report, sizeof report) != static_cast<ssize_t>(sizeof report)) {
+  if (read(reports_.read_end.get(), &report, sizeof report) !=
+      static_cast<ssize_t>(sizeof report)) {
     all_gone_ = true;
     return std::nullopt;
   }
@@ -154,7 +145,7 @@ int RankProcesses::EndedBy(int rank) const {
 
 void RankProcesses::Go(int rank) {
   // The rank may be dead already.
-  if (write(gos_[rank][1], "g", 1) < 0) return;
+  if (write(gos_[rank].write_end.get(), "g", 1) < 0) return;
 }
 
 }  // namespace gradwire

@@ -5,13 +5,13 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "gradwire/gradwire.h"
 
 namespace gradwire {
@@ -78,8 +78,8 @@ class RankProcesses {
 
   const int world_size_;
   std::vector<pid_t> pids_;
-  std::vector<std::array<int, 2>> ids_, gos_;  // pipes by rank
-  std::array<int, 2> reports_ = {-1, -1};
+  std::vector<Pipe> ids_, gos_;  // by rank
+  Pipe reports_;
   bool all_gone_ = false;
 };
 

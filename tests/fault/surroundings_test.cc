@@ -15,10 +15,12 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "cli/launch/rank_variables.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/lib/test_seed.h"
@@ -41,28 +43,18 @@ sockaddr_in Loopback(uint16_t port) {
 class Strangers {
  public:
   explicit Strangers(const sockaddr_in& address) : address_(address), random_(TestSeed()) {}
-  Strangers(const Strangers&) = delete;
-  Strangers& operator=(const Strangers&) = delete;
-  ~Strangers() {
-    for (int fd : fds_) close(fd);
-  }
   // One more byte from everybody who is still connected.
   void Dribble() {
-    for (int fd : fds_) (void)send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    for (const UniqueFd& fd : fds_) (void)send(fd.get(), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   bool Call(int kind) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) {
-      close(fd);
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) {
       return false;
     }
     const std::string text = TextOf(kind);
-    (void)send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    if (kind % 2 == 0) {
-      close(fd);
-    } else {
-      fds_.push_back(fd);
-    }
+    (void)send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (kind % 2 != 0) fds_.push_back(std::move(fd));
     return true;
   }
 
@@ -77,7 +69,7 @@ class Strangers {
 
   const sockaddr_in address_;
   RandomStream random_;
-  std::vector<int> fds_;
+  std::vector<UniqueFd> fds_;
 };
 
 gwResult_t StartAt(uint16_t port, int rank, gwComm_t* comm) {

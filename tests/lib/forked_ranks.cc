@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 namespace {
@@ -52,7 +54,7 @@ bool Get(int fd, uint32_t* kind, std::string* text) {
 
 struct Child {
   pid_t pid = -1;
-  int fd = -1;  // -1: gone or done
+  UniqueFd fd;  // invalid: gone or done
   bool waits = false;
   std::string mine;
 };
@@ -68,7 +70,7 @@ class Parent {
   std::vector<ForkedResult> Run() {
     while (Step()) Distribute();
     for (size_t rank = 0; rank < children_.size(); ++rank) {
-      if (children_[rank].fd < 0) continue;
+      if (!children_[rank].fd.valid()) continue;
       results_[rank].text = "took too long";
       kill(children_[rank].pid, SIGKILL);
       Bury(rank);
@@ -80,9 +82,9 @@ class Parent {
   // Waits for one message of any child. False: all are gone, or the time is up.
   bool Step() {
     std::vector<pollfd> fds;
-    for (const Child& child : children_) fds.push_back({child.fd, POLLIN, 0});
+    for (const Child& child : children_) fds.push_back({child.fd.get(), POLLIN, 0});
     bool live = false;
-    for (const Child& child : children_) live |= child.fd >= 0;
+    for (const Child& child : children_) live |= child.fd.valid();
     if (!live || poll(fds.data(), fds.size(), deadline_.PollTimeoutMs(SteadyClock())) <= 0) {
       return false;
     }
@@ -95,7 +97,7 @@ class Parent {
   void Take(size_t rank) {
     uint32_t kind = 0;
     std::string text;
-    if (!Get(children_[rank].fd, &kind, &text)) return Bury(rank);
+    if (!Get(children_[rank].fd.get(), &kind, &text)) return Bury(rank);
     children_[rank].waits = kind == kGather;
     if (kind == kGather) {
       children_[rank].mine = std::move(text);
@@ -109,18 +111,17 @@ class Parent {
     int status = 0;
     waitpid(children_[rank].pid, &status, 0);
     if (WIFSIGNALED(status)) results_[rank].signal = WTERMSIG(status);
-    close(children_[rank].fd);
     children_[rank] = {};
   }
 
   void Distribute() {
     for (size_t rank = 0; rank < children_.size(); ++rank) {
-      const bool busy = children_[rank].fd >= 0 && !results_[rank].returned;
+      const bool busy = children_[rank].fd.valid() && !results_[rank].returned;
       if (busy && !children_[rank].waits) return;
     }
     for (const Child& to : children_) {
       for (const Child& from : children_) {
-        if (to.waits) Put(to.fd, kGather, from.mine);
+        if (to.waits) Put(to.fd.get(), kGather, from.mine);
       }
     }
     for (Child& child : children_) child.waits = false;
@@ -149,20 +150,19 @@ std::vector<ForkedResult> RunForked(int world_size,
   for (int rank = 0; rank < world_size; ++rank) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
+    UniqueFd test_end(ends[0]);
+    const UniqueFd rank_end(ends[1]);
     const pid_t pid = fork();
     if (pid == 0) {
       // An end kept open here would hide the death of an older sibling from the test.
-      for (const Child& older : children) {
-        if (older.fd >= 0) close(older.fd);
-      }
-      close(ends[0]);
-      ForkedRank self(rank, world_size, ends[1]);
+      children.clear();
+      test_end.reset();
+      ForkedRank self(rank, world_size, rank_end.get());
       const std::string text = body(self);
-      Put(ends[1], kDone, text);
+      Put(rank_end.get(), kDone, text);
       _exit(text.empty() ? 0 : 1);
     }
-    close(ends[1]);
-    children[rank] = {.pid = pid, .fd = ends[0], .waits = false, .mine = {}};
+    children[rank] = {.pid = pid, .fd = std::move(test_end), .waits = false, .mine = {}};
   }
   return Parent(std::move(children), timeout_s).Run();
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/control/control_plane.h"
 
@@ -84,15 +85,14 @@ class RankProcess : private ControlSink {
 class ProcessJob {
  public:
   ProcessJob(int world_size, LivenessOptions liveness) : children_(world_size) {
-    int reports[2], commands[2];
-    EXPECT_EQ(pipe(reports), 0);
-    EXPECT_EQ(pipe(commands), 0);
+    Pipe reports, commands;
+    EXPECT_TRUE(reports.Open().ok() && commands.Open().ok());
     UniqueFd listener = std::move(*Listen(*ResolveHost({"127.0.0.1", 0})));
     const int port = BoundAddress(listener.get())->port();
     for (int r = 0; r < world_size; ++r) {
       children_[r] = fork();
       if (children_[r] != 0) continue;
-      close(commands[1]);
+      commands.write_end.reset();
       BootstrapOptions options{.rank = r,
                                .world_size = world_size,
                                .root = {"127.0.0.1", port},
@@ -100,12 +100,11 @@ class ProcessJob {
                                .job = 5};
       if (r == 0) options.listener = std::move(listener);
       listener.reset();
-      RankProcess(std::move(options), liveness, reports[1], commands[0]).Run();
+      RankProcess(std::move(options), liveness, reports.write_end.get(), commands.read_end.get())
+          .Run();
     }
-    reports_.reset(reports[0]);
-    close(reports[1]);
-    commands_.reset(commands[1]);
-    close(commands[0]);
+    reports_ = std::move(reports.read_end);
+    commands_ = std::move(commands.write_end);
   }
   ~ProcessJob() {
     commands_.reset();
