@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "base/wake_fd.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/control/control_plane.h"
 
@@ -35,17 +35,15 @@ struct Report {
 class RankProcess : private ControlSink {
  public:
   RankProcess(BootstrapOptions options, LivenessOptions liveness, int reports, int commands)
-      : rank_(options.rank), reports_(reports), commands_(commands), arrivals_(eventfd(0, 0)) {
+      : rank_(options.rank), reports_(reports), commands_(commands) {
+    if (const Status opened = arrivals_.Open(); !opened.ok()) Fail(opened);
     const ControlNodeOptions node{.rank = options.rank,
                                   .world_size = options.world_size,
                                   .job = options.job,
                                   .liveness = liveness};
     StatusOr<BootstrapResult> started = Bootstrap(std::move(options));
     if (!started.ok()) Fail(started.status());
-    ControlPlaneOptions plane{.node = node, .on_arrival = [this] {
-                                const uint64_t one = 1;
-                                (void)!write(arrivals_, &one, sizeof(one));
-                              }};
+    ControlPlaneOptions plane{.node = node, .on_arrival = [this] { arrivals_.Wake(); }};
     StatusOr<std::unique_ptr<ControlPlane>> made =
         ControlPlane::Start(std::move(plane), std::move(started->links));
     if (!made.ok()) Fail(made.status());
@@ -56,10 +54,9 @@ class RankProcess : private ControlSink {
   [[noreturn]] void Run() {
     Tell({Report::kReady, rank_, -1, 0, 0});
     for (;;) {
-      pollfd polled[] = {{arrivals_, POLLIN, 0}, {commands_, POLLIN, 0}};
+      pollfd polled[] = {{arrivals_.get(), POLLIN, 0}, {commands_, POLLIN, 0}};
       (void)poll(polled, 2, -1);
-      uint64_t count;
-      if (polled[0].revents != 0) (void)!read(arrivals_, &count, sizeof(count));
+      arrivals_.Take();
       plane_->Poll(this);
       if (polled[1].revents != 0) _exit(0);
     }
@@ -78,7 +75,8 @@ class RankProcess : private ControlSink {
     _exit(1);
   }
 
-  int rank_, reports_, commands_, arrivals_;
+  int rank_, reports_, commands_;
+  WakeFd arrivals_;
   std::unique_ptr<ControlPlane> plane_;
 };
 

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -30,8 +28,8 @@ ConstBytes BytesOf(const std::string& text) {
 StatusOr<std::unique_ptr<TcpLinks>> TcpLinks::Create(std::vector<StarLink> stars) {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return ErrnoStatus("epoll_create1", errno);
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) return ErrnoStatus("eventfd", errno);
+  WakeFd wake;
+  GW_RETURN_IF_ERROR(wake.Open());
   epoll_event event{.events = EPOLLIN, .data = {.u32 = kWakeMark}};
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) < 0) {
     return ErrnoStatus("epoll_ctl", errno);
@@ -46,7 +44,7 @@ StatusOr<std::unique_ptr<TcpLinks>> TcpLinks::Create(std::vector<StarLink> stars
   return links;
 }
 
-TcpLinks::TcpLinks(UniqueFd epoll, UniqueFd wake, std::vector<StarLink> stars)
+TcpLinks::TcpLinks(UniqueFd epoll, WakeFd wake, std::vector<StarLink> stars)
     : epoll_(std::move(epoll)), wake_(std::move(wake)), buffer_(kReadBytes) {
   links_.resize(stars.size());
   for (size_t i = 0; i < stars.size(); ++i) links_[i].star = std::move(stars[i]);
@@ -178,8 +176,7 @@ void TcpLinks::Poll(LinkSink* sink) {
   for (int i = 0; i < count; ++i) {
     const uint32_t mark = events[i].data.u32;
     if (mark == kWakeMark) {
-      uint64_t wakes;
-      (void)!read(wake_.get(), &wakes, sizeof(wakes));
+      wake_.Take();
       visit_all = true;
     } else {
       Visit(&links_[mark], sink);
@@ -192,11 +189,6 @@ void TcpLinks::Poll(LinkSink* sink) {
 bool TcpLinks::Wait(int timeout_ms) {
   epoll_event event;
   return epoll_wait(epoll_.get(), &event, 1, timeout_ms) > 0;
-}
-
-void TcpLinks::Wake() {
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof(one));
 }
 
 }  // namespace gradwire

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "base/wake_fd.h"
 #include "transports/control/links.h"
 #include "transports/control/message.h"
 
@@ -46,7 +47,7 @@ class TcpLinks : public ControlLinks {
 
   // Until Poll may have work or Wake: true; or the time has passed. -1: no bound.
   bool Wait(int timeout_ms);
-  void Wake();
+  void Wake() { wake_.Wake(); }
 
  private:
   struct Link {
@@ -58,7 +59,7 @@ class TcpLinks : public ControlLinks {
     bool reported = false;  // as lost
     bool overflown = false;
   };
-  TcpLinks(UniqueFd epoll, UniqueFd wake, std::vector<StarLink> links);
+  TcpLinks(UniqueFd epoll, WakeFd wake, std::vector<StarLink> links);
 
   Link* Find(int peer);
   Status Watch(Link* link, int operation);
@@ -69,7 +70,8 @@ class TcpLinks : public ControlLinks {
   bool Digest(Link* link, ConstBytes bytes, LinkSink* sink);
   void Lose(Link* link, const Status& cause, LinkSink* sink);
 
-  UniqueFd epoll_, wake_;
+  UniqueFd epoll_;
+  WakeFd wake_;
   std::vector<Link> links_;
   std::vector<std::byte> buffer_;
   int64_t sent_bytes_ = 0;

@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/wake_fd.h"
 #include "transports/bootstrap/address.h"
 #include "transports/control/socket.h"
 #include "transports/tcp/tcp_door.h"
@@ -143,8 +141,8 @@ class TcpTransport final : public Transport {
   Status Start(const SocketAddress& address) {
     GW_RETURN_IF_ERROR(door_.Open(address));
     epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-    wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!epoll_.valid() || !wake_.valid()) return ErrnoStatus("an event descriptor", errno);
+    if (!epoll_.valid()) return ErrnoStatus("epoll_create1", errno);
+    GW_RETURN_IF_ERROR(wake_.Open());
     return Watch(door_.fd(), EPOLLIN, Mark(Way::kDoor));
   }
 
@@ -162,7 +160,7 @@ class TcpTransport final : public Transport {
                       SendToken token) override;
   int Progress(Sink* sink) override;
   Status Wait(int64_t timeout_ns) override;
-  void Wake() override;
+  void Wake() override { wake_.Wake(); }
   int64_t framing_bytes() const override { return framing_bytes_; }
   void Cancel(uint32_t op_seq) override {
     for (TcpPeer& peer : peers_) peer.outbox.Cancel(op_seq, &sent_);
@@ -187,7 +185,8 @@ class TcpTransport final : public Transport {
   const int rank_;
   const int64_t death_timeout_ns_;
   TransportCaps caps_;
-  UniqueFd epoll_, wake_;
+  UniqueFd epoll_;
+  WakeFd wake_;
   TcpDoor door_;
   std::vector<TcpPeer> peers_;
   std::vector<TcpGuest> guests_;  // empty between calls
@@ -407,23 +406,7 @@ int TcpTransport::Report(Sink* sink) {
 
 Status TcpTransport::Wait(int64_t timeout_ns) {
   if (!sent_.empty() || !unreachable_.empty() || !lost_.empty()) return Status::Ok();
-  const int64_t ns = std::max<int64_t>(timeout_ns, 0);
-  const timespec timeout = {.tv_sec = ns / kNsPerSecond, .tv_nsec = ns % kNsPerSecond};
-  pollfd fds[] = {{epoll_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-  if (ppoll(fds, std::size(fds), &timeout, nullptr) < 0 && errno != EINTR) {
-    return ErrnoStatus("tcp: poll", errno);
-  }
-  uint64_t wakes = 0;
-  if (fds[1].revents != 0 && read(wake_.get(), &wakes, sizeof wakes) < 0 && errno != EAGAIN) {
-    return ErrnoStatus("tcp: its wake-up descriptor", errno);
-  }
-  return Status::Ok();
-}
-
-void TcpTransport::Wake() {
-  const uint64_t one = 1;
-  // It fails only where 2^64 - 1 wakes are pending, which is awake enough.
-  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
+  return wake_.Wait(epoll_.get(), timeout_ns);
 }
 
 Status CheckOptions(const TransportOptions& options) {

@@ -1,17 +1,14 @@
 #include "transports/ucx/ucx_transport.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <limits>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/wake_fd.h"
 #include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_receiver.h"
 #include "transports/ucx/ucx_sender.h"
@@ -52,12 +49,10 @@ class UcxTransport final : public Transport {
     receiver_.SetSink(nullptr);
     sender_.Shutdown(closing_ns_);
     worker_->Close();
-    if (wake_fd_ >= 0) close(wake_fd_);
   }
 
   Status Start() {
-    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_fd_ < 0) return Status(gwSystemError, "ucx: no event descriptor could be made");
+    GW_RETURN_IF_ERROR(wake_.Open());
     GW_RETURN_IF_ERROR(sender_.Start());
     return receiver_.Start();
   }
@@ -110,30 +105,15 @@ class UcxTransport final : public Transport {
     const ucs_status_t armed = worker_->api->ucp_worker_arm(worker_->worker);
     if (armed == UCS_ERR_BUSY) return Status::Ok();  // something came in between
     if (armed != UCS_OK) return UcxError(*worker_->api, gwSystemError, "arming its events", armed);
-    pollfd fds[] = {{worker_->event_fd, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     // Shared memory does not tell when a full queue has room again.
     const bool blind = sender_.TakeRefused() && worker_->plan.fabric == UcxFabric::kShared;
     const int64_t longest = blind                    ? kBlindWaitNs
                             : sender_.IsConnecting() ? kConnectingWaitNs
                                                      : std::numeric_limits<int64_t>::max();
-    const int64_t ns = std::clamp<int64_t>(timeout_ns, 0, longest);
-    const timespec timeout = {static_cast<time_t>(ns / kNsPerSecond),
-                              static_cast<long>(ns % kNsPerSecond)};
-    if (ppoll(fds, 2, &timeout, nullptr) < 0 && errno != EINTR) {
-      return Status(gwSystemError, fmt::format("ucx: poll: errno {}", errno));
-    }
-    uint64_t wakes = 0;
-    if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0 && errno != EAGAIN) {
-      return Status(gwSystemError, fmt::format("ucx: its wake-up descriptor: errno {}", errno));
-    }
-    return Status::Ok();
+    return wake_.Wait(worker_->event_fd, std::min(timeout_ns, longest));
   }
 
-  void Wake() override {
-    const uint64_t one = 1;
-    // It fails only where 2^64 - 1 wakes are pending, which is awake enough.
-    [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
-  }
+  void Wake() override { wake_.Wake(); }
 
   void Cancel(uint32_t op_seq) override { sender_.Cancel(op_seq); }
 
@@ -162,7 +142,7 @@ class UcxTransport final : public Transport {
   TransportCaps caps_;
   UcxReceiver receiver_;
   UcxSender sender_;
-  int wake_fd_ = -1;
+  WakeFd wake_;
   int64_t closing_ns_ = kClosingNs;
 };
 
