@@ -22,18 +22,23 @@ class ByteWriter {
  public:
   template <typename... T>
   void Put(T... values) {
-    static_assert((std::is_trivially_copyable_v<T> && ...));
+    static_assert(((std::is_arithmetic_v<T> || std::has_unique_object_representations_v<T>)&&...),
+                  "padding would leak memory");
     (bytes_.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
   }
   void Append(ConstBytes bytes) {
     bytes_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
   }
-  // With their number before them, as a u64.
+  // With their number before them, which fits `Length`.
+  template <typename Length = uint64_t>
   void PutBytes(ConstBytes bytes) {
-    Put(static_cast<uint64_t>(bytes.size));
+    Put(static_cast<Length>(bytes.size));
     Append(bytes);
   }
-  void PutText(std::string_view text) { PutBytes(TextBytes(text)); }
+  template <typename Length = uint64_t>
+  void PutText(std::string_view text) {
+    PutBytes<Length>(TextBytes(text));
+  }
 
   const std::string& bytes() const { return bytes_; }
   std::string Take() && { return std::move(bytes_); }
@@ -61,9 +66,13 @@ class ByteReader {
   void Get(T*... values) {
     ((*values = Get<T>()), ...);
   }
-  ConstBytes GetBytes() { return Take(Get<uint64_t>()); }
+  template <typename Length = uint64_t>
+  ConstBytes GetBytes() {
+    return Take(Get<Length>());
+  }
+  template <typename Length = uint64_t>
   std::string GetText() {
-    const ConstBytes bytes = GetBytes();
+    const ConstBytes bytes = GetBytes<Length>();
     return std::string(reinterpret_cast<const char*>(bytes.data), bytes.size);
   }
 

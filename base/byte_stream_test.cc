@@ -31,6 +31,17 @@ TEST(ByteStream, GivesBackWhatWasPut) {
   EXPECT_TRUE(in.ok());
 }
 
+TEST(ByteStream, LengthsMayBeNarrow) {
+  ByteWriter out;
+  out.PutText<uint16_t>("text");
+  out.PutText<uint32_t>("");
+  EXPECT_EQ(out.bytes(), std::string("\4\0text\0\0\0\0", 10));
+  ByteReader in(out.bytes());
+  EXPECT_EQ(in.GetText<uint16_t>(), "text");
+  EXPECT_EQ(in.GetText<uint32_t>(), "");
+  EXPECT_TRUE(in.ok() && in.at_end());
+}
+
 TEST(ByteStream, ReadsZerosBehindTheEnd) {
   const std::string bytes = Sample();
   for (size_t size = 0; size < bytes.size(); ++size) {

@@ -5,25 +5,17 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
+#include "base/byte_stream.h"
+
 namespace gradwire {
 namespace {
 
-template <typename T>
-void Append(const T& value, std::string* out) {
-  static_assert(std::has_unique_object_representations_v<T>);
-  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
 // Field by field: what a later version adds to the hello does not change the proof, so that the
 // difference in version is told instead of a wrong secret.
-void AppendHello(const ControlMessage& message, std::string* out) {
+void PutHello(const ControlMessage& message, ByteWriter* out) {
   const auto* hello = message.get<HelloFields>();
-  Append(hello->library_version, out);
-  Append(hello->world_size, out);
-  Append(hello->rank, out);
-  Append(message.epoch, out);
-  Append(message.job, out);
-  Append(hello->nonce, out);
+  out->Put(hello->library_version, hello->world_size, hello->rank, message.epoch, message.job,
+           hello->nonce);
 }
 
 }  // namespace
@@ -44,15 +36,17 @@ StatusOr<std::array<uint8_t, 32>> DrawNonce(const Entropy& entropy) {
 StatusOr<std::array<uint8_t, 32>> ProofTag(const std::string& secret, ProofRole role,
                                            const ControlMessage& guest_hello,
                                            const ControlMessage& host_hello) {
-  std::string transcript = role == ProofRole::kGuest ? "gradwire guest" : "gradwire host";
-  transcript += '\0';
-  AppendHello(guest_hello, &transcript);
-  AppendHello(host_hello, &transcript);
+  ByteWriter transcript;
+  transcript.Append(TextBytes(role == ProofRole::kGuest ? "gradwire guest" : "gradwire host"));
+  transcript.Put('\0');
+  PutHello(guest_hello, &transcript);
+  PutHello(host_hello, &transcript);
   std::array<uint8_t, 32> tag = {};
   unsigned int bytes = tag.size();
-  const unsigned char* made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-                                   reinterpret_cast<const unsigned char*>(transcript.data()),
-                                   transcript.size(), tag.data(), &bytes);
+  const unsigned char* made =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(transcript.bytes().data()),
+           transcript.bytes().size(), tag.data(), &bytes);
   // A tag that was not made is the same for everybody.
   if (made == nullptr || bytes != tag.size()) {
     return Status(gwSystemError, "libcrypto makes no HMAC-SHA256 of this job's secret",

@@ -1,50 +1,36 @@
 #include "transports/bootstrap/roster.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "base/byte_stream.h"
 
 namespace gradwire {
 namespace {
 
-void AppendText(const std::string& text, std::string* out) {
-  const auto bytes = static_cast<uint32_t>(text.size());
-  out->append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
-  *out += text;
-}
-
-// Moves one text from the front of in[*at..].
-bool TakeText(const std::string& in, size_t* at, std::string* text) {
-  uint32_t bytes;
-  if (in.size() - *at < sizeof(bytes)) return false;
-  std::memcpy(&bytes, in.data() + *at, sizeof(bytes));
-  *at += sizeof(bytes);
-  if (bytes > kMaxBlobBytes || in.size() - *at < bytes) return false;
-  *text = in.substr(*at, bytes);
-  *at += bytes;
-  return true;
+// False: there is none, or one too long.
+bool TakeText(ByteReader* in, std::string* text) {
+  *text = in->GetText<uint32_t>();
+  return in->ok() && text->size() <= kMaxBlobBytes;
 }
 
 }  // namespace
 
 std::string EncodeRoster(const Roster& roster) {
-  std::string out;
-  AppendText(roster.settings, &out);
-  for (const std::string& blob : roster.blobs) AppendText(blob, &out);
-  return out;
+  ByteWriter out;
+  out.PutText<uint32_t>(roster.settings);
+  for (const std::string& blob : roster.blobs) out.PutText<uint32_t>(blob);
+  return std::move(out).Take();
 }
 
 StatusOr<Roster> DecodeRoster(const std::string& text, int world_size) {
   const Status corrupt(gwDataCorrupt, "unreadable roster");
+  ByteReader in(text);
   Roster roster;
-  size_t at = 0;
-  if (!TakeText(text, &at, &roster.settings)) return corrupt;
+  if (!TakeText(&in, &roster.settings)) return corrupt;
   for (int r = 0; r < world_size; ++r) {
-    std::string blob;
-    if (!TakeText(text, &at, &blob)) return corrupt;
-    roster.blobs.push_back(std::move(blob));
+    if (!TakeText(&in, &roster.blobs.emplace_back())) return corrupt;
   }
-  if (at != text.size()) return corrupt;
+  if (!in.at_end()) return corrupt;
   return roster;
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "base/byte_stream.h"
 #include "base/crc.h"
 #include "base/error_code.h"
 
@@ -74,41 +76,6 @@ bool ReadFields(uint8_t type, const std::byte* bytes, ControlFields* fields) {
   }
 }
 
-// `text` with a length of two bytes before it, cut at `max_bytes`.
-void AppendText(const std::string& text, size_t max_bytes, std::string* out) {
-  const auto bytes = static_cast<uint16_t>(std::min(text.size(), max_bytes));
-  out->append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
-  out->append(text, 0, bytes);
-}
-
-struct TextReader {
-  const std::string& body;
-  size_t at = 0;
-  bool ok = true;
-
-  template <typename T>
-  T Number() {
-    T value{};
-    ok = ok && body.size() - at >= sizeof(T);
-    if (!ok) return value;
-    std::memcpy(&value, body.data() + at, sizeof(T));
-    at += sizeof(T);
-    return value;
-  }
-  std::string Text() {
-    const auto bytes = Number<uint16_t>();
-    ok = ok && body.size() - at >= bytes;
-    if (!ok) return {};
-    at += bytes;
-    return body.substr(at - bytes, bytes);
-  }
-};
-
-template <typename T>
-void AppendNumber(T value, std::string* out) {
-  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
 }  // namespace
 
 const char* ControlMessage::TypeName() const { return kTypeNames[fields.index()]; }
@@ -157,33 +124,30 @@ StatusOr<ParsedHead> ParseControlHead(const ControlHead& bytes) {
 
 std::string EncodeStatus(const Status& status) {
   const ErrorDetail& d = status.detail();
-  std::string out;
-  AppendNumber<int32_t>(status.code(), &out);
-  AppendNumber<int32_t>(d.rank, &out);
-  AppendNumber<int32_t>(d.peer, &out);
-  AppendNumber<uint8_t>(d.op_seq.has_value() ? 1 : 0, &out);
-  AppendNumber<uint64_t>(d.op_seq.value_or(0), &out);
-  AppendText(d.message, 1024, &out);
+  ByteWriter out;
+  out.Put(static_cast<int32_t>(status.code()), int32_t{d.rank}, int32_t{d.peer},
+          uint8_t{d.op_seq.has_value()}, uint64_t{d.op_seq.value_or(0)});
+  out.PutText<uint16_t>(std::string_view(d.message).substr(0, 1024));
   for (const std::string* text : {&d.op, &d.tensor, &d.hint, &d.field, &d.expected, &d.actual}) {
-    AppendText(*text, 500, &out);
+    out.PutText<uint16_t>(std::string_view(*text).substr(0, 500));
   }
-  return out;
+  return std::move(out).Take();
 }
 
 Status DecodeStatus(const std::string& body) {
-  TextReader in{body};
-  const auto code = in.Number<int32_t>();
+  ByteReader in(body);
+  const auto code = in.Get<int32_t>();
   ErrorDetail d;
-  d.rank = in.Number<int32_t>();
-  d.peer = in.Number<int32_t>();
-  const bool has_op_seq = in.Number<uint8_t>() != 0;
-  const auto op_seq = in.Number<uint64_t>();
+  d.rank = in.Get<int32_t>();
+  d.peer = in.Get<int32_t>();
+  const bool has_op_seq = in.Get<uint8_t>() != 0;
+  const auto op_seq = in.Get<uint64_t>();
   if (has_op_seq) d.op_seq = op_seq;
-  d.message = in.Text();
+  d.message = in.GetText<uint16_t>();
   for (std::string* text : {&d.op, &d.tensor, &d.hint, &d.field, &d.expected, &d.actual}) {
-    *text = in.Text();
+    *text = in.GetText<uint16_t>();
   }
-  if (!in.ok || !IsErrorCode(code)) return Corrupt("unreadable reason");
+  if (!in.ok() || !IsErrorCode(code)) return Corrupt("unreadable reason");
   return Status(static_cast<gwResult_t>(code), std::move(d));
 }
 
