@@ -18,6 +18,10 @@ inline ConstBytes TextBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
 }
 
+inline std::string_view BytesText(ConstBytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size)};
+}
+
 class ByteWriter {
  public:
   template <typename... T>
@@ -26,9 +30,7 @@ class ByteWriter {
                   "padding would leak memory");
     (bytes_.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
   }
-  void Append(ConstBytes bytes) {
-    bytes_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
-  }
+  void Append(ConstBytes bytes) { bytes_ += BytesText(bytes); }
   // With their number before them, which fits `Length`.
   template <typename Length = uint64_t>
   void PutBytes(ConstBytes bytes) {
@@ -72,8 +74,7 @@ class ByteReader {
   }
   template <typename Length = uint64_t>
   std::string GetText() {
-    const ConstBytes bytes = GetBytes<Length>();
-    return std::string(reinterpret_cast<const char*>(bytes.data), bytes.size);
+    return std::string(BytesText(GetBytes<Length>()));
   }
 
   bool ok() const { return ok_; }

@@ -337,10 +337,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
   for (const SavedTensor& saved : all) GW_RETURN_IF_ERROR(memory.Allocate(saved, transaction));
   memory.Keep();
   for (const SavedTensor& saved : all) Restore(saved);
-  if (controller != nullptr) {
-    const ConstBytes text = parts->back().content;
-    controller->assign(reinterpret_cast<const char*>(text.data), static_cast<size_t>(text.size));
-  }
+  if (controller != nullptr) *controller = BytesText(parts->back().content);
   return Status();
 }
 

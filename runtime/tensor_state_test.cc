@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "runtime/state_values.h"
 
 namespace gradwire {
@@ -134,8 +135,7 @@ TEST(TensorTable, ASpecForgetsWhatAnEarlierRungKept) {
   tensor->SetCodec(none);
   EXPECT_FALSE(tensor->replicated.allocated());
   const std::string saved = table.Save(0, 2);
-  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
-                         static_cast<int64_t>(saved.size()));
+  const ConstBytes bytes = TextBytes(saved);
   EXPECT_TRUE(table.Load(bytes, 0, 2, true).ok());
 }
 
@@ -167,8 +167,7 @@ TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
   ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
   tensor->replicated.LiveInPlace().data[0] = std::byte{7};
   const std::string saved = table.Save(0, 2);
-  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
-                         static_cast<int64_t>(saved.size()));
+  const ConstBytes bytes = TextBytes(saved);
   tensor->replicated.Release();
   ASSERT_TRUE(table.Load(bytes, 0, 2, true).ok());
   EXPECT_EQ(tensor->replicated.live().data[0], std::byte{7});
@@ -190,8 +189,7 @@ TEST(TensorTable, RefusesAsManyBytesOfAnotherSpecOrShape) {
   TensorState* tensor = *table.Add(std::move(made));
   ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
   const std::string saved = table.Save(0, 2);
-  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
-                         static_cast<int64_t>(saved.size()));
+  const ConstBytes bytes = TextBytes(saved);
   tensor->SetCodec(*MakeCodec("topk(0.2)"));
   Status status = table.Load(bytes, 0, 2, true);
   EXPECT_EQ(status.code(), gwMismatch);
@@ -218,8 +216,7 @@ TEST(TensorTable, LocalStateIsSavedAndGoesWithItsCodec) {
   ASSERT_TRUE(tensor->local.Allocate(3, true).ok());
   Fill(tensor->local.LiveInPlace(), 2.5f);
   const std::string saved = table.Save(0, 2);
-  const ConstBytes bytes(reinterpret_cast<const std::byte*>(saved.data()),
-                         static_cast<int64_t>(saved.size()));
+  const ConstBytes bytes = TextBytes(saved);
   tensor->local.Release();
   ASSERT_TRUE(table.Load(bytes, 0, 2, true).ok());
   EXPECT_EQ(Values(tensor->local.live()), std::vector<float>(3, 2.5f));

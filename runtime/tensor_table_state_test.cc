@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "runtime/state_values.h"
 #include "runtime/tensor_state.h"
 #include "tests/lib/saved_state.h"
@@ -39,11 +40,8 @@ class TableTest : public testing::Test {
     tensor->dtype = dtype;
     return *table->Add(std::move(tensor));
   }
-  static ConstBytes BytesOf(const std::string& text) {
-    return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
-  }
   Status Load(const std::string& text, int rank = 1, int world_size = 3) {
-    return table_.Load(BytesOf(text), rank, world_size, true);
+    return table_.Load(TextBytes(text), rank, world_size, true);
   }
 
   TensorTable table_;

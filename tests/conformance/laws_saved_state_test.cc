@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/rng.h"
 #include "base/view.h"
 #include "compress/registry.h"
@@ -106,9 +107,7 @@ void ReadResiduals(const std::string& state, int rank, int world_size,
     ASSERT_TRUE(added.ok()) << added.status().ToString();
     tensors.push_back(*added);
   }
-  const ConstBytes bytes(reinterpret_cast<const std::byte*>(state.data()),
-                         static_cast<int64_t>(state.size()));
-  const Status loaded = table.Load(bytes, rank, world_size, /*transaction=*/true);
+  const Status loaded = table.Load(TextBytes(state), rank, world_size, /*transaction=*/true);
   ASSERT_TRUE(loaded.ok()) << loaded.ToString();
   for (size_t t = 0; t < kTensors; ++t) {
     const ConstView e = tensors[t]->residual.live();

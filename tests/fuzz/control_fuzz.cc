@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/crc.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "transports/bootstrap/roster.h"
@@ -42,8 +43,7 @@ void CheckMessage(const ControlMessage& message) {
   MessageReader reader;
   reader.AllowBodies();
   const std::string wire = EncodeControl(message);
-  ConstBytes bytes(reinterpret_cast<const std::byte*>(wire.data()),
-                   static_cast<int64_t>(wire.size()));
+  ConstBytes bytes = TextBytes(wire);
   ControlMessage again;
   const StatusOr<bool> complete = reader.Next(&bytes, &again);
   FUZZ_CHECK(complete.ok() && *complete && again == message);
@@ -54,8 +54,7 @@ void ReadStream(const std::string& text, size_t piece, bool bodies) {
   if (bodies) reader.AllowBodies();
   for (size_t at = 0; at < text.size(); at += piece) {
     const std::string part = text.substr(at, piece);
-    ConstBytes bytes(reinterpret_cast<const std::byte*>(part.data()),
-                     static_cast<int64_t>(part.size()));
+    ConstBytes bytes = TextBytes(part);
     ControlMessage message;
     for (;;) {
       const StatusOr<bool> complete = reader.Next(&bytes, &message);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/crc.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "transports/bootstrap/rendezvous_guest.h"
@@ -71,10 +72,6 @@ void Seal(std::string* text) {
   std::memcpy(text->data() + 252, &head_crc, 4);
 }
 
-ConstBytes BytesOf(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
-}
-
 void PlayToHost(const std::vector<Record>& records) {
   Host host;
   std::set<int> open;
@@ -86,7 +83,7 @@ void PlayToHost(const std::vector<Record>& records) {
       host.core.OnClosed(r.conn);
       host.closed.insert(r.conn);
     } else {
-      host.core.OnBytes(r.conn, BytesOf(r.text), now);
+      host.core.OnBytes(r.conn, TextBytes(r.text), now);
     }
     host.core.Tick(now += 1'000'000);
   }
@@ -99,7 +96,7 @@ void PlayToGuest(const std::vector<Record>& records) {
   RendezvousGuest guest = MakeGuest(1);
   for (const Record& r : records) {
     if (r.text.empty()) guest.OnClosed();
-    guest.OnBytes(BytesOf(r.text), 0);
+    guest.OnBytes(TextBytes(r.text), 0);
     (void)guest.TakeOutput();
   }
   if (guest.outcome() == RendezvousGuest::Outcome::kDone) {
@@ -131,12 +128,12 @@ std::vector<Input> Seeds() {
     for (int i = 0; i < 2; ++i) {
       const std::string out = guests[i].TakeOutput();
       Append(i + 1, out, &to_host);
-      host.core.OnBytes(i + 1, BytesOf(out), 0);
+      host.core.OnBytes(i + 1, TextBytes(out), 0);
     }
     for (int i = 0; i < 2; ++i) {
       const std::string in = std::exchange(host.sent[i + 1], {});
       if (i == 0) Append(0, in, &to_guest);
-      guests[i].OnBytes(BytesOf(in), 0);
+      guests[i].OnBytes(TextBytes(in), 0);
     }
   }
   FUZZ_CHECK(host.core.done() && host.core.status().ok());

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/failpoint.h"
 
 namespace gradwire {
@@ -44,7 +45,7 @@ void RendezvousGuest::OnBytes(ConstBytes bytes, int64_t now_ns) {
     OnMessage(message, now_ns);
   }
   if (outcome_ != Outcome::kDone) return;
-  unread_.append(reinterpret_cast<const char*>(bytes.data), static_cast<size_t>(bytes.size));
+  unread_ += BytesText(bytes);
 }
 
 void RendezvousGuest::OnClosed() {

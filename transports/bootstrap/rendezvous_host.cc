@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_stream.h"
 #include "base/failpoint.h"
 
 namespace gradwire {
@@ -49,8 +50,7 @@ void RendezvousHost::OnBytes(int conn, ConstBytes bytes, int64_t now_ns) {
   }
   const auto it = guests_.find(conn);
   if (it == guests_.end()) return;
-  it->second.unread.append(reinterpret_cast<const char*>(bytes.data),
-                           static_cast<size_t>(bytes.size));
+  it->second.unread += BytesText(bytes);
 }
 
 void RendezvousHost::OnClosed(int conn) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "transports/bootstrap/rendezvous_guest.h"
 #include "transports/bootstrap/rendezvous_host.h"
 
@@ -16,10 +17,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kSecond = 1'000'000'000;
-
-ConstBytes BytesOf(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
-}
 
 RendezvousIdentity Identity(int rank, int world_size) {
   return {.rank = rank, .world_size = world_size, .job = 11, .secret = "the secret"};
@@ -33,7 +30,7 @@ struct Host : HostWires {
   void Close(int conn) override { closed.insert(conn); }
 
   void Connect(int conn) { core.OnConnect(conn, "peer:" + std::to_string(conn), now); }
-  void Feed(int conn, const std::string& bytes) { core.OnBytes(conn, BytesOf(bytes), now); }
+  void Feed(int conn, const std::string& bytes) { core.OnBytes(conn, TextBytes(bytes), now); }
   std::string Take(int conn) { return std::exchange(sent[conn], {}); }
 
   // Lets `guest` talk on `conn` until neither has more to say. Returns what the guest sent.
@@ -45,7 +42,7 @@ struct Host : HostWires {
       if (out.empty() && in.empty()) return all;
       all += out;
       Feed(conn, out);
-      guest->OnBytes(BytesOf(in), now);
+      guest->OnBytes(TextBytes(in), now);
     }
   }
 
@@ -67,7 +64,7 @@ TEST(Rendezvous, TwoRanksMeetByteByByte) {
   RendezvousGuest guest = Guest(1, 2);
   while (guest.outcome() == RendezvousGuest::Outcome::kPending) {
     for (const char c : guest.TakeOutput()) host.Feed(1, std::string(1, c));
-    for (const char c : host.Take(1)) guest.OnBytes(BytesOf(std::string(1, c)), 0);
+    for (const char c : host.Take(1)) guest.OnBytes(TextBytes(std::string(1, c)), 0);
   }
   EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kDone) << guest.status().ToString();
   EXPECT_TRUE(host.core.done() && host.core.status().ok());
@@ -166,9 +163,9 @@ TEST(Rendezvous, GuestDoesNotTrustAHostWithoutTheSecret) {
   impostor.secret = "another";
   RendezvousGuest guest = Guest(1, 2);
   const ControlMessage hello = *MakeHello(impostor, SystemEntropy);
-  guest.OnBytes(BytesOf(EncodeControl(hello)), 0);
+  guest.OnBytes(TextBytes(EncodeControl(hello)), 0);
   const std::string proof = EncodeControl({.job = 11, .fields = ProofFields{}});
-  guest.OnBytes(BytesOf(proof), 0);
+  guest.OnBytes(TextBytes(proof), 0);
   EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kFailed);
   EXPECT_EQ(guest.status().code(), gwUnauthenticated);
 }
@@ -177,7 +174,7 @@ TEST(Rendezvous, GuestNamesAnotherProgramAtThePort) {
   for (const std::string& greeting :
        {std::string(300, 'H'), std::string("SSH-2.0-OpenSSH_9.2\r\n") + std::string(300, 'x')}) {
     RendezvousGuest guest = Guest(1, 2);
-    guest.OnBytes(BytesOf(greeting), 0);
+    guest.OnBytes(TextBytes(greeting), 0);
     EXPECT_EQ(guest.status().code(), gwRemoteError);
     EXPECT_THAT(guest.status().ToString(), HasSubstr("host:1 is not rank 0"));
   }
@@ -201,7 +198,7 @@ TEST(Rendezvous, RankOutOfRangeIsEverybodysError) {
   host.Connect(2);
   RendezvousGuest seven = Guest(7, 3);
   host.Converse(2, &seven);
-  two.OnBytes(BytesOf(host.Take(1)), 0);
+  two.OnBytes(TextBytes(host.Take(1)), 0);
   for (const Status& status : {host.core.status(), two.status(), seven.status()}) {
     EXPECT_EQ(status.code(), gwMismatch) << status.ToString();
     EXPECT_EQ(status.detail().field, "rank");
@@ -242,9 +239,9 @@ TEST(Rendezvous, LateReadyIsNamed) {
   host.Connect(1);
   RendezvousGuest guest = Guest(1, 2);
   host.Feed(1, guest.TakeOutput());
-  guest.OnBytes(BytesOf(host.Take(1)), 0);
+  guest.OnBytes(TextBytes(host.Take(1)), 0);
   host.Feed(1, guest.TakeOutput());
-  guest.OnBytes(BytesOf(host.Take(1)), 0);
+  guest.OnBytes(TextBytes(host.Take(1)), 0);
   host.Feed(1, guest.TakeOutput());  // joined, but never confirms
   host.now = 60 * kSecond;
   host.core.Tick(host.now);
@@ -280,7 +277,7 @@ struct Joined {
     if (host_runs) host.core.Tick(host.now);
     if (guest_runs) guest.Tick(host.now);
     const std::string down = host.Take(1), up = guest.TakeOutput();
-    if (!down.empty() && guest_runs) guest.OnBytes(BytesOf(down), host.now);
+    if (!down.empty() && guest_runs) guest.OnBytes(TextBytes(down), host.now);
     if (!up.empty() && host_runs) host.Feed(1, up);
   }
   Host host{3};
@@ -325,7 +322,7 @@ TEST(Rendezvous, AReadyRankSaysNothingMore) {
   host.Converse(1, &one);
   host.Connect(2);
   host.Converse(2, &two);
-  one.OnBytes(BytesOf(host.Take(1)), 0);
+  one.OnBytes(TextBytes(host.Take(1)), 0);
   EXPECT_NE(one.TakeOutput(), "") << "READY";
   for (int second = 1; second < 9; ++second) one.Tick(second * kSecond);
   EXPECT_EQ(one.TakeOutput(), "");

@@ -173,7 +173,7 @@ StatusOr<bool> MessageReader::Next(ConstBytes* bytes, ControlMessage* message) {
   std::string& body = parsed_.message.body;
   const int64_t missing = parsed_.body_bytes - static_cast<int64_t>(body.size());
   const int64_t take = std::min(bytes->size, missing);
-  if (take > 0) body.append(reinterpret_cast<const char*>(bytes->data), static_cast<size_t>(take));
+  body += BytesText(bytes->Sub(0, take));
   *bytes = bytes->Sub(take, bytes->size - take);
   if (take < missing) return false;
   if (Crc32c(body.data(), parsed_.body_bytes) != parsed_.body_crc) {

@@ -7,12 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_stream.h"
+
 namespace gradwire {
 namespace {
-
-ConstBytes BytesOf(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
-}
 
 // One of each type, with every field set.
 std::vector<ControlMessage> Samples() {
@@ -65,7 +63,7 @@ TEST(ControlMessage, EveryTypeSurvivesTheWireByteByByte) {
     std::vector<ControlMessage> got;
     for (size_t at = 0; at < stream.size(); at += piece) {
       const std::string part = stream.substr(at, piece);
-      ConstBytes bytes = BytesOf(part);
+      ConstBytes bytes = TextBytes(part);
       ControlMessage message;
       for (;;) {
         const StatusOr<bool> complete = reader.Next(&bytes, &message);
@@ -94,7 +92,7 @@ TEST(ControlMessage, EveryFlippedBitIsNoticed) {
       bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
       MessageReader reader;
       reader.AllowBodies();
-      ConstBytes bytes = BytesOf(bad);
+      ConstBytes bytes = TextBytes(bad);
       ControlMessage message;
       const StatusOr<bool> complete = reader.Next(&bytes, &message);
       ASSERT_FALSE(complete.ok()) << m.TypeName() << " bit " << bit;
@@ -106,7 +104,7 @@ TEST(ControlMessage, EveryFlippedBitIsNoticed) {
 TEST(ControlMessage, StrangersGetNoBody) {
   MessageReader reader;
   const std::string wire = EncodeControl(Samples()[4]);
-  ConstBytes bytes = BytesOf(wire);
+  ConstBytes bytes = TextBytes(wire);
   ControlMessage message;
   EXPECT_EQ(reader.Next(&bytes, &message).status().code(), gwDataCorrupt);
   EXPECT_EQ(reader.Next(&bytes, &message).status().code(), gwDataCorrupt) << "must stay broken";
@@ -117,14 +115,14 @@ TEST(ControlMessage, BodyOverTheBoundIsRefusedBeforeItCounts) {
   MessageReader reader;
   reader.AllowBodies();
   const std::string wire = EncodeControl(m);
-  ConstBytes bytes = BytesOf(wire);
+  ConstBytes bytes = TextBytes(wire);
   ControlMessage message;
   EXPECT_EQ(reader.Next(&bytes, &message).status().code(), gwDataCorrupt);
   m.body.pop_back();
   MessageReader fresh;
   fresh.AllowBodies();
   const std::string fits = EncodeControl(m);
-  bytes = BytesOf(fits);
+  bytes = TextBytes(fits);
   const StatusOr<bool> complete = fresh.Next(&bytes, &message);
   ASSERT_TRUE(complete.ok() && *complete);
   EXPECT_EQ(message, m);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_stream.h"
 #include "base/hash.h"
 
 namespace gradwire {
@@ -62,8 +63,7 @@ class SimControl::Links : public ControlLinks {
       return sink->OnLinkLost(peer, Status(gwPeerLost, "connection closed"));
     }
     // Through the wire format, so that the simulator covers it as well.
-    ConstBytes bytes(reinterpret_cast<const std::byte*>(delivery.wire.data()),
-                     static_cast<int64_t>(delivery.wire.size()));
+    ConstBytes bytes = TextBytes(delivery.wire);
     ControlMessage message;
     MessageReader& reader = inbox_[peer].reader;
     reader.AllowBodies();

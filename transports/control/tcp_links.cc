@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/byte_stream.h"
 #include "transports/control/socket.h"
 
 namespace gradwire {
@@ -18,10 +19,6 @@ constexpr int kReadBytes = 64 * 1024;
 constexpr int kReadsPerPoll = 16;
 constexpr int kEventsPerPoll = 64;
 constexpr uint32_t kWakeMark = UINT32_MAX;
-
-ConstBytes BytesOf(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size())};
-}
 
 }  // namespace
 
@@ -142,7 +139,7 @@ bool TcpLinks::Digest(Link* link, ConstBytes bytes, LinkSink* sink) {
 }
 
 void TcpLinks::Read(Link* link, LinkSink* sink) {
-  if (!Digest(link, BytesOf(std::exchange(link->star.unread, {})), sink)) return;
+  if (!Digest(link, TextBytes(std::exchange(link->star.unread, {})), sink)) return;
   for (int i = 0; i < kReadsPerPoll; ++i) {
     const ReadOutcome got = ReadSome(link->star.fd.get(), {buffer_.data(), kReadBytes});
     switch (got.kind) {
