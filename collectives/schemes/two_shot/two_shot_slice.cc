@@ -165,7 +165,7 @@ Status TwoShotSlice::ComputePiece(const Step& step, const ShardPlan& shard, cons
   Status status;
   switch (step.kind) {
     case StepKind::kEncode: {
-      const ConstBytes payload = Memory(step.dst).Sub(piece.payload_offset, piece.payload_bytes);
+      const Bytes payload = Memory(step.dst).Sub(piece.payload_offset, piece.payload_bytes);
       SaveResidual(shard, piece);
       status = RoleOf(step.src) == BufferRole::kInput ? EncodeOwn(piece, payload)
                                                       : EncodeSum(piece, payload);
@@ -244,14 +244,14 @@ void TwoShotSlice::CountResult(const TensorPart& part, View out) {
 }
 
 // A worker's contribution to another owner's shard.
-Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
+Status TwoShotSlice::EncodeOwn(const Piece& piece, Bytes payload) {
   const TensorPart& part = parts_[piece.part];
   EncodeStats stats;
   const Status status = part.codec->Encode({
       .grad = part.grad.Sub(piece.first, piece.elems),
       .e_in = SubOrEmpty(part.e_in, piece),
       .e_out = SubOrEmpty(part.e_out, piece),
-      .out = {const_cast<std::byte*>(payload.data), payload.size},
+      .out = payload,
       .workspace = workspace_.bytes(),
       .in_scale = context_.in_scale,
       .stats = &stats,
@@ -269,14 +269,14 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, ConstBytes payload) {
 
 // The owner's sum, encoded once. Its error goes into the owner's residual, in the shard that it
 // never encodes as a worker.
-Status TwoShotSlice::EncodeSum(const Piece& piece, ConstBytes payload) {
+Status TwoShotSlice::EncodeSum(const Piece& piece, Bytes payload) {
   const TensorPart& part = parts_[piece.part];
   EncodeStats stats;
   GW_RETURN_IF_ERROR(part.codec->Encode({
       .grad = Row(piece),
       .e_in = {},
       .e_out = SubOrEmpty(part.e_out, piece),
-      .out = {const_cast<std::byte*>(payload.data), payload.size},
+      .out = payload,
       .workspace = workspace_.bytes(),
       .stats = &stats,
       .dither = {.seed = context_.seed,

@@ -52,8 +52,8 @@ class TwoShotSlice final : public SliceOp {
   }
   Status LayOut();
   Status ComputePiece(const Step& step, const ShardPlan& shard, const Piece& piece);
-  Status EncodeOwn(const Piece& piece, ConstBytes payload);
-  Status EncodeSum(const Piece& piece, ConstBytes payload);
+  Status EncodeOwn(const Piece& piece, Bytes payload);
+  Status EncodeSum(const Piece& piece, Bytes payload);
   bool SavesResiduals() const;
   View SavedResidual(const ShardPlan& shard, const Piece& piece);
   void SaveResidual(const ShardPlan& shard, const Piece& piece);

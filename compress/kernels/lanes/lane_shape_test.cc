@@ -106,9 +106,10 @@ TEST(LaneShape, BlocksFollowEachOther) {
   for (int n : {1, 3, 5, 16, 65}) {
     for (const LaneShape& shape : ShapesOf(n)) {
       const int64_t elems = 2 * shape.block + 17;
-      const std::vector<std::byte> payload(4 * shape.words(elems)), out(4 * elems);
+      const std::vector<std::byte> payload(4 * shape.words(elems));
+      std::vector<std::byte> out(4 * elems);
       const DecodeJob job = {.payload = payload.data(),
-                             .out = const_cast<std::byte*>(out.data()),
+                             .out = out.data(),
                              .dtype = DType::kFloat32,
                              .to = DecodeTo::kStore,
                              .elems = elems};
