@@ -57,7 +57,7 @@ void RendezvousGuest::OnClosed() {
   // It would have said why: it died. What failed here may have failed for that reason, as where
   // others have left.
   std::string what = "rank 0 closed its connection during the start";
-  if (!unready_.ok()) what += fmt::format(", when {}", unready_.detail().message);
+  if (!unready_.ok()) what += fmt::format("; {}", unready_.detail().message);
   Fail(Status(gwPeerLost, std::move(what), unready_.detail().hint));
 }
 

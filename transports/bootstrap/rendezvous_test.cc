@@ -158,6 +158,34 @@ TEST(Rendezvous, GuestThatIsCutOffBeforeProofCallsAgain) {
   EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kRetry);
 }
 
+// Rank 0 says why it ends, unless it dies.
+TEST(Rendezvous, GuestThatFailsAfterRankZeroDiedNamesRankZero) {
+  bool used = false;
+  RendezvousGuest guest({.me = Identity(1, 2),
+                         .blob = "blob",
+                         .use_roster =
+                             [&](const Roster&) {
+                               used = true;
+                               return Status(gwTransportUnavailable, "no way to rank 2", "look");
+                             },
+                         .host = "host:1"});
+  Host host(2);
+  host.Connect(1);
+  for (std::string out = guest.TakeOutput(); !used; out = guest.TakeOutput()) {
+    ASSERT_FALSE(out.empty());
+    host.Feed(1, out);
+    guest.OnBytes(TextBytes(host.Take(1)), 0);
+  }
+  EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kPending);
+  guest.OnClosed();
+  EXPECT_EQ(guest.outcome(), RendezvousGuest::Outcome::kFailed);
+  EXPECT_EQ(guest.status().code(), gwPeerLost);
+  EXPECT_EQ(guest.status().detail().peer, 0);
+  EXPECT_THAT(guest.status().ToString(),
+              HasSubstr("rank 0 closed its connection during the start; rank 1 is not ready: "
+                        "no way to rank 2"));
+}
+
 TEST(Rendezvous, GuestDoesNotTrustAHostWithoutTheSecret) {
   RendezvousIdentity impostor = Identity(0, 2);
   impostor.secret = "another";

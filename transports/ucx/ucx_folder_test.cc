@@ -10,6 +10,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/unique_fd.h"
+
 namespace gradwire {
 namespace {
 
@@ -29,22 +31,20 @@ class UcxFolderTest : public testing::Test {
 
   // Of a process that is killed with a file in it.
   void LeaveOne() const {
-    int made[2];
-    ASSERT_EQ(pipe(made), 0);
+    Pipe made;
+    ASSERT_TRUE(made.Open().ok());
     const pid_t pid = fork();
     if (pid == 0) {
       const auto folder = UcxFolder::Make();
       if (folder.ok()) std::ofstream(folder->path() + "/ucx_shm_posix_1") << "left";
-      if (write(made[1], "x", 1) == 1) pause();
+      if (write(made.write_end.get(), "x", 1) == 1) pause();
       _exit(1);
     }
     ASSERT_GT(pid, 0);
     char byte;
-    ASSERT_EQ(read(made[0], &byte, 1), 1);
+    ASSERT_EQ(read(made.read_end.get(), &byte, 1), 1);
     ASSERT_EQ(kill(pid, SIGKILL), 0);
     ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
-    close(made[0]);
-    close(made[1]);
   }
 
   std::string parent_;
