@@ -1,0 +1,58 @@
+"""Exceptions: codes, families and texts."""
+
+import pickle
+import unittest
+
+from adaptors.python.one_rank import new_comm
+from tools import unittest_main
+
+import gradwire  # pylint: disable=wrong-import-order
+from gradwire._bindings import gwResult_t  # pylint: disable=wrong-import-order
+from gradwire.errors import error_of  # pylint: disable=wrong-import-order
+
+
+class ErrorsTest(unittest.TestCase):
+    def test_every_code_but_success_has_an_exception_with_its_result(self):
+        for result in gwResult_t:
+            error = error_of(result, "text")
+            self.assertIsInstance(error, gradwire.GradwireError)
+            self.assertEqual((error.result, str(error)), (result, "text"))
+
+    def test_processes_can_hand_them_on(self):
+        for result in gwResult_t:
+            error = error_of(result, "text")
+            copied = pickle.loads(pickle.dumps(error))
+            self.assertIs(type(copied), type(error))
+            self.assertEqual((copied.result, str(copied)), (result, "text"))
+
+    def test_a_family_knows_its_code(self):
+        for family in gradwire.GradwireError.__subclasses__():
+            self.assertEqual(family("text").result, family.CODE)
+            self.assertIs(type(error_of(family.CODE, "text")), family)
+
+    def test_families(self):
+        self.assertTrue(issubclass(gradwire.InvalidArgument, ValueError))
+        self.assertTrue(issubclass(gradwire.TimedOut, TimeoutError))
+        self.assertIs(type(error_of(gwResult_t.gwRemoteError, "")), gradwire.PeerLost)
+        self.assertIs(type(error_of(gwResult_t.gwInternalError, "")), gradwire.GradwireError)
+
+    def test_the_text_is_the_librarys(self):
+        with new_comm() as comm:
+            with self.assertRaisesRegex(gradwire.InvalidArgument, '"topk"') as raised:
+                comm.tensor("w", [4], spec="topc(0.1)")
+            self.assertEqual(raised.exception.result, gwResult_t.gwInvalidArgument)
+
+    def test_a_failed_start_has_its_text_from_the_thread_that_tried(self):
+        with self.assertRaisesRegex(gradwire.InvalidArgument, "no_such_setting"):
+            new_comm(no_such_setting=1)
+        with self.assertRaisesRegex(gradwire.InvalidArgument, "unique id"):
+            gradwire.Comm.from_unique_id(b"short", 0, 1)
+
+    def test_what_are_no_settings_is_told(self):
+        for settings in (5, ["window=8"], True):
+            with self.assertRaisesRegex(TypeError, "settings take a dict or text"):
+                gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1, settings)
+
+
+if __name__ == "__main__":
+    unittest_main.main()
