@@ -413,7 +413,7 @@ def attaching_again_ends_an_open_step():
     model, handle, loss = _fail_on_rank_0()
     if dist.get_rank() == 0:
         # Not in DDP's constructor, which waits for the other rank.
-        gradwire.torch.ddp._end_open_steps_of(model.named_parameters())
+        gradwire.torch.ddp_handle.end_open_steps_of(model.named_parameters())
         assert not handle.attached
     _rank_1_is_told(loss)
     module = model.module

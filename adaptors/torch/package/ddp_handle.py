@@ -1,0 +1,170 @@
+"""What attach() returns for DistributedDataParallel: the steps of its hook."""
+
+import warnings
+import weakref
+
+import torch
+from torch.autograd import Variable
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+import gradwire
+from gradwire.torch.handle import Handle
+from gradwire.torch.parameters import DATA_TYPES, pointer_to
+
+_handles = weakref.WeakSet()
+
+
+class _Bucket:
+    """A bucket on its way."""
+
+    def __init__(self, buffer, tensors, request):
+        self.request = request
+        self.future = torch.futures.Future()
+        self._buffer = buffer  # must stay until the request is complete
+        self._tensors = tensors
+
+    def discard(self):
+        """The step counts for nothing in what its tensors keep."""
+        for tensor in self._tensors:
+            tensor.discard_step()
+
+    def fill(self, value):
+        self._buffer.fill_(value)
+
+    def deliver(self):
+        self.future.set_result(self._buffer)
+
+
+def _is_finite(gradients):
+    values = gradients._values() if gradients.is_sparse else gradients
+    return bool(values.isfinite().all())
+
+
+def _in_backward():
+    return torch._C._current_autograd_node() is not None
+
+
+class DdpHandle(Handle):
+    """A step begins with the first bucket, and ends before DistributedDataParallel waits."""
+
+    def __init__(self, comm, tensors, name, scaler, group, usage=None):
+        """usage: of the parameters, if not all are used in each step."""
+        super().__init__(comm, tensors, name, scaler)
+        _handles.add(self)
+        self._group = group
+        self._groups = {}  # index of the bucket -> (what it holds, its tensors, gradwire.Group)
+        self._usage = usage
+        self._passed_on = set()  # ids of the parameters whose gradients gradwire does not take
+        self._told = set()  # kinds of those, of which a warning has been given
+        self._others = []  # futures of those in this step, if a scaler looks at them
+        self._others_overflow = False  # in this step, whose update the scaler will skip
+        self._takes_part = True  # in the step: it has a backward of its own
+
+    def on_bucket(self, bucket):
+        """Submits a bucket; the future of its average."""
+        self._check_whole()
+        if bucket.index() == 0:
+            self._others = []
+        buffer = bucket.buffer()
+        if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
+            future = self._pass_on(bucket, buffer)
+        else:
+            future = self._submit(bucket, buffer)
+        if bucket.is_last() and self._is_open:
+            # No node is at work outside a backward (join) and where buckets were held back until
+            # its end (the first one of a static graph): then nobody would run a callback.
+            self._takes_part = _in_backward()
+            if not self._takes_part:
+                self._end()
+            else:
+                Variable._execution_engine.queue_callback(self._end)
+        elif bucket.is_last() and self._flushing:
+            # All was passed on, so there is nothing to be sent before the end.
+            self.close()
+        return future
+
+    def _submit(self, bucket, buffer):
+        try:
+            if not self._is_open or bucket.index() == 0:
+                self._begin()
+            tensors, group = self._group_of(bucket, buffer)
+            request = self._submit_average(group, buffer)
+        except gradwire.GradwireError as error:
+            # DistributedDataParallel cannot go on, and who saves the state now wants no open step.
+            self._abandon(str(error))
+            raise self._for_users(error) from None
+        self._sent.append(_Bucket(buffer, tensors, request))
+        return self._sent[-1].future
+
+    def _pass_on(self, bucket, buffer):
+        kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
+        self._passed_on.update(map(id, bucket.parameters()))
+        if kind not in self._told:
+            self._told.add(kind)
+            warnings.warn(f"{kind} are not compressed: they go through torch's own group",
+                          stacklevel=1)
+        future = allreduce_hook(self._group, bucket)
+        if self._scaler:
+            self._others.append(future)
+        return future
+
+    def _before_vote(self, sent):
+        """What was kept back must not go with gradients that are thrown away: those of parameters
+        that nobody used, and all where the scaler will skip the step for some that torch's own
+        group has summed. They are the same on all ranks, and so is this."""
+        others, self._others = self._others, []
+        if self._error:
+            return
+        try:
+            if not all(_is_finite(future.wait()) for future in others):
+                self._others_overflow = True
+                for bucket in sent:
+                    bucket.discard()
+            elif self._usage:
+                for parameter in self._usage.find_unused(self._comm, self._takes_part):
+                    if id(parameter) not in self._passed_on:
+                        self._tensors.of(parameter).discard_step()
+        except gradwire.GradwireError as error:
+            self._error = error
+
+    def _outcome(self, sent):
+        """Skipped, too, where the scaler will skip what was committed."""
+        self._others_overflow = False
+        outcome = super()._outcome(sent)
+        return gradwire.Outcome.SKIPPED if self._others_overflow else outcome
+
+    def _group_of(self, bucket, buffer):
+        parameters = bucket.parameters()
+        key = (buffer.data_ptr(), *map(id, parameters))
+        cached = self._groups.get(bucket.index())
+        if cached is None or cached[0] != key:
+            places = [pointer_to(view) for view in bucket.gradients()]
+            tensors = [self._tensors.of(parameter) for parameter in parameters]
+            cached = key, tensors, gradwire.Group(tensors, places)
+            self._groups[bucket.index()] = cached
+        return cached[1:]
+
+    def _reset_tensors(self):
+        super()._reset_tensors()
+        self._groups.clear()
+
+    def has_open_step_of(self, parameters):
+        """Whether a step of any of the parameters has begun and not ended."""
+        return self.attached and self._is_open and self.sends(parameters)
+
+    @staticmethod
+    def _for_users(error):
+        """The library's advice is to run a revoked step again, which DDP does not do as it is."""
+        if not isinstance(error, gradwire.Aborted):
+            return error
+        return gradwire.Aborted(
+            f"{error} (before that state = handle.state_dict(), handle.close(), wrap the model in "
+            "DistributedDataParallel, attach again, load_state_dict(state): else what was kept back is "
+            "lost)")
+
+
+def end_open_steps_of(trained):
+    """Of the model's earlier wrapping: a step whose backward failed here never ends by itself."""
+    for handle in list(_handles):
+        if handle.has_open_step_of(parameter for _, parameter in trained):
+            handle.abort()

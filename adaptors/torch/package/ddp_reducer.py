@@ -1,0 +1,72 @@
+"""What the reducer of DistributedDataParallel averages and knows of its parameters."""
+
+import weakref
+
+
+def _reduced(model):
+    """The parameters that DistributedDataParallel may average.
+
+    It asks its list of the ignored for each name of a shared one, and with a dot before the name for
+    those of the model itself: they are averaged though they are on the list.
+    """
+    found = {}
+    for module_name, module in model.module.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if f"{module_name}.{name}" not in model.parameters_to_ignore:
+                found[id(parameter)] = parameter
+    return list(found.values())
+
+
+def trained_by(model):
+    """The parameters that its reducer has, in its order: those that trained when it was wrapped."""
+    reduced = _reduced(model)
+    trained = [parameter for parameter in reduced if parameter.requires_grad]
+    # Without this DistributedDataParallel does not go on with what was frozen since, and does not
+    # know how many it has.
+    if not model.find_unused_parameters or model.static_graph or not hasattr(model, "reducer"):
+        return trained
+    if len(trained) == model.reducer._get_local_used_map().numel():
+        return trained
+    # Made of zeros, as large as the model.
+    try:
+        buckets = model.reducer._get_zeros_like_grad_buckets()
+    except RuntimeError:  # of sparse gradients
+        return trained
+    known = {id(parameter) for bucket in buckets for parameter in bucket.parameters()}
+    return [parameter for parameter in reduced if id(parameter) in known]
+
+
+def shape_in_memory(parameter):
+    """Of its gradient in a bucket, which is laid out as the parameter; one with gaps is not."""
+    by_stride = sorted(range(parameter.dim()), key=parameter.stride, reverse=True)
+    laid_out = parameter.detach().permute(by_stride)
+    return tuple((laid_out if laid_out.is_contiguous() else parameter).shape)
+
+
+class Usage:
+    """Which parameters had a gradient, of a model with find_unused_parameters.
+
+    What DistributedDataParallel knows of this rank, or already of all of them: of a parameter that
+    any rank used one says so at the least, of others none.
+    """
+
+    def __init__(self, model, parameters):
+        self._model = weakref.ref(model)
+        self._parameters = parameters
+
+    @classmethod
+    def of(cls, model, parameters):
+        """None: all are used, or there is no telling which, as where some that have sparse gradients
+        were frozen after wrapping."""
+        if not model.find_unused_parameters or model.static_graph:
+            return None
+        known = len(parameters) == model.reducer._get_local_used_map().numel()
+        return cls(model, parameters) if known else None
+
+    def find_unused(self, comm, takes_part):
+        """The parameters that no rank used. takes_part: otherwise this one used none (join)."""
+        used = self._model().reducer._get_local_used_map().ne(0).byte() * takes_part
+        comm.all_reduce(used, op="max")
+        # A tensor's items one by one would take 0.7 ms for a thousand parameters.
+        used = used.tolist()
+        return [parameter for parameter, is_used in zip(self._parameters, used) if not is_used]
