@@ -4,7 +4,8 @@ import ddp_misuse
 import ddp_options
 import ddp_state
 import ddp_training
+import ddp_unused
 import scenarios
 
 if __name__ == "__main__":
-    scenarios.run(*map(vars, (ddp_training, ddp_options, ddp_state, ddp_misuse)))
+    scenarios.run(*map(vars, (ddp_training, ddp_unused, ddp_options, ddp_state, ddp_misuse)))
