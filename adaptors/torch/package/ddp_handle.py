@@ -8,6 +8,7 @@ from torch.autograd import Variable
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 import gradwire
+from gradwire.torch.ddp_reducer import gradient_of
 from gradwire.torch.handle import Handle
 from gradwire.torch.parameters import DATA_TYPES, pointer_to
 
@@ -17,11 +18,16 @@ _handles = weakref.WeakSet()
 class _Bucket:
     """A bucket on its way."""
 
-    def __init__(self, buffer, tensors, request):
+    def __init__(self, bucket, tensors, request):
         self.request = request
         self.future = torch.futures.Future()
-        self._buffer = buffer  # must stay until the request is complete
+        self._bucket = bucket  # of torch; its buffer must stay until the request is complete
         self._tensors = tensors
+
+    def gradients(self):
+        """[(parameter, its gradient)]"""
+        return [(parameter, gradient_of(parameter, part))
+                for parameter, part in zip(self._bucket.parameters(), self._bucket.gradients())]
 
     def discard(self):
         """The step counts for nothing in what its tensors keep."""
@@ -29,15 +35,28 @@ class _Bucket:
             tensor.discard_step()
 
     def fill(self, value):
-        self._buffer.fill_(value)
+        self._bucket.buffer().fill_(value)
 
     def deliver(self):
-        self.future.set_result(self._buffer)
+        self.future.set_result(self._bucket.buffer())
 
 
 def _is_finite(gradients):
     values = gradients._values() if gradients.is_sparse else gradients
     return bool(values.isfinite().all())
+
+
+def _take_rest(parameter, gradient):
+    """Of a parameter that no rank used; DistributedDataParallel leaves the gradient it has alone.
+
+    gradient: with what was kept back, of the one that it has or of zeros.
+    """
+    if not parameter.requires_grad:
+        return
+    if parameter.grad is not None:
+        parameter.grad.copy_(gradient)
+    elif gradient.any():
+        parameter.grad = gradient.clone()
 
 
 def _in_backward():
@@ -59,6 +78,7 @@ class DdpHandle(Handle):
         self._others = []  # futures of those in this step, if a scaler looks at them
         self._others_overflow = False  # in this step, whose update the scaler will skip
         self._takes_part = True  # in the step: it has a backward of its own
+        self._unused = []  # parameters that no rank has used in this step
 
     def on_bucket(self, bucket):
         """Submits a bucket; the future of its average."""
@@ -93,7 +113,7 @@ class DdpHandle(Handle):
             # DistributedDataParallel cannot go on, and who saves the state now wants no open step.
             self._abandon(str(error))
             raise self._for_users(error) from None
-        self._sent.append(_Bucket(buffer, tensors, request))
+        self._sent.append(_Bucket(bucket, tensors, request))
         return self._sent[-1].future
 
     def _pass_on(self, bucket, buffer):
@@ -110,8 +130,8 @@ class DdpHandle(Handle):
 
     def _before_vote(self, sent):
         """What was kept back must not go with gradients that are thrown away: those of parameters
-        that nobody used, and all where the scaler will skip the step for some that torch's own
-        group has summed. They are the same on all ranks, and so is this."""
+        that nobody used, but for a flush, and all where the scaler will skip the step for some that
+        torch's own group has summed. They are the same on all ranks, and so is this."""
         others, self._others = self._others, []
         if self._error:
             return
@@ -121,9 +141,10 @@ class DdpHandle(Handle):
                 for bucket in sent:
                     bucket.discard()
             elif self._usage:
-                for parameter in self._usage.find_unused(self._comm, self._takes_part):
-                    if id(parameter) not in self._passed_on:
-                        self._tensors.of(parameter).discard_step()
+                unused = self._usage.find_unused(self._comm, self._takes_part)
+                self._unused = [one for one in unused if id(one) not in self._passed_on]
+                for parameter in [] if self._flushing else self._unused:
+                    self._tensors.of(parameter).discard_step()
         except gradwire.GradwireError as error:
             self._error = error
 
@@ -132,6 +153,15 @@ class DdpHandle(Handle):
         self._others_overflow = False
         outcome = super()._outcome(sent)
         return gradwire.Outcome.SKIPPED if self._others_overflow else outcome
+
+    def _end_flush(self, sent):
+        """What was kept back of parameters that nobody used comes now or never."""
+        unused = {id(parameter) for parameter in self._unused if self._takes_part}
+        for bucket in sent:
+            for parameter, gradient in bucket.gradients():
+                if id(parameter) in unused:
+                    _take_rest(parameter, gradient)
+        super()._end_flush(sent)
 
     def _group_of(self, bucket, buffer):
         parameters = bucket.parameters()

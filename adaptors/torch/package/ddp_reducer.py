@@ -36,11 +36,23 @@ def trained_by(model):
     return [parameter for parameter in reduced if id(parameter) in known]
 
 
-def shape_in_memory(parameter):
-    """Of its gradient in a bucket, which is laid out as the parameter; one with gaps is not."""
+def _dims_in_memory(parameter):
+    """Its dimensions in the order of its gradient in a bucket, which is laid out as the parameter; of
+    one with gaps it lies row by row."""
     by_stride = sorted(range(parameter.dim()), key=parameter.stride, reverse=True)
-    laid_out = parameter.detach().permute(by_stride)
-    return tuple((laid_out if laid_out.is_contiguous() else parameter).shape)
+    is_dense = parameter.detach().permute(by_stride).is_contiguous()
+    return by_stride if is_dense else list(range(parameter.dim()))
+
+
+def shape_in_memory(parameter):
+    """Of its gradient in a bucket."""
+    return tuple(parameter.shape[dim] for dim in _dims_in_memory(parameter))
+
+
+def gradient_of(parameter, part):
+    """In a bucket; part: what torch gives of it, which has the parameter's shape but not its layout."""
+    dims = _dims_in_memory(parameter)
+    return part.view(shape_in_memory(parameter)).permute([dims.index(i) for i in range(len(dims))])
 
 
 class Usage:

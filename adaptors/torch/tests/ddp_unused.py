@@ -7,6 +7,8 @@ import gradwire.torch
 import models
 from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks
 
+WAY = {"find_unused_parameters": True, "bucket_cap_mb": 0.05}
+
 
 def unused_parameters():
     way = {"find_unused_parameters": True}
@@ -19,6 +21,39 @@ def unused_parameters():
     handle.close()
 
 
+class _Totals:
+    """What the optimizer of a models.Sum gets, and what it would get without compression."""
+
+    def __init__(self, model):
+        self._parts = model.module.parts
+        self._model = model
+        self._sent, self._meant = torch.zeros(6, 90, 100), torch.zeros(6, 90, 100)
+
+    def _gradients(self):
+        return torch.stack([torch.zeros(90, 100) if part.grad is None else part.grad
+                            for part in self._parts])
+
+    def add(self, step, chosen):
+        """A backward. chosen(rank): the parts that a rank uses."""
+        inputs = models.Sum.inputs(step)
+        before = self._gradients()
+        self._model(inputs[dist.get_rank()], chosen(dist.get_rank())).backward()
+        self._sent += self._gradients() - before
+        for rank in range(dist.get_world_size()):
+            for part in chosen(rank):
+                self._meant[part] += inputs[rank, part] / dist.get_world_size()
+
+    def expect_equal(self):
+        difference = (self._sent - self._meant).abs().amax((1, 2))
+        assert difference.max() < 1e-4, difference
+
+
+def _zero(model, gradients):
+    """Before a step: "none", "zeros" or "kept"."""
+    if gradients != "kept":
+        model.zero_grad(set_to_none=gradients == "none")
+
+
 def _chosen(rank, step):
     """Parts that a rank uses: for three steps nobody uses 2, and each of 3 and 4 only one rank."""
     if step not in (2, 3, 4):
@@ -28,25 +63,49 @@ def _chosen(rank, step):
 
 def unused_parameters_keep_their_residual():
     """What their optimizer gets is what it would have got without compression."""
-    way = {"find_unused_parameters": True, "bucket_cap_mb": 0.05}
     for spec in ("topk(0.05)", FEEDBACK):
-        model, handle = attached(spec, models.Sum(), way)
-        steps, sent, meant = 8, torch.zeros(6, 90, 100), torch.zeros(6, 90, 100)
-        for step in range(steps):
-            inputs = models.Sum.inputs(step)
-            if step == steps - 1:
+        model, handle = attached(spec, models.Sum(), WAY)
+        totals = _Totals(model)
+        for step in range(8):
+            if step == 7:
                 handle.detach()
             model.zero_grad()
-            model(inputs[dist.get_rank()], _chosen(dist.get_rank(), step)).backward()
+            totals.add(step, lambda rank, s=step: _chosen(rank, s))
             for part, weight in enumerate(model.module.parts):
                 assert (weight.grad is None) == (step in (2, 3, 4) and part == 2), (step, part)
-                sent[part] += 0 if weight.grad is None else weight.grad
-            for rank in range(dist.get_world_size()):
-                for part in _chosen(rank, step):
-                    meant[part] += inputs[rank, part] / dist.get_world_size()
         assert not handle.attached
-        difference = (sent - meant).abs().max().item()
-        assert difference < 1e-4, (spec, difference)
+        totals.expect_equal()
+
+
+def unused_parameters_in_the_step_of_detach():
+    """Their optimizer gets what was kept back, also beside a gradient that is there."""
+    for settings in ("", "transaction=off"):
+        for gradients in ("none", "zeros", "kept"):
+            module = models.Sum()
+            module.parts[2] = torch.nn.Parameter(torch.zeros(100, 90).t())
+            model, handle = attached("topk(0.05)", module, WAY, settings=settings)
+            totals = _Totals(model)
+            for step in range(4):
+                if step == 3:
+                    handle.detach()
+                _zero(model, gradients)
+                totals.add(step, lambda rank, s=step: range(5) if s < 3 else (0, 1, 3 + rank % 2))
+            assert not handle.attached
+            totals.expect_equal()
+            assert model.module.parts[5].grad is None, "nobody has ever used it"
+
+
+def frozen_when_detached():
+    """What was kept back of it moves nothing."""
+    model, handle = attached("topk(0.05)", models.Sum(), WAY)
+    for step in range(2):
+        model.zero_grad()
+        model(models.Sum.inputs(step)[dist.get_rank()]).backward()
+        if step == 0:
+            model.module.parts[4].requires_grad_(False)
+            handle.detach()
+    assert not handle.attached
+    assert [part.grad is None for part in model.module.parts] == [i == 4 for i in range(6)]
 
 
 def unused_parameters_and_uneven_inputs():
