@@ -56,15 +56,17 @@ def gradient_of(parameter, part):
 
 
 class Usage:
-    """Which parameters had a gradient, of a model with find_unused_parameters.
+    """Of which parameters the averages are used, of a model with find_unused_parameters.
 
     What DistributedDataParallel knows of this rank, or already of all of them: of a parameter that
-    any rank used one says so at the least, of others none.
+    any rank used one says so at the least, of others none. Besides, with gradient_as_bucket_view an
+    earlier gradient of a parameter is where its average comes to lie.
     """
 
     def __init__(self, model, parameters):
         self._model = weakref.ref(model)
         self._parameters = parameters
+        self._are_views = model.gradient_as_bucket_view
 
     @classmethod
     def of(cls, model, parameters):
@@ -78,6 +80,9 @@ class Usage:
     def find_unused(self, comm, takes_part):
         """The parameters that no rank used. takes_part: otherwise this one used none (join)."""
         used = self._model().reducer._get_local_used_map().ne(0).byte() * takes_part
+        if self._are_views and takes_part:
+            for index in used.eq(0).nonzero().flatten().tolist():
+                used[index] = self._parameters[index].grad is not None
         comm.all_reduce(used, op="max")
         # A tensor's items one by one would take 0.7 ms for a thousand parameters.
         used = used.tolist()

@@ -1,5 +1,7 @@
 """Parameters that not all ranks use, or none. Scenarios of ddp_program."""
 
+import itertools
+
 import torch
 from torch import distributed as dist
 
@@ -77,22 +79,38 @@ def unused_parameters_keep_their_residual():
         totals.expect_equal()
 
 
+def unused_parameters_with_gradients_in_buckets():
+    """There the averages come to lie, with what was kept back of earlier ones."""
+    for gradients in ("zeros", "kept"):
+        model, handle = attached("topk(0.05)", models.Sum(), {**WAY, "gradient_as_bucket_view": True})
+        totals = _Totals(model)
+        for step in range(8):
+            if step == 7:
+                handle.detach()
+            _zero(model, gradients)
+            totals.add(step, lambda rank, s=step: _chosen(rank, s))
+        assert not handle.attached
+        totals.expect_equal()
+
+
 def unused_parameters_in_the_step_of_detach():
-    """Their optimizer gets what was kept back, also beside a gradient that is there."""
-    for settings in ("", "transaction=off"):
-        for gradients in ("none", "zeros", "kept"):
-            module = models.Sum()
-            module.parts[2] = torch.nn.Parameter(torch.zeros(100, 90).t())
-            model, handle = attached("topk(0.05)", module, WAY, settings=settings)
-            totals = _Totals(model)
-            for step in range(4):
-                if step == 3:
-                    handle.detach()
-                _zero(model, gradients)
-                totals.add(step, lambda rank, s=step: range(5) if s < 3 else (0, 1, 3 + rank % 2))
-            assert not handle.attached
-            totals.expect_equal()
-            assert model.module.parts[5].grad is None, "nobody has ever used it"
+    """Their optimizer gets what was kept back, also beside a gradient that is there. A step of
+    torch's own group follows."""
+    for settings, has_views, gradients in itertools.product(
+            ("", "transaction=off"), (False, True), ("none", "zeros", "kept")):
+        module = models.Sum()
+        module.parts[2] = torch.nn.Parameter(torch.zeros(100, 90).t())
+        way = {**WAY, "gradient_as_bucket_view": has_views}
+        model, handle = attached("topk(0.05)", module, way, settings=settings)
+        totals = _Totals(model)
+        for step in range(5):
+            if step == 3:
+                handle.detach()
+            _zero(model, gradients)
+            totals.add(step, lambda rank, s=step: range(5) if s < 3 else (0, 1, 3 + rank % 2))
+            assert handle.attached == (step < 3)
+        totals.expect_equal()
+        assert model.module.parts[5].grad is None, "nobody has ever used it"
 
 
 def frozen_when_detached():
