@@ -101,12 +101,12 @@ def _describe(name, ledger, count, numel):
     rows = [row for row in ledger["tensors"] if row["spec"] != "none" or row["auto"]]
     specs = ", ".join(sorted({row["auto"] or row["spec"] for row in rows})) or "none"
     elems = sum(row["elems"] for row in rows)
-    takes = "may take" if any(row["auto"] for row in rows) else "take"
+    may = "may " if any(row["auto"] for row in rows) else ""
     residuals, besides = (sum(row[field] for row in rows) / 1e6
                           for field in ("residual_bytes", "method_bytes"))
     return (f"gradwire: {name}: {len(rows)} of {count} tensors, {elems:,} of {numel:,} "
-            f"elements as {specs}, the others exact; residuals {takes} {residuals:.1f} MB, "
-            f"codecs keep {besides:.1f} MB besides, buffers take at most {_BUFFERS_MIB} MiB")
+            f"elements as {specs}, the others exact; residuals {may}take {residuals:.1f} MB, "
+            f"codecs {may}keep {besides:.1f} MB besides, buffers take at most {_BUFFERS_MIB} MiB")
 
 
 def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None,
