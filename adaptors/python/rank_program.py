@@ -87,10 +87,10 @@ def dropped_request(comm):
 
 
 def killed_peer(comm):
-    comm.barrier()
-    if comm.rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
     try:
+        comm.barrier()  # rank 1 may leave it first, and be killed while rank 0 is in it
+        if comm.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
         comm.barrier()
     except gradwire.PeerLost as error:
         print(f"lost: {error}")

@@ -42,7 +42,7 @@ class RanksTest(unittest.TestCase):
     def test_a_killed_rank_is_named(self):
         done = _run("killed_peer")
         self.assertEqual(done.returncode, 128 + 9, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, "lost: .*rank 1")
+        self.assertRegex(done.stdout, "lost: .*rank 1", done.stderr)
 
     def test_leaving_without_close_disturbs_nobody(self):
         done = self._check_ok("exits_without_a_word")
