@@ -22,6 +22,8 @@ constexpr std::string_view kPrefix = "gradwire-ucx.";
 // As often as others may take a new folder for a dead process's, before it is locked.
 constexpr int kAttempts = 16;
 
+constexpr char kDescriptors[] = "/proc/self/fd";
+
 std::string Parent() {
   const char* const set = getenv("UCX_POSIX_DIR");  // UCX's own setting
   return set == nullptr || *set == '\0' ? "/dev/shm" : set;
@@ -38,7 +40,7 @@ bool Lock(const UniqueFd& folder) {
 
 bool IsOwn(const UniqueFd& folder) {
   struct stat found = {};
-  return fstat(folder.get(), &found) == 0 && found.st_uid == geteuid();
+  return folder.valid() && fstat(folder.get(), &found) == 0 && found.st_uid == geteuid();
 }
 
 void Remove(const std::string& name) {
@@ -51,7 +53,9 @@ void Remove(const std::string& name) {
 bool UcxFolder::MayHaveOwn() {
   const char* const set = getenv("UCX_POSIX_USE_PROC_LINK");
   const std::string_view links = set == nullptr ? "y" : set;
-  return links.starts_with('y') || links.starts_with('Y') || links == "1" || links == "on";
+  const bool by_link =
+      links.starts_with('y') || links.starts_with('Y') || links == "1" || links == "on";
+  return by_link && access(kDescriptors, X_OK) == 0;
 }
 
 StatusOr<UcxFolder> UcxFolder::Make() {
@@ -61,8 +65,13 @@ StatusOr<UcxFolder> UcxFolder::Make() {
     std::string name = pattern;
     if (mkdtemp(name.data()) == nullptr) break;
     UniqueFd folder = OpenFolder(name);
-    if (Lock(folder) && access(name.c_str(), F_OK) == 0) return UcxFolder(name, std::move(folder));
-    errno = EAGAIN;
+    const bool locked = Lock(folder);
+    const int error = errno;
+    const bool taken = access(name.c_str(), F_OK) != 0 || (!locked && error == EWOULDBLOCK);
+    if (locked && !taken) return UcxFolder(name, std::move(folder));
+    if (!taken) Remove(name);
+    errno = error;
+    if (!taken) break;
   }
   return Status(gwTransportUnavailable,
                 fmt::format("ucx: the folder {} cannot be made: {}", pattern, strerror(errno)),
@@ -75,10 +84,10 @@ UcxFolder::~UcxFolder() {
 }
 
 // By its descriptor, which can be made to mean another folder.
-std::string UcxFolder::path() const { return fmt::format("/proc/self/fd/{}", folder_.get()); }
+std::string UcxFolder::path() const { return fmt::format("{}/{}", kDescriptors, folder_.get()); }
 
 void UcxFolder::Leave() {
-  const UniqueFd parent(open(Parent().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd parent(open(Parent().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!parent.valid() || dup3(parent.get(), folder_.get(), O_CLOEXEC) < 0) return;
   Remove(std::exchange(name_, {}));
 }
@@ -90,7 +99,7 @@ void RemoveDeadUcxFolders() {
     const fs::path& name = entry->path();
     if (!name.filename().native().starts_with(kPrefix)) continue;
     const UniqueFd folder = OpenFolder(name);
-    if (Lock(folder) && IsOwn(folder)) Remove(name);
+    if (IsOwn(folder) && Lock(folder)) Remove(name);
   }
 }
 

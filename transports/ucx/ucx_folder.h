@@ -15,8 +15,8 @@ namespace gradwire {
 
 class UcxFolder {
  public:
-  // Where the user has set UCX_POSIX_USE_PROC_LINK=n, peers open the files by their names, which
-  // stay: then they must lie where UCX puts them.
+  // No: the user has set UCX_POSIX_USE_PROC_LINK=n, and peers open the files by their names, which
+  // stay; or there is no /proc to name a folder by its descriptor.
   static bool MayHaveOwn();
 
   // New, where UCX would make its files by itself (UCX_POSIX_DIR, or /dev/shm), once what dead
@@ -30,7 +30,8 @@ class UcxFolder {
 
   // For UCX, in this process, as long as this lives.
   std::string path() const;
-  // The worker has its files. The folder goes; path() is now the one it was made in.
+  // The worker has its files. The folder goes, and path() is the one it was made in; where that
+  // fails it stays until this goes.
   void Leave();
 
  private:

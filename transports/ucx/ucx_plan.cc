@@ -116,8 +116,8 @@ Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
                                        : kTcpFragmentBytes;
   plan->fragment_bytes = asked > 0 ? asked : usual;
   plan->fragments_in_flight = plan->fabric == UcxFabric::kTcp ? 4 : 8;
-  // Room for a whole fragment where UCX sends without a request ("short"): see UcxSender.
   plan->makes_files = kinds.shared;
+  // Room for a whole fragment where UCX sends without a request ("short"): see UcxSender.
   if (kinds.shared) {
     const int32_t element = plan->fragment_bytes + kUcxSegmentOverheadBytes;
     plan->settings.push_back({"MM_FIFO_ELEM_SIZE", fmt::format("{}", element), {}});

@@ -39,7 +39,7 @@ struct UcxPlan {
   std::string tls;  // UCX_TLS as it takes effect
   int32_t fragment_bytes = 0;
   int32_t fragments_in_flight = 0;
-  bool makes_files = false;          // for shared memory, while it starts
+  bool makes_files = false;          // UCX may, for shared memory, while a worker starts
   std::vector<UcxSetting> settings;  // for ucp_config_modify, in order
 };
 

@@ -85,11 +85,14 @@ Status OpenContext(const TransportOptions& options, UcxWorker* out) {
   if (!plan.ok()) return plan.status();
   out->plan = std::move(*plan);
   if (out->plan.makes_files && UcxFolder::MayHaveOwn()) {
-    StatusOr<UcxFolder> folder = UcxFolder::Make();
-    if (!folder.ok()) return folder.status();
-    out->folder.emplace(std::move(*folder));
-    // UCX 1.13 looks for it without the prefix.
-    out->plan.settings.push_back({"DIR", out->folder->path(), "POSIX_DIR"});
+    if (StatusOr<UcxFolder> folder = UcxFolder::Make(); folder.ok()) {
+      out->folder.emplace(std::move(*folder));
+      // UCX 1.13 looks for it without the prefix.
+      out->plan.settings.push_back({"DIR", out->folder->path(), "POSIX_DIR"});
+    } else {
+      // UCX will say what it cannot do there, or takes other shared memory than that of files.
+      GW_LOG(kInfo, kNet, "{}", folder.status().ToString());
+    }
   }
   GW_RETURN_IF_ERROR(config.Apply(out->plan));
 
