@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,7 +56,8 @@ std::string MachineName() {
   return std::string(name.data(), strcspn(name.data(), "."));
 }
 
-// Who gets lines instead. Immutable, and never freed either.
+// Who gets lines instead of a sink. Immutable and never freed: a thread may be calling it without a
+// lock.
 struct Receiver {
   gwLogCallback_t callback;
   void* user;
@@ -223,11 +225,12 @@ void SetLogCallback(gwLogCallback_t callback, void* user) {
   static auto* const mu = new std::mutex;
   static auto* const receivers = new std::deque<Receiver>;  // one per different pair
   const std::lock_guard lock(*mu);
+  if (callback == nullptr) return current_receiver.store(nullptr, std::memory_order_release);
   const auto same = [&](const Receiver& r) { return r.callback == callback && r.user == user; };
   auto found = std::find_if(receivers->begin(), receivers->end(), same);
   if (found == receivers->end())
     found = receivers->insert(receivers->end(), Receiver{callback, user});
-  current_receiver.store(callback != nullptr ? &*found : nullptr, std::memory_order_release);
+  current_receiver.store(&*found, std::memory_order_release);
 }
 
 ScopedLogRank::ScopedLogRank(int rank) : previous_(std::exchange(thread_rank, rank)) {}
@@ -253,8 +256,15 @@ namespace log_internal {
 
 std::atomic<uint64_t> gate = uint64_t{static_cast<uint32_t>(LogLevel::kWarn)} << 32 | kAllLogSubsys;
 
+static_assert(static_cast<int>(LogLevel::kError) == gwLogError);
+static_assert(static_cast<int>(LogLevel::kTrace) == gwLogTrace);
+
 void Write(LogLevel level, fmt::string_view format, fmt::format_args args) noexcept {
   const int saved_errno = errno;
+  // A thread that is cancelled in here would unwind through the catch below, which ends the
+  // process.
+  int cancel_state = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   try {
     const Sink* const configured = current_sink.load(std::memory_order_acquire);
     const Sink& sink = configured != nullptr ? *configured : FirstSink();
@@ -267,6 +277,7 @@ void Write(LogLevel level, fmt::string_view format, fmt::format_args args) noexc
   } catch (...) {
     // No memory for the text, or a callback that throws: the line is lost, the caller goes on.
   }
+  pthread_setcancelstate(cancel_state, nullptr);
   errno = saved_errno;
 }
 

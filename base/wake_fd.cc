@@ -33,7 +33,7 @@ Status WakeFd::Wait(int fd, int64_t timeout_ns) {
   const timespec timeout = {.tv_sec = ns / kNsPerSecond, .tv_nsec = ns % kNsPerSecond};
   pollfd fds[] = {{fd, POLLIN, 0}, {fd_.get(), POLLIN, 0}};
   if (ppoll(fds, 2, &timeout, nullptr) < 0 && errno != EINTR) {
-    return ErrnoStatus("poll", errno);
+    return ErrnoStatus("cannot wait for descriptors", errno);
   }
   if (fds[1].revents != 0) Take();
   return Status::Ok();

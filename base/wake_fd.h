@@ -12,6 +12,7 @@ namespace gradwire {
 // An eventfd. Threads: Wake by any at any time; one waits and takes.
 class WakeFd {
  public:
+  // gwSystemError: no descriptor is left.
   Status Open();
   // Readable from Wake until the wakes are taken.
   int get() const { return fd_.get(); }
@@ -21,7 +22,7 @@ class WakeFd {
   void Take();
 
   // Until `fd` is readable, Wake is called or was called before, or the time has passed; takes the
-  // wakes.
+  // wakes. gwSystemError: the system cannot wait.
   Status Wait(int fd, int64_t timeout_ns);
 
  private:

@@ -95,23 +95,18 @@ GW_API gwResult_t gwGetVersion(int* version);
 GW_API const char* gwGetErrorString(gwResult_t result);
 
 /* Levels of lines of the log, each more verbose than the one before: the setting `debug`. */
-typedef enum GW_ENUM {
-  gwLogVersion = 1,
-  gwLogError = 2,
-  gwLogWarn = 3,
-  gwLogInfo = 4,
-  gwLogTrace = 5
-} gwLogLevel_t;
+typedef enum GW_ENUM { gwLogError = 2, gwLogWarn = 3, gwLogInfo = 4, gwLogTrace = 5 } gwLogLevel_t;
 
 /* Gets a line of the log: text without a line feed, valid during the call. Called from any thread,
  * several at a time. It must call no function of gradwire, nor wait for a thread that does: lines
- * are written from amid the library's work. */
+ * are written from amid the library's work. A C++ exception from it is dropped. */
 typedef void (*gwLogCallback_t)(void* user, gwLogLevel_t level, const char* line);
 
 /* From now on `callback` gets the log of this process, and neither standard error nor `debug_file`;
- * NULL: they again. `user` is handed to it and may be NULL. Lines that are being written may still
- * come to the callback before, so what it uses must stay valid until the process ends. Which lines
- * there are is told by the settings `debug` (warnings and errors by default) and `debug_subsys`.
+ * NULL: they again. `user` is handed to it and may be NULL. Lines being written at that moment may
+ * still go to the previous callback, so what that uses must stay valid until the process ends. A
+ * child of fork keeps the callback. Which lines there are is told by the settings `debug` (warnings
+ * and errors by default) and `debug_subsys`. gwSystemError: no memory; the callback before stays.
  * Any thread, also before the first communicator. */
 GW_API gwResult_t gwSetLogCallback(gwLogCallback_t callback, void* user);
 
