@@ -69,7 +69,7 @@ void AddRunOptions(CommandLine* line, Texts* texts, PerfOptions* options) {
   line->Add("-m,--agg_iters", &options->operations,
             "operations of an iteration, issued together; default 1")
       .InRange(1, 1024);
-  line->Add("-c,--check", &options->checks, "iterations whose results are checked, or 0; default 1")
+  line->Add("-c,--check", &options->checks, "runs whose results are checked, or 0; default 1")
       .InRange(0, 1'000'000);
   line->Add("-a,--average", &texts->average,
             "of the ranks' times: 0 rank 0, 1 mean, 2 min, 3 max; default 3")

@@ -25,7 +25,7 @@ class RankBench {
   // outlive this.
   RankBench(gwComm_t comm, gwComm_t aside, const PerfOptions& options, const Clock& clock);
 
-  // Equal on all ranks. An error of the library with its own text; then the communicator must be
+  // Equal on all ranks. An error of the library with its own text; then both communicators must be
   // aborted, because the others still wait.
   StatusOr<PerfRow> Measure(const PerfCase& c);
 
@@ -53,7 +53,7 @@ class RankBench {
                         std::vector<double>* times_us);
   void Refill(std::span<const Arrays> arrays);
   // Elements that are wrong on any rank; -1: the codec's law is unknown.
-  StatusOr<int64_t> CheckExact(const PerfCase& c, const Arrays& arrays, PerfRow* row);
+  StatusOr<int64_t> CheckExact(const PerfCase& c, const Arrays& arrays);
   StatusOr<int64_t> CheckCodec(const PerfCase& c, const Arrays& arrays, PerfRow* row);
   Status RunOnce(const PerfCase& c, const Arrays& arrays);
 

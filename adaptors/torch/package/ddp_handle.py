@@ -132,7 +132,7 @@ class DdpHandle(Handle):
         """What was kept back must not go with gradients that are thrown away: those of parameters
         that nobody used, but for a flush, and all where the scaler will skip the step for some that
         torch's own group has summed. They are the same on all ranks, and so is this."""
-        others, self._others = self._others, []
+        others, self._others, self._unused = self._others, [], []
         if self._error:
             return
         try:
