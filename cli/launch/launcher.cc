@@ -27,6 +27,10 @@ namespace {
 // perhaps nobody reads it.
 constexpr int64_t kDrainNs = kNsPerSecond;
 
+// A process that is killed closes its connections before it is gone: others may hear of it, and end
+// with an error, before the system tells of the one that was killed.
+constexpr int64_t kSuspicionNs = 200 * kNsPerMs;
+
 bool IsIgnored(int signal) {
   struct sigaction now {};
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -136,6 +140,11 @@ class Job {
   void OnSignal(int signal);
   void ReapChildren();
   void OnRankEnded(size_t rank, const siginfo_t& how);
+  struct Failure {
+    size_t rank;
+    siginfo_t how;
+  };
+  void Blame(const Failure& failure);
   void SignalAll(int signal);
   void OnTimeout();
   void CheckTimes();
@@ -160,7 +169,9 @@ class Job {
   Outlet out_{STDOUT_FILENO}, err_{STDERR_FILENO};
   std::vector<Rank> ranks_;
   std::vector<Stream> streams_;
-  std::optional<int> exit_code_;  // of whatever went wrong first
+  std::optional<int> exit_code_;    // of whatever went wrong first
+  std::optional<Failure> suspect_;  // ended with an error first, unless another was killed
+  Deadline blamed_ = Deadline::Never();
 };
 
 Status Job::StartAll() {
@@ -216,7 +227,8 @@ void Job::WaitForEvents() {
   for (const Stream& stream : streams_) {
     waits.push_back({stream.target->waits() ? -1 : stream.source.get(), POLLIN, 0});
   }
-  const Deadline until = Earlier(Earlier(end_.next(), timeout_), Earlier(drained_, NextAction()));
+  const Deadline until =
+      Earlier(Earlier(Earlier(end_.next(), blamed_), timeout_), Earlier(drained_, NextAction()));
   if (poll(waits.data(), waits.size(), until.PollTimeoutMs(clock_)) <= 0) return;
   out_.Write();
   err_.Write();
@@ -287,21 +299,37 @@ void Job::OnRankEnded(size_t rank, const siginfo_t& how) {
   ranks_[rank].alive = false;
   const bool exited = how.si_code == CLD_EXITED;
   if (exited && how.si_status == 0) return;
-  if (!exit_code_) {
-    exit_code_ = exited ? how.si_status : 128 + how.si_status;
-    const std::string what = exited ? fmt::format("ended with exit code {}", how.si_status)
-                                    : fmt::format("was killed by signal {} ({})", how.si_status,
-                                                  strsignal(how.si_status));
-    const std::string others =
-        Alive() == 0 || end_.begun()
-            ? ""
-            : fmt::format("; the others have {:g} s to report", 1e-9 * options_.grace_ns);
-    Say(fmt::format("rank {} (process {}) {}{}", rank, ranks_[rank].pid, what, others));
+  if (!exit_code_ && !suspect_) {
+    suspect_ = {rank, how};
+    blamed_ = Deadline::After(clock_, kSuspicionNs);
+  }
+  if (!exit_code_ && !exited) {
+    Blame({rank, how});
+  } else if (suspect_ && (Alive() == 0 || interrupted_)) {
+    Blame(*suspect_);
   }
   end_.Begin();
 }
 
+void Job::Blame(const Failure& failure) {
+  const auto& [rank, how] = failure;
+  const bool exited = how.si_code == CLD_EXITED;
+  exit_code_ = exited ? how.si_status : 128 + how.si_status;
+  const std::string what =
+      exited ? fmt::format("ended with exit code {}", how.si_status)
+             : fmt::format("was killed by signal {} ({})", how.si_status, strsignal(how.si_status));
+  const std::string others =
+      Alive() == 0 || interrupted_
+          ? ""
+          : fmt::format("; the others have {:g} s to report", 1e-9 * options_.grace_ns);
+  Say(fmt::format("rank {} (process {}) {}{}", rank, ranks_[rank].pid, what, others));
+  suspect_.reset();
+  blamed_ = Deadline::Never();
+}
+
 void Job::SignalAll(int signal) {
+  // Who is killed from here on is no cause.
+  if (suspect_) Blame(*suspect_);
   for (const Rank& rank : ranks_) {
     if (rank.alive) kill(-rank.pid, signal);
   }
@@ -336,6 +364,7 @@ void Job::OnTimeout() {
 
 void Job::CheckTimes() {
   RunDueActions();
+  if (suspect_ && blamed_.Expired(clock_)) Blame(*suspect_);
   if (timeout_.Expired(clock_)) {
     timeout_ = Deadline::Never();
     if (Alive() > 0 || OutputWaits()) OnTimeout();

@@ -37,7 +37,8 @@ inline constexpr int kLostOutputExitCode = 1;
 // is ignored at the start stays ignored.
 //
 // Returns the exit code of the job: that of the rank that failed first, 128 + n for one that died
-// of signal n, 124 for a time-out, 1 if only output could not be written, else 0. Errors: a command
+// of signal n (which may be seen after others' errors), 124 for a time-out, 1 if only output could
+// not be written, else 0. Errors: a command
 // that cannot be started (gwInvalidArgument), or the system (gwSystemError); no rank is left then.
 //
 // Call it from a process with one thread that does not ignore SIGCHLD, once at a time: it takes

@@ -3,6 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 namespace {
@@ -20,6 +27,32 @@ TEST(Launch, SaysOnlyWhatKeptARankFromStarting) {
   EXPECT_EQ(launched.status().code(), gwSystemError);
   EXPECT_THAT(launched.status().ToString(), HasSubstr("network namespace"));
   EXPECT_FALSE(acted);
+}
+
+// The exit code of ranks 0 and 1 that run `script`, which has RANK, and what is said.
+std::pair<int, std::string> RunTwo(const std::string& script) {
+  LaunchOptions options{.command = {"/bin/sh", "-c", script}, .grace_ns = 60 * kNsPerSecond};
+  options.ranks = {{.variables = {{"RANK", "0"}}}, {.variables = {{"RANK", "1"}}}};
+  const ManualClock clock;  // stands still: the suspicion lasts until both are gone
+  testing::internal::CaptureStderr();
+  const StatusOr<int> exit_code = Launch(options, clock);
+  std::string said = testing::internal::GetCapturedStderr();
+  return {exit_code.ok() ? *exit_code : -1, std::move(said)};
+}
+
+TEST(Launch, ARankThatWasKilledIsTheCauseOfAnothersError) {
+  const auto [exit_code, said] = RunTwo("[ $RANK = 0 ] && exit 3; sleep 0.2; kill -KILL $$");
+  EXPECT_EQ(exit_code, 128 + SIGKILL);
+  EXPECT_THAT(said, HasSubstr("rank 1 (process "));
+  EXPECT_THAT(said, HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(said, testing::Not(HasSubstr("exit code 3")));
+}
+
+TEST(Launch, OfTwoErrorsTheFirstIsTheCause) {
+  const auto [exit_code, said] = RunTwo("[ $RANK = 1 ] && exit 3; sleep 0.2; exit 4");
+  EXPECT_EQ(exit_code, 3);
+  EXPECT_THAT(said, HasSubstr("rank 1 (process "));
+  EXPECT_THAT(said, HasSubstr("ended with exit code 3"));
 }
 
 }  // namespace
