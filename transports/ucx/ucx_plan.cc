@@ -27,6 +27,7 @@ constexpr int32_t kOtherFragmentBytes = 7936;
 // for each. UCX would take 512 of those, and a container's /dev/shm has 64 MB in all.
 constexpr int kQueueElements = 64;
 
+constexpr char kSharedDefault[] = "posix,self";
 constexpr std::array<std::string_view, 6> kSharedNames = {"posix", "sysv", "sm",
                                                           "shm",   "mm",   "xpmem"};
 // Moves data only beside another transport.
@@ -117,6 +118,7 @@ Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
   plan->fragment_bytes = asked > 0 ? asked : usual;
   plan->fragments_in_flight = plan->fabric == UcxFabric::kTcp ? 4 : 8;
   plan->makes_files = kinds.shared;
+  plan->needs_files = plan->tls == kSharedDefault;
   // Room for a whole fragment where UCX sends without a request ("short"): see UcxSender.
   if (kinds.shared) {
     const int32_t element = plan->fragment_bytes + kUcxSegmentOverheadBytes;
@@ -158,7 +160,7 @@ StatusOr<UcxPlan> PlanUcx(const TransportOptions& options, const UcxUserSettings
                           std::span<const std::string> interfaces) {
   UcxPlan plan;
   const bool users_choice = user.tls != "all";
-  plan.tls = users_choice ? user.tls : options.all_ranks_on_host ? "posix,self" : "tcp,self";
+  plan.tls = users_choice ? user.tls : options.all_ranks_on_host ? kSharedDefault : "tcp,self";
   const TlsKinds kinds = Classify(plan.tls);
   const bool one_host_only = kinds.shared && !kinds.tcp && !kinds.other;
   if (one_host_only && !options.all_ranks_on_host) {

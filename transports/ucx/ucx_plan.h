@@ -40,6 +40,7 @@ struct UcxPlan {
   int32_t fragment_bytes = 0;
   int32_t fragments_in_flight = 0;
   bool makes_files = false;          // UCX may, for shared memory, while a worker starts
+  bool needs_files = false;          // nothing else was asked for
   std::vector<UcxSetting> settings;  // for ucp_config_modify, in order
 };
 

@@ -89,8 +89,10 @@ Status OpenContext(const TransportOptions& options, UcxWorker* out) {
       out->folder.emplace(std::move(*folder));
       // UCX 1.13 looks for it without the prefix.
       out->plan.settings.push_back({"DIR", out->folder->path(), "POSIX_DIR"});
+    } else if (out->plan.needs_files) {
+      return folder.status();
     } else {
-      // UCX will say what it cannot do there, or takes other shared memory than that of files.
+      // UCX may take another kind of memory than that of files, and says so if it cannot.
       GW_LOG(kInfo, kNet, "{}", folder.status().ToString());
     }
   }
