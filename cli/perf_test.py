@@ -245,10 +245,15 @@ class ScheduleTest(unittest.TestCase):
 
 class RecordTest(unittest.TestCase):
     def test_a_record_that_cannot_be_written_is_told(self):
-        done = _gradwire("perf", "--ranks", "2", "-b", "1K", "--record", "/no/such/record", *_FEW)
-        for rank in (0, 1):
-            self.assertIn(f"cannot write the record of messages '/no/such/record.{rank}'",
-                          done.stderr)
+        for how in (["--record", "/no/such/record"], ["--set", "record_messages=/no/such/record"]):
+            done = _gradwire("perf", "--ranks", "2", "-b", "1K", *how, *_FEW)
+            if how[0] == "--record":  # before anything is measured
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn("cannot write '/no/such/record.0'", done.stderr)
+                continue
+            for rank in (0, 1):
+                self.assertIn(f"cannot write the record of messages '/no/such/record.{rank}'",
+                              done.stderr)
 
     def _recorded(self, ranks, *options, job=None):
         """Per operation: {(src, dst, slice, message): bytes} of all ranks, which are threads, or

@@ -45,4 +45,8 @@ std::string CommandLineText(std::string_view program, std::span<const std::strin
   return text;
 }
 
+std::string RecordOfRankZero(const LibraryOptions& options) {
+  return options.record_path.empty() ? "" : options.record_path + ".0";
+}
+
 }  // namespace gradwire

@@ -28,6 +28,9 @@ std::string SettingsText(const LibraryOptions& options);
 // that they are set.
 std::string CommandLineText(std::string_view program, std::span<const std::string> args);
 
+// The file of --record in which rank 0 keeps what it sends; empty: there is none.
+std::string RecordOfRankZero(const LibraryOptions& options);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_CLI_MEASURE_LIBRARY_OPTIONS_H_

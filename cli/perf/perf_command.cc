@@ -64,10 +64,10 @@ int PerfCommand(std::span<const std::string> args) {
       {.subcommand = "perf",
        .thread_ranks = options.thread_ranks,
        // A record is of what is measured, and not of what measuring takes.
-       .communicators = options.records ? 2 : 1,
+       .communicators = options.record_path.empty() ? 1 : 2,
        .settings = options.settings,
        .further_settings = "record_messages=",
-       .outputs = {options.json_path, options.csv_path},
+       .outputs = {options.json_path, options.csv_path, options.record_path},
        .work = [&](std::span<const gwComm_t> comms,
                    const RunFacts* facts) { return MeasureAll(comms, options, facts, &report); },
        .finish = [&](const RunFacts& facts) { return Finish(facts, &report); }});

@@ -208,7 +208,7 @@ std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptio
   if (texts.timeout_s > 0) {
     texts.library.settings.push_back(fmt::format("op_timeout_ms={}", 1000LL * texts.timeout_s));
   }
-  options->records = !texts.library.record_path.empty();
+  options->record_path = RecordOfRankZero(texts.library);
   options->settings = SettingsText(texts.library);
   options->command_line = CommandLineText("gradwire perf", args);
   Status status = CountThreadRanks(texts, options);

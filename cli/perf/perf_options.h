@@ -23,9 +23,9 @@ struct PerfOptions {
   bool processor_time = false;  // of the calling thread, in place of the time that passes
   int checks = 1;               // runs whose results are checked
   Combine combine = Combine::kMax;
-  int thread_ranks = 0;  // ranks as threads of this process; 0: not asked for
-  bool records = false;  // messages that are sent
-  std::string settings;  // of the communicator, as gwConfig_t takes them
+  int thread_ranks = 0;     // ranks as threads of this process; 0: not asked for
+  std::string record_path;  // of the messages that rank 0 sends; empty: not recorded
+  std::string settings;     // of the communicator, as gwConfig_t takes them
   std::string json_path, csv_path;
   std::string command_line;  // as given
 };

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <string>
 #include <vector>
 
+#include "base/ascii.h"
 #include "cli/arguments.h"
 #include "cli/report/html_page.h"
 #include "cli/report/report_builder.h"
@@ -26,6 +29,13 @@ constexpr char kDescription[] =
     "         gradwire run -n 4 --netlab 1gbit -- gradwire perf -b 4K -e 64M -f 4 "
     "-x 'qsgd(bits=4)' --json qsgd.json\n"
     "         gradwire report none.json qsgd.json -o report.html";
+
+// ".svg" of "a/b.SVG".
+std::string LowerExtension(const std::string& path) {
+  std::string kind = std::filesystem::path(path).extension().string();
+  for (char& c : kind) c = LowerAscii(c);
+  return kind;
+}
 
 struct Content {
   size_t plots = 0, tables = 0;
@@ -56,7 +66,13 @@ int ReportCommand(std::span<const std::string> args) {
   if (!page.ok()) return ReportError("report", page.status());
   if (!title.empty()) page->title = title;
   const Content content = ContentOf(*page);
-  const bool picture = out_path.ends_with(".svg");
+  const std::string kind = LowerExtension(out_path);
+  const bool picture = kind == ".svg";
+  if (!picture && !kind.empty() && kind != ".html" && kind != ".htm") {
+    return ReportError("report",
+                       Status(gwInvalidArgument, fmt::format("'{}' files are not made here", kind),
+                              "A page is .html, a picture of its plots .svg"));
+  }
   if (picture && content.plots == 0) {
     return ReportError("report", Status(gwInvalidArgument, "these results have no plots",
                                         "write a page instead: -o report.html"));

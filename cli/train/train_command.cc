@@ -126,7 +126,7 @@ int TrainCommand(std::span<const std::string> args) {
        .thread_ranks = options.thread_ranks,
        .communicators = LanesOf(options.specs).count,
        .settings = options.settings,
-       .outputs = {options.json_path, options.csv_path},
+       .outputs = {options.json_path, options.csv_path, options.record_path},
        .work = [&](std::span<const gwComm_t> comms,
                    const RunFacts* facts) { return Train(comms, options, facts, &report); },
        .finish = [&](const RunFacts& facts) { return Finish(facts, &report); }});

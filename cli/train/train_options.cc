@@ -138,6 +138,7 @@ std::optional<int> ParseTrainOptions(std::span<const std::string> args, TrainOpt
   options->compute = on_host ? ComputeKind::kHost : ComputeKind::kDevice;
   options->round_steps = RoundSteps(texts, options->specs.size());
   options->settings = SettingsText(texts.library);
+  options->record_path = RecordOfRankZero(texts.library);
   options->command_line = CommandLineText("gradwire train", args);
   const Status checked = CheckComputeMs(options->compute_ms);
   if (!checked.ok()) return ReportError("train", checked);

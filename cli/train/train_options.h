@@ -29,7 +29,8 @@ struct TrainOptions {
   int thread_ranks = 0;  // ranks as threads of this process; 0: not asked for
   std::string settings;  // of the communicator, as gwConfig_t takes them
   std::string json_path, csv_path;
-  std::string timeline;  // its files' name without the rank, in the folder of the JSON; or empty
+  std::string record_path;  // of the messages that rank 0 sends; empty: not recorded
+  std::string timeline;     // its files' name without the rank, in the folder of the JSON; or empty
   std::string command_line;  // as given
 };
 

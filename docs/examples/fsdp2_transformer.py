@@ -54,6 +54,6 @@ for step in range(STEPS):
     if dist.get_rank() == 0 and step % 20 == 19:
         stats = handle.stats()
         sent, raw = (stats[key] / stats["steps"] / 1000 for key in ("sent_bytes", "raw_bytes"))
-        print(f"step {step}: loss {loss:.2f}, {sent:.0f} kB sent in each (uncompressed {raw:.0f})")
+        print(f"step {step}: loss {loss:.2f}, {sent:.0f} kB sent in each (uncompressed {raw:.0f} kB)")
 handle.close()
 dist.destroy_process_group()
