@@ -303,7 +303,9 @@ void Job::OnRankEnded(size_t rank, const siginfo_t& how) {
     suspect_ = {rank, how};
     blamed_ = Deadline::After(clock_, kSuspicionNs);
   }
-  if (!exit_code_ && !exited) {
+  // abort() is how some programs end when another rank has failed.
+  const bool is_cause = !exited && how.si_status != SIGABRT;
+  if (!exit_code_ && is_cause) {
     Blame({rank, how});
   } else if (suspect_ && (Alive() == 0 || interrupted_)) {
     Blame(*suspect_);

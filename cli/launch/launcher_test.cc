@@ -48,11 +48,14 @@ TEST(Launch, ARankThatWasKilledIsTheCauseOfAnothersError) {
   EXPECT_THAT(said, testing::Not(HasSubstr("exit code 3")));
 }
 
-TEST(Launch, OfTwoErrorsTheFirstIsTheCause) {
-  const auto [exit_code, said] = RunTwo("[ $RANK = 1 ] && exit 3; sleep 0.2; exit 4");
-  EXPECT_EQ(exit_code, 3);
-  EXPECT_THAT(said, HasSubstr("rank 1 (process "));
-  EXPECT_THAT(said, HasSubstr("ended with exit code 3"));
+TEST(Launch, OfErrorsTheFirstIsTheCause) {
+  for (const char* answer : {"exit 4", "kill -ABRT $$"}) {
+    const auto [exit_code, said] =
+        RunTwo(std::string("[ $RANK = 1 ] && exit 3; sleep 0.2; ") + answer);
+    EXPECT_EQ(exit_code, 3) << answer;
+    EXPECT_THAT(said, HasSubstr("rank 1 (process ")) << answer;
+    EXPECT_THAT(said, HasSubstr("ended with exit code 3")) << answer;
+  }
 }
 
 }  // namespace
