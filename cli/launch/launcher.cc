@@ -144,6 +144,7 @@ class Job {
     size_t rank;
     siginfo_t how;
   };
+  void OnRankFailed(const Failure& failure);
   void Blame(const Failure& failure);
   void SignalAll(int signal);
   void OnTimeout();
@@ -298,19 +299,21 @@ void Job::OnRankEnded(size_t rank, const siginfo_t& how) {
   guardian_.NoteEnded(ranks_[rank].pid);
   ranks_[rank].alive = false;
   const bool exited = how.si_code == CLD_EXITED;
-  if (exited && how.si_status == 0) return;
-  if (!exit_code_ && !suspect_) {
-    suspect_ = {rank, how};
+  if (!exited || how.si_status != 0) OnRankFailed({rank, how});
+  // Nobody else can turn out to be the cause.
+  if (suspect_ && (Alive() == 0 || interrupted_)) Blame(*suspect_);
+}
+
+void Job::OnRankFailed(const Failure& failure) {
+  end_.Begin();
+  if (exit_code_) return;
+  if (!suspect_) {
+    suspect_ = failure;
     blamed_ = Deadline::After(clock_, kSuspicionNs);
   }
   // abort() is how some programs end when another rank has failed.
-  const bool is_cause = !exited && how.si_status != SIGABRT;
-  if (!exit_code_ && is_cause) {
-    Blame({rank, how});
-  } else if (suspect_ && (Alive() == 0 || interrupted_)) {
-    Blame(*suspect_);
-  }
-  end_.Begin();
+  const auto& how = failure.how;
+  if (how.si_code != CLD_EXITED && how.si_status != SIGABRT) Blame(failure);
 }
 
 void Job::Blame(const Failure& failure) {

@@ -58,5 +58,11 @@ TEST(Launch, OfErrorsTheFirstIsTheCause) {
   }
 }
 
+TEST(Launch, AnErrorIsNotLostWhereTheOtherEndsWell) {
+  const auto [exit_code, said] = RunTwo("[ $RANK = 1 ] && exit 3; sleep 0.2");
+  EXPECT_EQ(exit_code, 3);
+  EXPECT_THAT(said, HasSubstr("rank 1 (process "));
+}
+
 }  // namespace
 }  // namespace gradwire
