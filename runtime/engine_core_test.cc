@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 namespace gradwire {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compress/registry.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 namespace gradwire {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "compress/registry.h"
-#include "runtime/sim_scenario.h"
+#include "runtime/sim/sim_scenario.h"
 
 namespace gradwire {
 namespace {

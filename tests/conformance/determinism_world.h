@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 #include "collectives/schedule.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 namespace gradwire {
 

@@ -13,7 +13,7 @@
 #include "compress/registry.h"
 #include "runtime/controller/auto_spec.h"
 #include "runtime/controller/bounds.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 #include "tests/lib/sanitized.h"
 #include "tests/lib/test_seed.h"
 

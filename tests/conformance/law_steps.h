@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "base/view.h"
 #include "compress/registry.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 namespace gradwire {
 

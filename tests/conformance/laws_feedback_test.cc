@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 #include "tests/conformance/law_steps.h"
 #include "tests/lib/sanitized.h"
 #include "tests/lib/test_seed.h"

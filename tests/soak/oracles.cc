@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/measure/quantile.h"
-#include "runtime/auto_oracle.h"
+#include "runtime/sim/auto_oracle.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "runtime/sim_check.h"
+#include "runtime/sim/sim_check.h"
 #include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
 

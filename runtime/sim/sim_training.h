@@ -1,7 +1,7 @@
 // A training job with the engine that runs everywhere, over the simulated network in virtual time:
 // there it is known what every plan takes, and what spec `auto` costs can be told exactly.
-#ifndef GRADWIRE_RUNTIME_SIM_TRAINING_H_
-#define GRADWIRE_RUNTIME_SIM_TRAINING_H_
+#ifndef GRADWIRE_RUNTIME_SIM_SIM_TRAINING_H_
+#define GRADWIRE_RUNTIME_SIM_SIM_TRAINING_H_
 
 #include <cstdint>
 #include <string>
@@ -58,4 +58,4 @@ SimTrained TrainOn(const SimWorld& world, int rung);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SIM_TRAINING_H_
+#endif  // GRADWIRE_RUNTIME_SIM_SIM_TRAINING_H_

@@ -1,4 +1,4 @@
-#include "runtime/auto_oracle.h"
+#include "runtime/sim/auto_oracle.h"
 
 #include <fmt/format.h>
 

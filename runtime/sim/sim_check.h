@@ -1,6 +1,6 @@
 // One seed of the engine's simulation, from the draw to the verdict.
-#ifndef GRADWIRE_RUNTIME_SIM_CHECK_H_
-#define GRADWIRE_RUNTIME_SIM_CHECK_H_
+#ifndef GRADWIRE_RUNTIME_SIM_SIM_CHECK_H_
+#define GRADWIRE_RUNTIME_SIM_SIM_CHECK_H_
 
 #include <cstdint>
 #include <string>
@@ -19,4 +19,4 @@ SimVerdict CheckSimSeed(uint64_t seed);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SIM_CHECK_H_
+#endif  // GRADWIRE_RUNTIME_SIM_SIM_CHECK_H_

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "collectives/schedule.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 #include "transports/frame/frame.h"
 
 namespace gradwire {

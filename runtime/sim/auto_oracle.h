@@ -1,13 +1,13 @@
 // The oracle: a random training in virtual time, in which every plan has been tried, against spec
 // `auto`, which knows nothing. The truth is the engine over the simulated network, not the
 // controller's model.
-#ifndef GRADWIRE_RUNTIME_AUTO_ORACLE_H_
-#define GRADWIRE_RUNTIME_AUTO_ORACLE_H_
+#ifndef GRADWIRE_RUNTIME_SIM_AUTO_ORACLE_H_
+#define GRADWIRE_RUNTIME_SIM_AUTO_ORACLE_H_
 
 #include <cstdint>
 #include <string>
 
-#include "runtime/sim_training.h"
+#include "runtime/sim/sim_training.h"
 
 namespace gradwire {
 
@@ -34,4 +34,4 @@ OracleRow AskOracle(uint64_t seed);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_AUTO_ORACLE_H_
+#endif  // GRADWIRE_RUNTIME_SIM_AUTO_ORACLE_H_

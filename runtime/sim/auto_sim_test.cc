@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/controller/auto_spec.h"
-#include "runtime/sim_training.h"
+#include "runtime/sim/sim_training.h"
 #include "tests/lib/sanitized.h"
 
 namespace gradwire {

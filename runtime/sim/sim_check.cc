@@ -1,4 +1,4 @@
-#include "runtime/sim_check.h"
+#include "runtime/sim/sim_check.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/sim_caller.h"
-#include "runtime/sim_job.h"
-#include "runtime/sim_scenario.h"
+#include "runtime/sim/sim_caller.h"
+#include "runtime/sim/sim_job.h"
+#include "runtime/sim/sim_scenario.h"
 
 namespace gradwire {
 namespace {

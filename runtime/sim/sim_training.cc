@@ -1,4 +1,4 @@
-#include "runtime/sim_training.h"
+#include "runtime/sim/sim_training.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 #include "base/byte_stream.h"
 #include "compress/registry.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 namespace gradwire {
 namespace {

@@ -1,7 +1,7 @@
 // Random jobs for the engine's simulation: tensors, steps and operations, and one thing that goes
 // wrong. All of it is a function of a seed.
-#ifndef GRADWIRE_RUNTIME_SIM_SCENARIO_H_
-#define GRADWIRE_RUNTIME_SIM_SCENARIO_H_
+#ifndef GRADWIRE_RUNTIME_SIM_SIM_SCENARIO_H_
+#define GRADWIRE_RUNTIME_SIM_SIM_SCENARIO_H_
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 #include "collectives/schedule.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 namespace gradwire {
 
@@ -72,4 +72,4 @@ std::vector<std::byte> DrawValues(uint64_t seed, int64_t elems, DType dtype);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SIM_SCENARIO_H_
+#endif  // GRADWIRE_RUNTIME_SIM_SIM_SCENARIO_H_

@@ -1,4 +1,4 @@
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 #include <algorithm>
 #include <cstdlib>

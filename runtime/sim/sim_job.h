@@ -1,7 +1,7 @@
 // A whole job in one thread: an EngineCore a rank with its tensors, over the simulated network or
 // loopback, in virtual time. For tests; what a communicator does for one rank is in JobRank.
-#ifndef GRADWIRE_RUNTIME_SIM_JOB_H_
-#define GRADWIRE_RUNTIME_SIM_JOB_H_
+#ifndef GRADWIRE_RUNTIME_SIM_SIM_JOB_H_
+#define GRADWIRE_RUNTIME_SIM_SIM_JOB_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -171,4 +171,4 @@ class SimJob {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SIM_JOB_H_
+#endif  // GRADWIRE_RUNTIME_SIM_SIM_JOB_H_

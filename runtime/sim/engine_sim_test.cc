@@ -1,8 +1,8 @@
 // Whole jobs in virtual time: random tensors, codecs, groups, collectives and timing, and in most
 // of them one thing that goes wrong. A job with trouble must end like the same job without.
 //
-//   bazel test //runtime:engine_sim_test --test_arg=--seed=4711     repeats one of them
-//   bazel test //runtime:engine_sim_test --test_arg=--first=500000  takes others
+//   bazel test :engine_sim_test --test_arg=--seed=4711     repeats one of them
+//   bazel test :engine_sim_test --test_arg=--first=500000  takes others
 //   ./run soak --seeds 1000000                                      takes many
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "runtime/sim_check.h"
+#include "runtime/sim/sim_check.h"
 #include "tests/lib/sanitized.h"
 
 namespace gradwire {

@@ -11,7 +11,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "collectives/schedule.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 
 namespace gradwire {
 namespace {

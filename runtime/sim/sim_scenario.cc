@@ -1,4 +1,4 @@
-#include "runtime/sim_scenario.h"
+#include "runtime/sim/sim_scenario.h"
 
 #include <cstring>
 #include <span>

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "collectives/schedule.h"
-#include "runtime/sim_job.h"
+#include "runtime/sim/sim_job.h"
 #include "tests/lib/log_lines.h"
 
 namespace gradwire {

@@ -1,6 +1,6 @@
 // The callers of a simulated job: one rank's program through a scenario, with what it saw.
-#ifndef GRADWIRE_RUNTIME_SIM_CALLER_H_
-#define GRADWIRE_RUNTIME_SIM_CALLER_H_
+#ifndef GRADWIRE_RUNTIME_SIM_SIM_CALLER_H_
+#define GRADWIRE_RUNTIME_SIM_SIM_CALLER_H_
 
 #include <cstdint>
 #include <deque>
@@ -12,8 +12,8 @@
 
 #include "base/rng.h"
 #include "base/wrapping.h"
-#include "runtime/sim_job.h"
-#include "runtime/sim_scenario.h"
+#include "runtime/sim/sim_job.h"
+#include "runtime/sim/sim_scenario.h"
 
 namespace gradwire {
 
@@ -130,4 +130,4 @@ class Caller {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SIM_CALLER_H_
+#endif  // GRADWIRE_RUNTIME_SIM_SIM_CALLER_H_

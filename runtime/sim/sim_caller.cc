@@ -1,4 +1,4 @@
-#include "runtime/sim_caller.h"
+#include "runtime/sim/sim_caller.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // A few questions to the oracle; ./run soak --oracles 300 asks many.
-#include "runtime/auto_oracle.h"
+#include "runtime/sim/auto_oracle.h"
 
 #include <gtest/gtest.h>
 
