@@ -10,7 +10,7 @@
 #include "collectives/schedule.h"
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/slice_size.h"
-#include "runtime/slice_window.h"
+#include "runtime/engine/slice_window.h"
 #include "runtime/transport_choice.h"
 
 namespace gradwire {

@@ -8,7 +8,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "runtime/communicator.h"
-#include "runtime/operation.h"
+#include "runtime/engine/operation.h"
 
 namespace gradwire {
 

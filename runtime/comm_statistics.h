@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/drivers/event_driver.h"
-#include "runtime/operation.h"
+#include "runtime/engine/operation.h"
 #include "runtime/schedule_cache.h"
 #include "runtime/step_clock.h"
 #include "runtime/tensor_state.h"

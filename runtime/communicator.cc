@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/one_line.h"
 #include "base/wrapping.h"
-#include "runtime/tensor_list.h"
+#include "runtime/engine/tensor_list.h"
 #include "transports/control/message.h"
 
 namespace gradwire {

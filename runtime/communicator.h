@@ -20,7 +20,7 @@
 #include "collectives/schemes/slice_size.h"
 #include "runtime/comm_statistics.h"
 #include "runtime/controller/controller.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/message_call.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"

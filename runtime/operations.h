@@ -14,7 +14,7 @@
 
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/raw/raw_slice.h"
-#include "runtime/operation.h"
+#include "runtime/engine/operation.h"
 #include "runtime/tensor_groups.h"
 #include "runtime/tensor_state.h"
 

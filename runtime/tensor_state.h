@@ -16,7 +16,7 @@
 #include "base/workspace.h"
 #include "compress/registry.h"
 #include "runtime/controller/auto_spec.h"
-#include "runtime/tensor_list.h"
+#include "runtime/engine/tensor_list.h"
 
 namespace gradwire {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/operation.h"
+#include "runtime/engine/operation.h"
 #include "transports/transport.h"
 
 namespace gradwire {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/controller/controller.h"
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
 #include "runtime/tensor_state.h"

@@ -6,8 +6,8 @@
 // turn: every rank stops its sends, votes no at once, and the turn ends aborted; the membership is
 // intact and the next turn is usable. A lost rank ends the epoch: everything fails with gwPeerLost
 // and the communicator is unusable.
-#ifndef GRADWIRE_RUNTIME_ENGINE_CORE_H_
-#define GRADWIRE_RUNTIME_ENGINE_CORE_H_
+#ifndef GRADWIRE_RUNTIME_ENGINE_ENGINE_CORE_H_
+#define GRADWIRE_RUNTIME_ENGINE_ENGINE_CORE_H_
 
 #include <cstdint>
 #include <deque>
@@ -22,11 +22,11 @@
 #include "base/timeline.h"
 #include "collectives/drivers/event_driver.h"
 #include "collectives/drivers/point_to_point.h"
-#include "runtime/ballot.h"
-#include "runtime/operation.h"
+#include "runtime/engine/ballot.h"
+#include "runtime/engine/operation.h"
+#include "runtime/engine/slice_window.h"
+#include "runtime/engine/turn.h"
 #include "runtime/recorder/recorder.h"
-#include "runtime/slice_window.h"
-#include "runtime/turn.h"
 #include "transports/control/channel.h"
 #include "transports/transport.h"
 
@@ -253,4 +253,4 @@ class EngineCore final : private ControlSink, private TransferListener {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_ENGINE_CORE_H_
+#endif  // GRADWIRE_RUNTIME_ENGINE_ENGINE_CORE_H_

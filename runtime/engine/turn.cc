@@ -1,4 +1,4 @@
-#include "runtime/turn.h"
+#include "runtime/engine/turn.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "collectives/drivers/submit_mismatch.h"
-#include "runtime/tensor_list.h"
+#include "runtime/engine/tensor_list.h"
 
 namespace gradwire {
 namespace {

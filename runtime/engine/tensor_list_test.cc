@@ -1,4 +1,4 @@
-#include "runtime/tensor_list.h"
+#include "runtime/engine/tensor_list.h"
 
 #include <gtest/gtest.h>
 

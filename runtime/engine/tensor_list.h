@@ -1,6 +1,6 @@
 // The table of registered tensors as text, for ranks that compare theirs.
-#ifndef GRADWIRE_RUNTIME_TENSOR_LIST_H_
-#define GRADWIRE_RUNTIME_TENSOR_LIST_H_
+#ifndef GRADWIRE_RUNTIME_ENGINE_TENSOR_LIST_H_
+#define GRADWIRE_RUNTIME_ENGINE_TENSOR_LIST_H_
 
 #include <cstdint>
 #include <string>
@@ -28,4 +28,4 @@ TensorListDifference CompareTensorLists(const std::vector<std::string>& texts);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_TENSOR_LIST_H_
+#endif  // GRADWIRE_RUNTIME_ENGINE_TENSOR_LIST_H_

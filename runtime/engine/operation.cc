@@ -1,4 +1,4 @@
-#include "runtime/operation.h"
+#include "runtime/engine/operation.h"
 
 #include "base/hash.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 
 #include <algorithm>
 #include <utility>

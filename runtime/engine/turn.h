@@ -1,8 +1,8 @@
 // Turn: the all-rank agreement that ends a training step. Rank 0 collects one vote a rank and
 // decides; the result is the same everywhere. Sans threads and clock; docs/reliability.md has the
 // rules.
-#ifndef GRADWIRE_RUNTIME_TURN_H_
-#define GRADWIRE_RUNTIME_TURN_H_
+#ifndef GRADWIRE_RUNTIME_ENGINE_TURN_H_
+#define GRADWIRE_RUNTIME_ENGINE_TURN_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/operation.h"
+#include "runtime/engine/operation.h"
 #include "transports/control/message.h"
 
 namespace gradwire {
@@ -55,4 +55,4 @@ Status WithDifference(Status mismatch, const std::vector<std::string>& op_texts)
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_TURN_H_
+#endif  // GRADWIRE_RUNTIME_ENGINE_TURN_H_

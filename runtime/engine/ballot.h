@@ -1,7 +1,7 @@
 // Ballot: what rank 0 has heard for the vote of the turn that runs. Sans threads and clock. What is
 // heard costs the same for any number of ranks, but for votes that come again.
-#ifndef GRADWIRE_RUNTIME_BALLOT_H_
-#define GRADWIRE_RUNTIME_BALLOT_H_
+#ifndef GRADWIRE_RUNTIME_ENGINE_BALLOT_H_
+#define GRADWIRE_RUNTIME_ENGINE_BALLOT_H_
 
 #include <cstdint>
 #include <iterator>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/turn.h"
+#include "runtime/engine/turn.h"
 #include "transports/control/message.h"
 
 namespace gradwire {
@@ -61,4 +61,4 @@ class Ballot {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_BALLOT_H_
+#endif  // GRADWIRE_RUNTIME_ENGINE_BALLOT_H_

@@ -1,8 +1,8 @@
 // Engine: EngineCore with a thread. A caller that waits does the engine's work itself; the thread
 // only fills the time in which nobody waits. Exceptions of that work (no memory) end the core with
 // gwSystemError.
-#ifndef GRADWIRE_RUNTIME_ENGINE_H_
-#define GRADWIRE_RUNTIME_ENGINE_H_
+#ifndef GRADWIRE_RUNTIME_ENGINE_ENGINE_H_
+#define GRADWIRE_RUNTIME_ENGINE_ENGINE_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 
 namespace gradwire {
 
@@ -105,4 +105,4 @@ class Engine {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_ENGINE_H_
+#endif  // GRADWIRE_RUNTIME_ENGINE_ENGINE_H_

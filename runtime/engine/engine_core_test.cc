@@ -1,5 +1,5 @@
 // What an engine does with operations that are unlike those of the library.
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/slice_window.h"
+#include "runtime/engine/slice_window.h"
 
 #include <gtest/gtest.h>
 

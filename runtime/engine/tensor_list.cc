@@ -1,4 +1,4 @@
-#include "runtime/tensor_list.h"
+#include "runtime/engine/tensor_list.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "runtime/operation.h"
+#include "runtime/engine/operation.h"
 
 namespace gradwire {
 namespace {

@@ -1,5 +1,5 @@
 // Failures of an EngineCore: what revokes a turn or ends the epoch, and whom it waits for in vain.
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The vote of an EngineCore, what the control plane brings to it, and the end of a turn.
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 
 #include <string>
 #include <utility>

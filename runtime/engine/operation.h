@@ -1,6 +1,6 @@
 // Operation: what a caller submitted, as the engine sees it: slices to run, and how it ended.
-#ifndef GRADWIRE_RUNTIME_OPERATION_H_
-#define GRADWIRE_RUNTIME_OPERATION_H_
+#ifndef GRADWIRE_RUNTIME_ENGINE_OPERATION_H_
+#define GRADWIRE_RUNTIME_ENGINE_OPERATION_H_
 
 #include <atomic>
 #include <cstdint>
@@ -96,4 +96,4 @@ class Operation {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_OPERATION_H_
+#endif  // GRADWIRE_RUNTIME_ENGINE_OPERATION_H_

@@ -1,11 +1,11 @@
-#include "runtime/turn.h"
+#include "runtime/engine/turn.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "runtime/tensor_list.h"
+#include "runtime/engine/tensor_list.h"
 
 namespace gradwire {
 namespace {

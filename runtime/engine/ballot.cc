@@ -1,4 +1,4 @@
-#include "runtime/ballot.h"
+#include "runtime/engine/ballot.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // An engine of one rank, and what its callers and its transport may do to it.
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

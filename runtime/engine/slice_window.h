@@ -1,6 +1,6 @@
 // How many slices are in flight: as many as keep the slowest part of the way busy, and no more.
-#ifndef GRADWIRE_RUNTIME_SLICE_WINDOW_H_
-#define GRADWIRE_RUNTIME_SLICE_WINDOW_H_
+#ifndef GRADWIRE_RUNTIME_ENGINE_SLICE_WINDOW_H_
+#define GRADWIRE_RUNTIME_ENGINE_SLICE_WINDOW_H_
 
 #include <array>
 #include <cstddef>
@@ -75,4 +75,4 @@ class SliceWindow {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SLICE_WINDOW_H_
+#endif  // GRADWIRE_RUNTIME_ENGINE_SLICE_WINDOW_H_

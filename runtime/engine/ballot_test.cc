@@ -1,11 +1,11 @@
-#include "runtime/ballot.h"
+#include "runtime/engine/ballot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "runtime/tensor_list.h"
+#include "runtime/engine/tensor_list.h"
 
 namespace gradwire {
 namespace {
