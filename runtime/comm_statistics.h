@@ -9,8 +9,8 @@
 #include "collectives/drivers/event_driver.h"
 #include "runtime/engine/operation.h"
 #include "runtime/schedule_cache.h"
+#include "runtime/state/tensor_state.h"
 #include "runtime/step_clock.h"
-#include "runtime/tensor_state.h"
 #include "transports/control/message.h"
 
 namespace gradwire {

@@ -24,8 +24,8 @@
 #include "runtime/message_call.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
+#include "runtime/state/tensor_state.h"
 #include "runtime/step_clock.h"
-#include "runtime/tensor_state.h"
 #include "transports/control/control_plane.h"
 #include "transports/transport.h"
 

@@ -15,8 +15,8 @@
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/raw/raw_slice.h"
 #include "runtime/engine/operation.h"
+#include "runtime/state/tensor_state.h"
 #include "runtime/tensor_groups.h"
-#include "runtime/tensor_state.h"
 
 namespace gradwire {
 

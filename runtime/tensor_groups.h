@@ -12,7 +12,7 @@
 
 #include "collectives/schedule.h"
 #include "compress/carrier_method.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 

@@ -10,7 +10,7 @@
 #include "runtime/controller/bounds.h"
 #include "runtime/controller/controlled.h"
 #include "runtime/controller/decide.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 namespace {

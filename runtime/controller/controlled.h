@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/controller/model.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 

@@ -27,7 +27,7 @@
 #include "runtime/controller/plan.h"
 #include "runtime/controller/plan_log.h"
 #include "runtime/controller/probe.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 

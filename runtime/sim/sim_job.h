@@ -17,7 +17,7 @@
 #include "runtime/engine/engine_core.h"
 #include "runtime/operations.h"
 #include "runtime/schedule_cache.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 #include "transports/control/sim_control.h"
 #include "transports/faulty/fault_plan.h"
 #include "transports/sim/sim_network.h"

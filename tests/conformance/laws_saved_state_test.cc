@@ -17,7 +17,7 @@
 #include "base/rng.h"
 #include "base/view.h"
 #include "compress/registry.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 #include "tests/lib/capi_ranks.h"
 #include "tests/lib/test_seed.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/byte_stream.h"
 #include "compress/registry.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/lib/saved_state.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 #include <fmt/format.h>
 #include <fnmatch.h>

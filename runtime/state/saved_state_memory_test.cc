@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/byte_stream.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/byte_stream.h"
 #include "base/crc.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 namespace {

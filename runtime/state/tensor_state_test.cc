@@ -1,4 +1,4 @@
-#include "runtime/tensor_state.h"
+#include "runtime/state/tensor_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/byte_stream.h"
-#include "runtime/state_values.h"
+#include "runtime/state/state_values.h"
 
 namespace gradwire {
 namespace {

@@ -1,6 +1,6 @@
 // For tests: the numbers of a tensor's state.
-#ifndef GRADWIRE_RUNTIME_STATE_VALUES_H_
-#define GRADWIRE_RUNTIME_STATE_VALUES_H_
+#ifndef GRADWIRE_RUNTIME_STATE_STATE_VALUES_H_
+#define GRADWIRE_RUNTIME_STATE_STATE_VALUES_H_
 
 #include <cstdint>
 #include <vector>
@@ -19,4 +19,4 @@ inline void Fill(View view, float value) {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_STATE_VALUES_H_
+#endif  // GRADWIRE_RUNTIME_STATE_STATE_VALUES_H_

@@ -1,6 +1,6 @@
 // TensorState: what a communicator keeps of a registered gradient. Its name is its identity.
-#ifndef GRADWIRE_RUNTIME_TENSOR_STATE_H_
-#define GRADWIRE_RUNTIME_TENSOR_STATE_H_
+#ifndef GRADWIRE_RUNTIME_STATE_TENSOR_STATE_H_
+#define GRADWIRE_RUNTIME_STATE_TENSOR_STATE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -203,4 +203,4 @@ class TensorTable {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_TENSOR_STATE_H_
+#endif  // GRADWIRE_RUNTIME_STATE_TENSOR_STATE_H_

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/byte_stream.h"
-#include "runtime/state_values.h"
-#include "runtime/tensor_state.h"
+#include "runtime/state/state_values.h"
+#include "runtime/state/tensor_state.h"
 #include "tests/lib/saved_state.h"
 
 namespace gradwire {
