@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "runtime/json_text.h"
-#include "runtime/operations.h"
+#include "runtime/operations/operations.h"
 
 namespace gradwire {
 namespace {

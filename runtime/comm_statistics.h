@@ -8,7 +8,7 @@
 
 #include "collectives/drivers/event_driver.h"
 #include "runtime/engine/operation.h"
-#include "runtime/schedule_cache.h"
+#include "runtime/operations/schedule_cache.h"
 #include "runtime/state/tensor_state.h"
 #include "runtime/step_clock.h"
 #include "transports/control/message.h"

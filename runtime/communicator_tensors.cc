@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "compress/contribution.h"
+#include "runtime/operations/tensor_groups.h"
 #include "runtime/spec_error.h"
-#include "runtime/tensor_groups.h"
 
 namespace gradwire {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "collectives/schedule.h"
-#include "runtime/operations.h"
-#include "runtime/schedule_cache.h"
+#include "runtime/operations/operations.h"
+#include "runtime/operations/schedule_cache.h"
 #include "tests/lib/log_lines.h"
 #include "transports/control/sim_control.h"
 #include "transports/loopback/loopback_transport.h"

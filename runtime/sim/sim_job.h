@@ -15,8 +15,8 @@
 
 #include "runtime/controller/controller.h"
 #include "runtime/engine/engine_core.h"
-#include "runtime/operations.h"
-#include "runtime/schedule_cache.h"
+#include "runtime/operations/operations.h"
+#include "runtime/operations/schedule_cache.h"
 #include "runtime/state/tensor_state.h"
 #include "transports/control/sim_control.h"
 #include "transports/faulty/fault_plan.h"

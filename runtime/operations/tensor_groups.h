@@ -1,6 +1,6 @@
 // Which tensors of a submission travel together, and by which scheme.
-#ifndef GRADWIRE_RUNTIME_TENSOR_GROUPS_H_
-#define GRADWIRE_RUNTIME_TENSOR_GROUPS_H_
+#ifndef GRADWIRE_RUNTIME_OPERATIONS_TENSOR_GROUPS_H_
+#define GRADWIRE_RUNTIME_OPERATIONS_TENSOR_GROUPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -62,4 +62,4 @@ std::shared_ptr<const CarrierMethod> RiderFor(std::span<const SubmittedTensor> g
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_TENSOR_GROUPS_H_
+#endif  // GRADWIRE_RUNTIME_OPERATIONS_TENSOR_GROUPS_H_

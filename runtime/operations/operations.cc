@@ -1,4 +1,4 @@
-#include "runtime/operations.h"
+#include "runtime/operations/operations.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/tensor_groups.h"
+#include "runtime/operations/tensor_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // ScheduleCache: prepared schedules of one rank, made when first needed and kept.
-#ifndef GRADWIRE_RUNTIME_SCHEDULE_CACHE_H_
-#define GRADWIRE_RUNTIME_SCHEDULE_CACHE_H_
+#ifndef GRADWIRE_RUNTIME_OPERATIONS_SCHEDULE_CACHE_H_
+#define GRADWIRE_RUNTIME_OPERATIONS_SCHEDULE_CACHE_H_
 
 #include <map>
 #include <memory>
@@ -53,4 +53,4 @@ class ScheduleCache {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SCHEDULE_CACHE_H_
+#endif  // GRADWIRE_RUNTIME_OPERATIONS_SCHEDULE_CACHE_H_

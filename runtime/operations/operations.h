@@ -1,7 +1,7 @@
 // The operations there are: exact collectives on plain buffers, and groups of registered tensors by
 // any scheme.
-#ifndef GRADWIRE_RUNTIME_OPERATIONS_H_
-#define GRADWIRE_RUNTIME_OPERATIONS_H_
+#ifndef GRADWIRE_RUNTIME_OPERATIONS_OPERATIONS_H_
+#define GRADWIRE_RUNTIME_OPERATIONS_OPERATIONS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/raw/raw_slice.h"
 #include "runtime/engine/operation.h"
+#include "runtime/operations/tensor_groups.h"
 #include "runtime/state/tensor_state.h"
-#include "runtime/tensor_groups.h"
 
 namespace gradwire {
 
@@ -135,4 +135,4 @@ std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tens
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_OPERATIONS_H_
+#endif  // GRADWIRE_RUNTIME_OPERATIONS_OPERATIONS_H_
