@@ -7,7 +7,7 @@
 
 #include "base/settings.h"
 #include "base/status.h"
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 namespace gradwire {
 

@@ -9,7 +9,7 @@
 
 #include "base/settings.h"
 #include "base/status.h"
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 #include "transports/bootstrap/launcher.h"
 #include "transports/bootstrap/unique_id.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runtime/capi/handles.h"
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 namespace gradwire {
 

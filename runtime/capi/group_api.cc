@@ -8,7 +8,7 @@
 #include "runtime/capi/call_group.h"
 #include "runtime/capi/entry.h"
 #include "runtime/capi/handles.h"
-#include "runtime/message_call.h"
+#include "runtime/communicator/message_call.h"
 
 namespace gradwire {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "gradwire/gradwire.h"
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 // Opaque to callers, so outside the namespace.
 struct gwTensor {

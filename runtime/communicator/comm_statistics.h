@@ -1,16 +1,16 @@
 // What gwCommGetStats and gwCommGetLedger tell of a communicator.
-#ifndef GRADWIRE_RUNTIME_COMM_STATISTICS_H_
-#define GRADWIRE_RUNTIME_COMM_STATISTICS_H_
+#ifndef GRADWIRE_RUNTIME_COMMUNICATOR_COMM_STATISTICS_H_
+#define GRADWIRE_RUNTIME_COMMUNICATOR_COMM_STATISTICS_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "collectives/drivers/event_driver.h"
+#include "runtime/communicator/step_clock.h"
 #include "runtime/engine/operation.h"
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/state/tensor_state.h"
-#include "runtime/step_clock.h"
 #include "transports/control/message.h"
 
 namespace gradwire {
@@ -69,4 +69,4 @@ std::string LedgerJson(const LedgerFacts& facts, const StepClock& steps,
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_COMM_STATISTICS_H_
+#endif  // GRADWIRE_RUNTIME_COMMUNICATOR_COMM_STATISTICS_H_

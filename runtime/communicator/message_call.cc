@@ -1,4 +1,4 @@
-#include "runtime/message_call.h"
+#include "runtime/communicator/message_call.h"
 
 #include <fmt/format.h>
 

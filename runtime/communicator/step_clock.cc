@@ -1,4 +1,4 @@
-#include "runtime/step_clock.h"
+#include "runtime/communicator/step_clock.h"
 
 #include <algorithm>
 #include <vector>

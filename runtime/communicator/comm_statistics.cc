@@ -1,4 +1,4 @@
-#include "runtime/comm_statistics.h"
+#include "runtime/communicator/comm_statistics.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // MessageCall: one gwSend or gwRecv as its caller gave it.
-#ifndef GRADWIRE_RUNTIME_MESSAGE_CALL_H_
-#define GRADWIRE_RUNTIME_MESSAGE_CALL_H_
+#ifndef GRADWIRE_RUNTIME_COMMUNICATOR_MESSAGE_CALL_H_
+#define GRADWIRE_RUNTIME_COMMUNICATOR_MESSAGE_CALL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,4 +28,4 @@ void CopyToMyself(std::span<const MessageCall> calls, int rank);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_MESSAGE_CALL_H_
+#endif  // GRADWIRE_RUNTIME_COMMUNICATOR_MESSAGE_CALL_H_

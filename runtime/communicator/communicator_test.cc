@@ -1,5 +1,5 @@
 // A communicator whose parts are made by hand.
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

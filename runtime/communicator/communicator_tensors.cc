@@ -1,5 +1,5 @@
 // The tensors of a Communicator: registration, submission, state.
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 #include <fmt/format.h>
 

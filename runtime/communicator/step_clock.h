@@ -1,8 +1,8 @@
 // StepClock: how long the steps of a training take, each from its begin to the begin of the next,
 // and how much of that the caller waits in the library. Until the first step begins nothing is
 // measured. Threads: one at a time.
-#ifndef GRADWIRE_RUNTIME_STEP_CLOCK_H_
-#define GRADWIRE_RUNTIME_STEP_CLOCK_H_
+#ifndef GRADWIRE_RUNTIME_COMMUNICATOR_STEP_CLOCK_H_
+#define GRADWIRE_RUNTIME_COMMUNICATOR_STEP_CLOCK_H_
 
 #include <array>
 #include <cstdint>
@@ -43,4 +43,4 @@ class StepClock {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_STEP_CLOCK_H_
+#endif  // GRADWIRE_RUNTIME_COMMUNICATOR_STEP_CLOCK_H_

@@ -1,8 +1,8 @@
 // Communicator: one rank's end of a job, with everything the C API needs. The C API adds argument
 // checks of its own and nothing else. Threads: one at a time, but Abort, async_error and the errors
 // from any.
-#ifndef GRADWIRE_RUNTIME_COMMUNICATOR_H_
-#define GRADWIRE_RUNTIME_COMMUNICATOR_H_
+#ifndef GRADWIRE_RUNTIME_COMMUNICATOR_COMMUNICATOR_H_
+#define GRADWIRE_RUNTIME_COMMUNICATOR_COMMUNICATOR_H_
 
 #include <atomic>
 #include <cstdint>
@@ -18,14 +18,14 @@
 #include "base/status.h"
 #include "base/timeline.h"
 #include "collectives/schemes/slice_size.h"
-#include "runtime/comm_statistics.h"
+#include "runtime/communicator/comm_statistics.h"
+#include "runtime/communicator/message_call.h"
+#include "runtime/communicator/step_clock.h"
 #include "runtime/controller/controller.h"
 #include "runtime/engine/engine.h"
-#include "runtime/message_call.h"
 #include "runtime/operations/operations.h"
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/state/tensor_state.h"
-#include "runtime/step_clock.h"
 #include "transports/control/control_plane.h"
 #include "transports/transport.h"
 
@@ -236,4 +236,4 @@ class Communicator final : private EngineListener {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_COMMUNICATOR_H_
+#endif  // GRADWIRE_RUNTIME_COMMUNICATOR_COMMUNICATOR_H_

@@ -1,4 +1,4 @@
-#include "runtime/comm_statistics.h"
+#include "runtime/communicator/comm_statistics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
