@@ -10,8 +10,8 @@
 #include "base/json_value.h"
 #include "cli/info/build_facts.h"
 #include "cli/netlab/netlab.h"
-#include "runtime/load_settings.h"
-#include "runtime/usable_cores.h"
+#include "runtime/start/load_settings.h"
+#include "runtime/start/usable_cores.h"
 
 namespace gradwire {
 namespace {

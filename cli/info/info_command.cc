@@ -13,7 +13,7 @@
 #include "cli/text_output.h"
 #include "collectives/schedule.h"
 #include "compress/registry.h"
-#include "runtime/load_settings.h"
+#include "runtime/start/load_settings.h"
 #include "transports/bootstrap/rendezvous.h"
 
 namespace gradwire {

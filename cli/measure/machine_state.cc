@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/service_thread.h"
-#include "runtime/usable_cores.h"
+#include "runtime/start/usable_cores.h"
 
 namespace gradwire {
 namespace {

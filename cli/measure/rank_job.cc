@@ -19,7 +19,7 @@
 #include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
-#include "runtime/load_settings.h"
+#include "runtime/start/load_settings.h"
 
 namespace gradwire {
 namespace {

@@ -10,9 +10,9 @@
 #include "runtime/capi/call_group.h"
 #include "runtime/capi/entry.h"
 #include "runtime/capi/handles.h"
-#include "runtime/comm_split.h"
-#include "runtime/comm_start.h"
-#include "runtime/load_settings.h"
+#include "runtime/start/comm_split.h"
+#include "runtime/start/comm_start.h"
+#include "runtime/start/load_settings.h"
 #include "transports/bootstrap/launcher.h"
 
 namespace gradwire {

@@ -1,6 +1,6 @@
 // Which cores threads may run on, and how many those of several processes are together.
-#ifndef GRADWIRE_RUNTIME_USABLE_CORES_H_
-#define GRADWIRE_RUNTIME_USABLE_CORES_H_
+#ifndef GRADWIRE_RUNTIME_START_USABLE_CORES_H_
+#define GRADWIRE_RUNTIME_START_USABLE_CORES_H_
 
 #include <span>
 #include <string>
@@ -19,4 +19,4 @@ int CountCores(std::span<const std::string> texts);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_USABLE_CORES_H_
+#endif  // GRADWIRE_RUNTIME_START_USABLE_CORES_H_

@@ -1,6 +1,6 @@
 // What all ranks of a communicator must have set alike: as rank 0 sends it, and read again.
-#ifndef GRADWIRE_RUNTIME_AGREED_TEXT_H_
-#define GRADWIRE_RUNTIME_AGREED_TEXT_H_
+#ifndef GRADWIRE_RUNTIME_START_AGREED_TEXT_H_
+#define GRADWIRE_RUNTIME_START_AGREED_TEXT_H_
 
 #include <cstdint>
 #include <string_view>
@@ -25,4 +25,4 @@ StatusOr<AgreedSettings> ParseAgreed(const OpText& text);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_AGREED_TEXT_H_
+#endif  // GRADWIRE_RUNTIME_START_AGREED_TEXT_H_

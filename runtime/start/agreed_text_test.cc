@@ -1,4 +1,4 @@
-#include "runtime/agreed_text.h"
+#include "runtime/start/agreed_text.h"
 
 #include <gtest/gtest.h>
 

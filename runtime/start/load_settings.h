@@ -1,6 +1,6 @@
 // The settings of a communicator, from all that may set them.
-#ifndef GRADWIRE_RUNTIME_LOAD_SETTINGS_H_
-#define GRADWIRE_RUNTIME_LOAD_SETTINGS_H_
+#ifndef GRADWIRE_RUNTIME_START_LOAD_SETTINGS_H_
+#define GRADWIRE_RUNTIME_START_LOAD_SETTINGS_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_LOAD_SETTINGS_H_
+#endif  // GRADWIRE_RUNTIME_START_LOAD_SETTINGS_H_

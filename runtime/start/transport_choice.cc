@@ -1,4 +1,4 @@
-#include "runtime/transport_choice.h"
+#include "runtime/start/transport_choice.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/host_facts.h"
+#include "runtime/start/host_facts.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "runtime/agreed_text.h"
+#include "runtime/start/agreed_text.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/slice_size.h"
 #include "runtime/engine/slice_window.h"
-#include "runtime/transport_choice.h"
+#include "runtime/start/transport_choice.h"
 
 namespace gradwire {
 namespace {

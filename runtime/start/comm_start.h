@@ -1,6 +1,6 @@
 // The start of a communicator: rendezvous, transport, control plane.
-#ifndef GRADWIRE_RUNTIME_COMM_START_H_
-#define GRADWIRE_RUNTIME_COMM_START_H_
+#ifndef GRADWIRE_RUNTIME_START_COMM_START_H_
+#define GRADWIRE_RUNTIME_START_COMM_START_H_
 
 #include <atomic>
 #include <cstdint>
@@ -37,4 +37,4 @@ StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& en
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_COMM_START_H_
+#endif  // GRADWIRE_RUNTIME_START_COMM_START_H_

@@ -1,6 +1,6 @@
 // Which machine this process is on, as the ranks of a job tell each other.
-#ifndef GRADWIRE_RUNTIME_HOST_FACTS_H_
-#define GRADWIRE_RUNTIME_HOST_FACTS_H_
+#ifndef GRADWIRE_RUNTIME_START_HOST_FACTS_H_
+#define GRADWIRE_RUNTIME_START_HOST_FACTS_H_
 
 #include <cstdint>
 #include <string>
@@ -18,4 +18,4 @@ int64_t WallNs();
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_HOST_FACTS_H_
+#endif  // GRADWIRE_RUNTIME_START_HOST_FACTS_H_

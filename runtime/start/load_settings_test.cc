@@ -1,4 +1,4 @@
-#include "runtime/load_settings.h"
+#include "runtime/start/load_settings.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/usable_cores.h"
+#include "runtime/start/usable_cores.h"
 
 #include <sched.h>
 

@@ -1,6 +1,6 @@
 // Split: groups of a communicator's ranks become communicators of their own.
-#ifndef GRADWIRE_RUNTIME_COMM_SPLIT_H_
-#define GRADWIRE_RUNTIME_COMM_SPLIT_H_
+#ifndef GRADWIRE_RUNTIME_START_COMM_SPLIT_H_
+#define GRADWIRE_RUNTIME_START_COMM_SPLIT_H_
 
 #include <memory>
 #include <optional>
@@ -28,4 +28,4 @@ StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitP
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_COMM_SPLIT_H_
+#endif  // GRADWIRE_RUNTIME_START_COMM_SPLIT_H_

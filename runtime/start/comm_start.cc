@@ -1,4 +1,4 @@
-#include "runtime/comm_start.h"
+#include "runtime/start/comm_start.h"
 
 #include <fmt/format.h>
 
@@ -10,12 +10,12 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "runtime/agreed_text.h"
 #include "runtime/engine/operation.h"
 #include "runtime/file_claim.h"
-#include "runtime/host_facts.h"
-#include "runtime/transport_choice.h"
-#include "runtime/usable_cores.h"
+#include "runtime/start/agreed_text.h"
+#include "runtime/start/host_facts.h"
+#include "runtime/start/transport_choice.h"
+#include "runtime/start/usable_cores.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/handshake.h"
 #include "transports/control/control_plane.h"

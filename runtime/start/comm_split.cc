@@ -1,4 +1,4 @@
-#include "runtime/comm_split.h"
+#include "runtime/start/comm_split.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "runtime/comm_start.h"
+#include "runtime/start/comm_start.h"
 #include "transports/bootstrap/unique_id.h"
 
 namespace gradwire {

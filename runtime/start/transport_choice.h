@@ -1,8 +1,8 @@
 // Which transport a communicator uses. Only the roster tells where the other ranks are and what
 // they can use; so each rank makes an end of every kind it could need and publishes their
 // addresses, rank 0 chooses one kind for all, and the other ends are dropped.
-#ifndef GRADWIRE_RUNTIME_TRANSPORT_CHOICE_H_
-#define GRADWIRE_RUNTIME_TRANSPORT_CHOICE_H_
+#ifndef GRADWIRE_RUNTIME_START_TRANSPORT_CHOICE_H_
+#define GRADWIRE_RUNTIME_START_TRANSPORT_CHOICE_H_
 
 #include <memory>
 #include <span>
@@ -55,4 +55,4 @@ std::string TransportName(const std::string& kind);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_TRANSPORT_CHOICE_H_
+#endif  // GRADWIRE_RUNTIME_START_TRANSPORT_CHOICE_H_

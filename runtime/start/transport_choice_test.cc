@@ -1,4 +1,4 @@
-#include "runtime/transport_choice.h"
+#include "runtime/start/transport_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
