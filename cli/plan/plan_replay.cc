@@ -55,7 +55,8 @@ DecideInput ReadInput(const Json& json, const JobFacts& job) {
                                 .turn = json.at("step_turn"),
                                 .step_us = json.at("step_us"),
                                 .compute_us = json.at("compute_us"),
-                                .busy_us = json.at("busy_us")}};
+                                .busy_us = json.at("busy_us")},
+                       .unplanned = json.at("unplanned")};
   for (const Json& t : json.at("tensors"))
     input.step.tensors.push_back({t.at(0), t.at(1), t.at(2), t.at(3), t.at(4), t.at(5)});
   for (const Json& p : json.at("probes")) {

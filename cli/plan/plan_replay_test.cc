@@ -159,7 +159,7 @@ TEST(PlanReplay, AnAlteredLogIsRefusedWithTheLine) {
   const std::string line = "line " + std::to_string(at + 1);
 
   std::vector<std::string> lines = good;
-  lines[at].replace(lines[at].find("none is"), 7, "none was");
+  lines[at].replace(lines[at].find("bf16 is"), 7, "bf16 was");
   EXPECT_THAT(ReplayOf(lines).status().ToString(), HasSubstr(line));
 
   lines = good;

@@ -15,8 +15,10 @@
 namespace gradwire {
 namespace {
 
-// What tensors measured is told less often than how long the step took.
+// What tensors measured is told less often than how long the step took, but for the first steps:
+// each of the warm-up's few is needed.
 constexpr int64_t kTensorsEverySteps = 5;
+constexpr int64_t kFirstCommits = 20;
 // A turn asks for the order in effect; the ones after it may have come already.
 constexpr size_t kKeptOrders = 4;
 // While the warm-up lasts every step has a probe. After it one takes this part of the time at most.
@@ -62,6 +64,7 @@ void Controller::BeginStep(uint64_t step, uint16_t turn) {
   previous_ = std::exchange(open_, std::nullopt);
   if (previous_) previous_->observation.step_us = Us(now_ns - previous_->begin_ns);
   submits_before_ = std::exchange(submits_, 0);
+  if (submits_before_ > 0) largest_before_ = std::exchange(largest_, 0);
   open_ = Measured{.observation = {.step = step, .turn = turn}, .begin_ns = now_ns};
 }
 
@@ -81,11 +84,9 @@ int64_t Controller::Number(uint16_t turn) const {
 }
 
 int Controller::RungFor(const TensorState& tensor, uint16_t turn, bool in_step) const {
-  int rung = kNoneRung;
+  int rung = kBf16Rung;  // hardly ever does harm
   if (!in_step) {
-    // Nothing can be measured: what hardly ever does harm.
-    TellBlind();
-    rung = kBf16Rung;
+    TellBlind();  // nothing can be measured
   } else {
     std::lock_guard lock(mu_);
     for (const Order& order : orders_) {
@@ -128,11 +129,12 @@ bool Controller::MayProbe(int64_t now_ns) const {
   return turns >= kTurnsBetweenProbes && now_ns >= next_probe_ns_;
 }
 
-// Every rung that the tensor can use in turn; none needs no probe.
+// Every rung that the tensor can use in turn, those first that send least: where that gains most
+// the warm-up is short. None needs no probe.
 std::optional<int> Controller::RungToProbe(const TensorState& tensor) const {
   const int64_t rungs = std::ssize(tensor.automatic->ladder) - 1;
   for (int64_t i = 0; i < rungs; ++i) {
-    const auto rung = static_cast<int>(1 + (probe_count_ + i) % rungs);
+    const auto rung = static_cast<int>(rungs - (probe_count_ + i) % rungs);
     if (tensor.CanUse(rung)) return rung;
   }
   return std::nullopt;
@@ -146,9 +148,14 @@ void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
   if (options_.rank != 0) return;
   const std::optional<int> rung = RungToProbe(*tensor);
   if (!rung) return;
-  // Another tensor every time, of those that can be probed.
+  // Another tensor every time, of those that can be probed; but the largest while rungs are probed
+  // for the first time, for those of few elements tell more of calls than of codecs.
   const int64_t submit = submits_++;
-  const bool its_turn = submit >= probe_count_ % std::max<int64_t>(submits_before_, 1);
+  largest_ = std::max(largest_, tensor->elems);
+  const bool is_first_round = probe_count_ < std::ssize(tensor->automatic->ladder) - 1;
+  const bool its_turn = is_first_round
+                            ? tensor->elems >= largest_before_
+                            : submit >= probe_count_ % std::max<int64_t>(submits_before_, 1);
   if (!its_turn || !MayProbe(now_ns)) return;
   probe_turn_ = open_->observation.turn;
   ++probe_count_;
@@ -209,7 +216,8 @@ void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
   if (commit) ++commits_;
   if (!enabled()) return;
   Measured* measured = MeasuredIn(turn);
-  const bool tell_tensors = measured != nullptr && commit && commits_ % kTensorsEverySteps == 0;
+  const bool tell_tensors = measured != nullptr && commit &&
+                            (commits_ <= kFirstCommits || commits_ % kTensorsEverySteps == 0);
   if (measured != nullptr) measured->committed = commit;
   for (TensorState* tensor : tell_tensors ? Controlled(tensors) : std::vector<TensorState*>()) {
     const TensorTally& tally = tensor->tally;
@@ -266,8 +274,8 @@ void Controller::Resume() {
 
 // Plan A of the last order, whichever job that was for.
 Plan Controller::InEffect() const {
+  if (orders_.empty()) return AllOn(job_, kBf16Rung);
   Plan plan(job_.tensors.size(), kNoneRung);
-  if (orders_.empty()) return plan;
   const PlanOrder& order = orders_.back().plan;
   for (size_t t = 0; t < plan.size(); ++t) {
     const JobTensor& tensor = job_.tensors[t];
@@ -324,7 +332,8 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
   if (controlled.empty()) return {};
   UpdateJob(controlled, CountAutomatic(tensors));
   if (!IsAnyFree(job_)) return {};
-  const DecideInput input = {.turn = turn, .step = *step, .probes = TakeProbes()};
+  const DecideInput input = {
+      .turn = turn, .step = *step, .probes = TakeProbes(), .unplanned = orders_.empty()};
   const Plan before = InEffect();
   const std::optional<Decision> decision = Decide(job_, input, &memory_);
   if (log_.is_open()) {

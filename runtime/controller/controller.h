@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -123,7 +124,10 @@ class Controller {
   // Rank 0.
   uint16_t probe_turn_ = 0;
   int64_t probe_count_ = 0, next_probe_ns_ = 0;
-  int64_t submits_ = 0, submits_before_ = 0;  // that can be probed, in this step and the one before
+  // Of what can be probed, in this step and the one before: how many were submitted, and how large
+  // the largest was. Before the first step nobody knows.
+  int64_t submits_ = 0, submits_before_ = 0;
+  int64_t largest_ = 0, largest_before_ = std::numeric_limits<int64_t>::max();
   std::vector<std::pair<std::string, ProbeReport>> probes_;  // by spec, since the last decision
   JobFacts job_;
   uint64_t job_digest_ = 0;

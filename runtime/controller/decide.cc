@@ -21,6 +21,8 @@ constexpr size_t kWindowSteps = 5;
 constexpr size_t kWarmUpSteps = 10;  // of each of the two plans, at most
 constexpr size_t kLeastWarmUpSteps = 3;
 constexpr double kSteadyError = 0.02;
+constexpr size_t kClearSteps = 2;
+constexpr double kClearlyFaster = 0.5;  // predicted over the shortest step
 constexpr size_t kRecentSteps = 25;
 constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
@@ -69,10 +71,12 @@ std::optional<Decision> Decider::Run() {
   TakeTensors();
   if (m_.phase == Memory::Phase::kSettled) m_.time_us += std::min(step.step_us, StaleUs());
   if (m_.trial) return StepOfTrial();
-  if (!TakeStep()) return std::nullopt;
+  const bool full = TakeStep();
+  if (std::optional<Decision> clear = LeaveOutNone()) return clear;
+  if (!full) return std::nullopt;
   switch (m_.phase) {
-    case Memory::Phase::kNone: return EndOfNone();
     case Memory::Phase::kBf16: return EndOfBf16();
+    case Memory::Phase::kNone: return EndOfNone();
     case Memory::Phase::kSettled:
     case Memory::Phase::kResumed: return EndOfWindow();
   }
@@ -92,7 +96,14 @@ std::optional<Decision> Decider::Begin() {
   m_.model.codec_us_per_elem.assign(job_.candidates.size(), -1);
   m_.forbidden.resize(tensors);
   for (size_t t = 0; t < tensors; ++t) m_.forbidden[t].assign(job_.tensors[t].ladder.size(), 0);
-  return Switch(AllOn(job_, kNoneRung), "warm-up: none is measured", 0, 0);
+  TakeProbes();
+  std::optional<Decision> bf16 = Measure(Memory::Phase::kBf16, 0);
+  if (input_.unplanned) {  // it is in effect already, and this was its first step
+    m_.from_turn = input_.step.turn;
+    m_.in_effect = true;
+    SkipFirst();
+  }
+  return bf16;
 }
 
 std::optional<Decision> Decider::Resume() {
@@ -210,30 +221,40 @@ bool Decider::NoticeChange(double step_us) {
   if (m_.outside < kStepsOfChange) return false;
   if (m_.outside == kStepsOfChange) {
     m_.recent_us.clear();
-    ForgetTimes(step_us / middle);
+    ForgetTimes(step_us / middle, input_.step.busy_us);
   }
   return m_.outside == kStepsOfChange;
 }
 
-// `factor`: the running plan's step over what it took before.
-void Decider::ForgetTimes(double factor) {
+// `factor`: the running plan's step over what it took before. `busy_us`: of that step.
+void Decider::ForgetTimes(double factor, double busy_us) {
   m_.bans.clear();
   m_.exploration = {};
   for (Memory::Tested& tested : m_.candidates) tested.ran_at_step.reset();
   m_.changed = true;
-  Outdate(factor);
+  Outdate(factor, busy_us);
 }
 
 // What steps of other plans take at least. Where the running plan's got no shorter theirs did not
 // either; where they did, those of plans with fewer bytes, which a faster wire helps less, got
-// shorter by that at most.
-void Decider::Outdate(double factor) {
+// shorter by that at most. What those with more bytes got shorter by is told by how much faster the
+// wire must be for the running plan to be under way for `busy_us`, if that sees its wire.
+void Decider::Outdate(double factor, double busy_us) {
   const double bytes = WireBytes(job_, m_.running);
+  const Memory::Tried* own = Known(m_.running);
+  const bool sees_wire = own != nullptr && own->is_current() && SeesWire(m_.model, m_.running);
+  ModelState faster = m_.model;
+  if (sees_wire) {
+    faster =
+        OnWire(m_.model, WireFactor(job_, m_.model, m_.running, busy_us / own->medians.busy_us));
+  }
   for (Memory::Tried& tried : m_.tried) {
     if (tried.plan.empty()) continue;
-    const bool known = factor >= 1 || WireBytes(job_, tried.plan) <= bytes;
-    if (known) {
+    if (factor >= 1 || WireBytes(job_, tried.plan) <= bytes) {
       tried.KeepAtLeast(factor);
+    } else if (sees_wire) {
+      tried.KeepAtLeast(
+          std::min(factor, StepUs(job_, faster, tried.plan) / StepUs(job_, m_.model, tried.plan)));
     } else {
       tried = {};
     }
@@ -254,26 +275,74 @@ void Decider::Remember(const Plan& plan, const Memory::Medians& medians) {
 
 // ---- warm-up ----
 
-std::optional<Decision> Decider::EndOfNone() {
-  Remember(m_.running, SumUp());
-  m_.phase = Memory::Phase::kBf16;
-  return Switch(AllOn(job_, kBf16Rung), "warm-up: bf16 is measured", 0,
-                m_.tried[kNoneRung].medians.step_us);
+// The plan that a phase of it is named after.
+std::optional<Decision> Decider::Measure(Memory::Phase phase, double was_us) {
+  m_.phase = phase;
+  const bool is_bf16 = phase == Memory::Phase::kBf16;
+  return Switch(AllOn(job_, is_bf16 ? kBf16Rung : kNoneRung),
+                fmt::format("warm-up: {} is measured", is_bf16 ? "bf16" : "none"), 0, was_us);
+}
+
+// Where bf16 waits for its bytes so much that half of the step may be saved, none, which sends
+// twice as many, is not measured: on slow links its steps would be most of a short training. Of the
+// steps measured the shortest counts, for what disturbs a step makes it longer. All of its time is
+// taken for that of bytes.
+std::optional<Decision> Decider::LeaveOutNone() {
+  if (m_.phase != Memory::Phase::kBf16 || m_.window.size() < kClearSteps) return std::nullopt;
+  const StepInput least = *std::min_element(
+      m_.window.begin(), m_.window.end(),
+      [](const StepInput& a, const StepInput& b) { return a.step_us < b.step_us; });
+  ModelState model = m_.model;
+  model.compute_us = least.compute_us;
+  FitBytes(job_, {m_.running, least.busy_us}, &model);
+  Plan best = BestPlan(job_, model, AllAllowed());
+  const double predicted_us = StepUs(job_, model, best);
+  if (predicted_us > kClearlyFaster * least.step_us) return std::nullopt;
+  m_.model = std::move(model);
+  const Memory::Medians bf16 = SumUp();
+  Remember(m_.running, bf16);
+  Settle();
+  m_.left_out_none = true;
+  m_.to_verify = m_.running;
+  return Switch(std::move(best), "warm-up: much faster than bf16 by prediction", predicted_us,
+                bf16.step_us);
+}
+
+// It was not as clear as that: bytes are not all that takes time, or steps were disturbed.
+std::optional<Decision> Decider::GoOnWarmingUp(double step_us) {
+  m_.to_verify.reset();
+  m_.misled_at_step = m_.steps;
+  const Memory::Tried* bf16 = Known(AllOn(job_, kBf16Rung));
+  const bool has_bf16 = bf16 != nullptr && bf16->is_current();
+  return Measure(has_bf16 ? Memory::Phase::kNone : Memory::Phase::kBf16, step_us);
 }
 
 std::optional<Decision> Decider::EndOfBf16() {
-  const Memory::Medians none = m_.tried[kNoneRung].medians, bf16 = SumUp();
+  const Memory::Medians bf16 = SumUp();
   Remember(m_.running, bf16);
-  m_.phase = Memory::Phase::kSettled;
+  return Measure(Memory::Phase::kNone, bf16.step_us);
+}
+
+std::optional<Decision> Decider::EndOfNone() {
+  const Plan bf16_plan = AllOn(job_, kBf16Rung);
+  const Memory::Medians none = SumUp();
+  const Memory::Medians bf16 = m_.tried[static_cast<size_t>(TopRung(bf16_plan))].medians;
+  Remember(m_.running, none);
+  Settle();
   m_.model.compute_us = none.compute_us;
-  FitWire(job_, {AllOn(job_, kNoneRung), none.busy_us}, {m_.running, bf16.busy_us}, &m_.model);
-  m_.last_baseline_step = m_.steps;
-  if (bf16.step_us < kWorthTrying * none.step_us) {
-    Learn(bf16);
-    return Propose(bf16.step_us);
+  FitWire(job_, {m_.running, none.busy_us}, {bf16_plan, bf16.busy_us}, &m_.model);
+  if (bf16.step_us >= kWorthTrying * none.step_us) {
+    return Switch(m_.running, "warm-up: bf16 is no faster than none", none.step_us, bf16.step_us);
   }
-  return Switch(AllOn(job_, kNoneRung), "warm-up: bf16 is no faster than none", none.step_us,
-                bf16.step_us);
+  m_.running = bf16_plan;  // from here on, or what is better still
+  Learn(bf16);
+  if (std::optional<Decision> better = Propose(bf16.step_us)) return better;
+  return Switch(bf16_plan, "warm-up: bf16 is faster than none", bf16.step_us, none.step_us);
+}
+
+void Decider::Settle() {
+  m_.phase = Memory::Phase::kSettled;
+  m_.last_baseline_step = m_.steps;
 }
 
 // ---- trials ----

@@ -30,6 +30,7 @@ struct DecideInput {
   uint16_t turn = 0;  // whose result will bring the decision
   StepInput step;     // the one before it
   std::vector<ProbeResult> probes;
+  bool unplanned = false;  // no plan was decided on before: all tensors that may are on bf16
 };
 
 // Plan A from a turn on; where B differs the two are compared.
@@ -53,7 +54,7 @@ struct Outcome {
 // What Decide remembers from step to step. Nobody else writes it.
 struct Memory {
   // What the warm-up measures; then no more. kResumed: a saved state takes its place.
-  enum class Phase : uint8_t { kNone, kBf16, kSettled, kResumed };
+  enum class Phase : uint8_t { kBf16, kNone, kSettled, kResumed };
 
   struct Medians {  // of a window; 0: not measured
     double step_us = 0, busy_us = 0, compute_us = 0;
@@ -96,7 +97,7 @@ struct Memory {
     int64_t not_before_step = 0;
   };
 
-  Phase phase = Phase::kNone;
+  Phase phase = Phase::kBf16;
   int64_t steps = 0, windows = 0;
   uint16_t from_turn = 0;  // of the decision in effect or under way
   bool in_effect = false;
@@ -126,6 +127,7 @@ struct Memory {
   Exploration exploration;
   int64_t last_baseline_step = 0;
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire
+  bool left_out_none = false;    // in the warm-up, for a plan that has had no window yet
   std::vector<Tested> candidates;
   std::vector<Measured> tensors;
   std::vector<double> alike;                    // by tensor: Ranks::alike, as seen last

@@ -15,25 +15,64 @@
 namespace gradwire {
 namespace {
 
-TEST(Decide, BeginsWithNoneThenBf16) {
+TEST(Decide, BeginsWithBf16ThenNone) {
   DecisionWorld world(Layers());
+  world.us_per_byte = 0.002;
   world.Steps(30);
   ASSERT_GE(world.decisions.size(), 2u);
-  EXPECT_EQ(world.decisions[0].a, Plan(6, 0)) << "whatever ran before";
-  EXPECT_EQ(world.decisions[1].a, Plan(6, 1));
+  EXPECT_EQ(world.decisions[0].a, Plan(6, 1)) << "whatever ran before";
+  EXPECT_EQ(world.decisions[1].a, Plan(6, 0));
 }
 
-int TurnsOfNone(double noise) {
+int TurnsOfBf16(double noise) {
   DecisionWorld world(Layers());
+  world.us_per_byte = 0.002;
   world.noise = noise;
   world.Steps(40);
-  return world.decisions.at(1).from_turn - world.decisions.at(0).from_turn;
+  EXPECT_EQ(world.decisions.at(1).a, Plan(6, 0));
+  return world.decisions.at(1).from_turn;
 }
 
-// The first step does not count, and the last two are those in which the order for bf16 travels.
-TEST(Decide, MeasuresNoneOnceMoreWhereStepsVary) {
-  EXPECT_EQ(TurnsOfNone(0), 1 + 3 + 2);
-  EXPECT_EQ(TurnsOfNone(0.5), 1 + 10 + 2);
+// The first step does not count, and the last two are those in which the order for none travels.
+TEST(Decide, MeasuresBf16OnceMoreWhereStepsVary) {
+  EXPECT_EQ(TurnsOfBf16(0), 1 + 3 + 2);
+  EXPECT_EQ(TurnsOfBf16(0.3), 1 + 10 + 2);
+}
+
+TEST(Decide, MeasuresNoNoneWhereBf16ClearlyWaitsForItsBytes) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.04;
+  world.Steps(40);
+  ASSERT_GE(world.decisions.size(), 2u);
+  const Plan& second = world.decisions[1].a;
+  EXPECT_EQ(world.decisions[1].from_turn, 1 + 2 + 2);
+  EXPECT_GT(*std::max_element(second.begin(), second.end()), 1);
+  for (const Decision& decision : world.decisions) {
+    EXPECT_NE(decision.a, Plan(6, 0));
+    EXPECT_NE(decision.b, Plan(6, 0));
+  }
+}
+
+TEST(Decide, FirstStepsThatWereDisturbedAreNotBelievedForLong) {
+  for (const double compute_us : {300.0, 1000.0, 20000.0}) {
+    DecisionWorld world(Layers());
+    world.us_per_byte = 0.04;
+    world.compute_us = compute_us;
+    world.Steps(3);
+    world.us_per_byte = 1e-5;
+    world.Steps(kWarmUp);
+    EXPECT_LE(ForSteps(&world, 500), 500 * world.NoneUs() / 0.98) << compute_us;
+  }
+}
+
+// Each operation waits for the wire's latency, whatever it sends.
+TEST(Decide, OfLatencyACodecIsNotPromisedMuch) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 1000;
+  world.latency_us = 5000;
+  world.Steps(60);
+  EXPECT_LE(ForSteps(&world, 100), 100 * world.NoneUs() / 0.98);
 }
 
 TEST(Decide, CompressesOnASlowLink) {

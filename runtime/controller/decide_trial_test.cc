@@ -125,7 +125,7 @@ TEST(DecideTrial, APromiseThatWasBrokenIsTriedInBlocks) {
     world.us_per_byte *= factor;
     world.Steps(70);
   }
-  EXPECT_EQ(CountOf(world, "much faster by prediction"), 1);
+  EXPECT_EQ(CountOf(world, "by prediction"), 1);
 }
 
 // A busy neighbour takes its processor while a codec is tried, and then leaves.
@@ -134,7 +134,7 @@ TEST(DecideTrial, ACodecThatGetsFasterIsTriedAgain) {
     double us_per_byte, factor, compute;
   };
   for (const Case& c : {Case{0.002, 20, 1}, Case{0.002, 20, 0.5}, Case{0.001, 8, 1},
-                        Case{0.001, 8, 1.5}, Case{0.005, 20, 1}}) {
+                        Case{0.001, 8, 1.5}, Case{0.003, 20, 1}}) {
     SCOPED_TRACE(testing::Message() << c.us_per_byte << " us per byte, " << c.factor
                                     << " times slower, compute then " << c.compute);
     DecisionWorld world(Layers());
@@ -184,11 +184,11 @@ TEST(DecideTrial, StalledStepsOfATrialDoNotCount) {
 // What was switched to because of a prediction may be the slower one.
 TEST(DecideTrial, APlanIsSavedOnceItHasWonItsComparison) {
   DecisionWorld world(Layers());
+  world.us_per_byte = 0.003;
+  world.Steps(kWarmUp);
   world.us_per_byte = 0.006;
   Plan before;
-  const auto switched = [&] {
-    return !world.decisions.empty() && world.decisions.back().why == "much faster by prediction";
-  };
+  const auto switched = [&] { return world.decisions.back().why == "much faster by prediction"; };
   ASSERT_TRUE(StepUntil(&world, switched, [&] { before = world.running(); }));
   const Plan better = world.running();
   ASSERT_NE(better, before);

@@ -42,9 +42,12 @@ constexpr double kKeptOfBudget = 0.5;
 std::optional<Decision> Decider::EndOfWindow() {
   const Memory::Medians sums = SumUp();
   ++m_.windows;
-  CompareWithBefore(sums.step_us);
+  CompareWithBefore(sums);
   Learn(sums);
   RememberWindow(sums);
+  const bool left_out_none = std::exchange(m_.left_out_none, false);
+  if (left_out_none && !WasFarSlower(*m_.to_verify, sums.step_us))
+    return GoOnWarmingUp(sums.step_us);
   if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
   if (m_.to_verify && WasFarSlower(*m_.to_verify, sums.step_us)) {
     BanPlan(*std::exchange(m_.to_verify, std::nullopt));
@@ -58,26 +61,26 @@ std::optional<Decision> Decider::EndOfWindow() {
   return Explore(sums.step_us);
 }
 
-// Than steps are now, as far as is known.
+// Than steps are now, as far as is known. Steps far shorter than the model explains tell that what
+// it was fitted to was disturbed.
 bool Decider::WasFarSlower(const Plan& plan, double step_us) const {
   const Memory::Tried* known = Known(plan);
-  return known != nullptr && known->medians.step_us > kFarSlower * step_us;
+  return known != nullptr && known->medians.step_us > kFarSlower * step_us &&
+         m_.scale * kFarSlower > 1;
 }
 
 // The training may go on elsewhere than it was saved, and what changed during a trial is noticed
 // only by steps of one plan.
-void Decider::CompareWithBefore(double step_us) {
+void Decider::CompareWithBefore(const Memory::Medians& sums) {
   const double before_us = std::exchange(m_.expected_us, 0);
-  if (before_us > 0 && FarApart(step_us, before_us)) ForgetTimes(step_us / before_us);
+  if (before_us > 0 && FarApart(sums.step_us, before_us))
+    ForgetTimes(sums.step_us / before_us, sums.busy_us);
 }
 
 // Whether the time under way tells of the wire. Where codecs bound it, it stays as it is whatever
 // becomes of the wire, and nothing can be learnt of that from it.
 bool Decider::SeesWire(const ModelState& model, const Plan& plan) const {
-  ModelState faster = model;
-  faster.latency_us /= 2;
-  faster.us_per_byte /= 2;
-  return BusyUs(job_, faster, plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
+  return BusyUs(job_, OnWire(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
 }
 
 // Two plans that differ in bytes, measured on one wire, tell what bytes and operations take on it.
@@ -113,7 +116,7 @@ bool Decider::FitAgain(const Memory::Medians& medians) {
   // A wire that is no longer what it was: the others were measured on the old.
   if (std::abs(medians.busy_us / own->medians.busy_us - 1) > kModelOff) {
     m_.changed = true;
-    Outdate(medians.step_us / own->medians.step_us);
+    Outdate(medians.step_us / own->medians.step_us, medians.busy_us);
   }
   return false;
 }
@@ -133,8 +136,7 @@ void Decider::Learn(const Memory::Medians& sums) {
   if (!FitAgain(sums) && SeesWire(model, m_.running) && predicted_busy > 0 && sums.busy_us > 0) {
     double factor = std::clamp(sums.busy_us / predicted_busy, 1 / kMaxWireChange, kMaxWireChange);
     if (!m_.changed) factor = std::pow(factor, 1 - kForget);
-    model.latency_us *= factor;
-    model.us_per_byte *= factor;
+    model = OnWire(std::move(model), factor);
   }
   m_.changed = false;
   const double predicted_us = StepUs(job_, model, m_.running);

@@ -63,7 +63,7 @@ class DecisionWorld {
       }
       job_.tensors.push_back(tensor);
     }
-    plan_a_ = plan_b_ = Plan(elems.size(), 0);
+    plan_a_ = plan_b_ = Plan(elems.size(), kBf16Rung);
   }
 
   const JobFacts& Job() {
@@ -98,9 +98,10 @@ class DecisionWorld {
                                   .turn = turn,
                                   .step_us = walked.step_us,
                                   .compute_us = lies.compute * compute_us,
-                                  .busy_us = lies.busy * walked.busy_us}};
-    if (turn % 5 == 0) Observe(plan, &input.step);
-    input.probes.push_back(Probe(1 + turn % (kLadder - 1)));
+                                  .busy_us = lies.busy * walked.busy_us},
+                         .unplanned = decisions.empty()};
+    if (decisions.size() < 3 || turn % 5 == 0) Observe(plan, &input.step);
+    input.probes.push_back(Probe(kLadder - 1 - turn % (kLadder - 1)));
     if (std::optional<Decision> decision = Decide(Job(), input, &memory_)) {
       decisions.push_back(*decision);
       orders_.push_back(*decision);
@@ -223,9 +224,10 @@ inline double ForSteps(DecisionWorld* world, int count) {
   return sum_us;
 }
 
+// Of decisions for reasons that end so.
 inline int CountOf(const DecisionWorld& world, const std::string& why) {
   return static_cast<int>(std::count_if(world.decisions.begin(), world.decisions.end(),
-                                        [&](const Decision& d) { return d.why == why; }));
+                                        [&](const Decision& d) { return d.why.ends_with(why); }));
 }
 
 }  // namespace gradwire

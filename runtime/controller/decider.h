@@ -50,8 +50,8 @@ class Decider {
   bool TakeStep();
   bool IsSteady() const;
   bool NoticeChange(double step_us);
-  void ForgetTimes(double factor);
-  void Outdate(double factor);
+  void ForgetTimes(double factor, double busy_us);
+  void Outdate(double factor, double busy_us);
   Memory::Medians SumUp();
   void Remember(const Plan& plan, const Memory::Medians& medians);
   const Candidate& Running(size_t t) const;  // that it is on
@@ -60,8 +60,12 @@ class Decider {
   Outcome OutcomeOf(double step_us) const;
 
   // The warm-up.
-  std::optional<Decision> EndOfNone();
+  std::optional<Decision> Measure(Memory::Phase phase, double was_us);
+  std::optional<Decision> LeaveOutNone();
+  std::optional<Decision> GoOnWarmingUp(double step_us);
   std::optional<Decision> EndOfBf16();
+  std::optional<Decision> EndOfNone();
+  void Settle();
 
   // Trials.
   bool IsPairOfB(uint16_t index);
@@ -78,7 +82,7 @@ class Decider {
   // Windows: decide_window.cc.
   std::optional<Decision> EndOfWindow();
   bool WasFarSlower(const Plan& plan, double step_us) const;
-  void CompareWithBefore(double step_us);
+  void CompareWithBefore(const Memory::Medians& sums);
   bool FitPair(const MeasuredPlan& one, const MeasuredPlan& other);
   const Memory::Tried* Partner() const;
   bool FitAgain(const Memory::Medians& medians);

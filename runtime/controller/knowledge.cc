@@ -135,7 +135,7 @@ std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
   // What was switched to is not known to be better before it has won the comparison.
   const Plan& plan = memory.to_verify ? *memory.to_verify : memory.running;
   const double known_us = memory.usual_us > 0 ? memory.usual_us : memory.expected_us;
-  if (memory.phase == Memory::Phase::kNone || memory.phase == Memory::Phase::kBf16) return {};
+  if (memory.phase == Memory::Phase::kBf16 || memory.phase == Memory::Phase::kNone) return {};
   const size_t bans = std::min<size_t>(memory.bans.size(), kMaxBans);
   ByteWriter out;
   std::vector<Memory::Tried> known;

@@ -36,7 +36,7 @@ Memory After(uint16_t steps) {
 
 TEST(Knowledge, IsNoneBeforeTheWarmUpIsOver) {
   EXPECT_EQ(EncodeKnowledge(Job(), Memory()), "");
-  EXPECT_EQ(EncodeKnowledge(Job(), After(10)), "");
+  EXPECT_EQ(EncodeKnowledge(Job(), After(5)), "");
   EXPECT_NE(EncodeKnowledge(Job(), After(100)), "");
 }
 

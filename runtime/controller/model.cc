@@ -281,6 +281,28 @@ void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan&
   explain_heavy(differ ? Root(least, most, miss_of_light) : least);
 }
 
+ModelState OnWire(ModelState model, double factor) {
+  model.latency_us *= factor;
+  model.us_per_byte *= factor;
+  return model;
+}
+
+double WireFactor(const JobFacts& job, const ModelState& model, const Plan& plan,
+                  double busy_factor) {
+  const double busy_us = busy_factor * BusyUs(job, model, plan);
+  return Root(0, 1,
+              [&](double factor) { return BusyUs(job, OnWire(model, factor), plan) - busy_us; });
+}
+
+void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model) {
+  model->latency_us = 0;
+  const double most = measured.busy_us / std::max(WireBytes(job, measured.plan), 1.0);
+  model->us_per_byte = Root(kLeastByteShare * most, most, [&](double us_per_byte) {
+    model->us_per_byte = us_per_byte;
+    return BusyUs(job, *model, measured.plan) - measured.busy_us;
+  });
+}
+
 Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed,
               std::span<const double> scales) {
   const auto scale_of = [&](const Plan& plan) {

@@ -100,6 +100,15 @@ struct MeasuredPlan {
 void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
              ModelState* model);
 
+// Likewise from one plan alone, with nothing taken for latency.
+void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model);
+
+// The model on a wire that takes `factor` of its time.
+ModelState OnWire(ModelState model, double factor);
+// That factor, 1 at most, with which `plan` is under way for `busy_factor` of the time it was.
+double WireFactor(const JobFacts& job, const ModelState& model, const Plan& plan,
+                  double busy_factor);
+
 // By tensor and rung: whether a plan may use it. The lowest rung always.
 using Allowed = std::vector<std::vector<bool>>;
 

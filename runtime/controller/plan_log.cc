@@ -56,8 +56,9 @@ std::string InputLine(const DecideInput& input) {
   const StepInput& step = input.step;
   return fmt::format(
       "{{\"input\": {{\"turn\": {}, \"step\": {}, \"step_turn\": {}, \"step_us\": {}, "
-      "\"compute_us\": {}, \"busy_us\": {}, \"tensors\": {}, \"probes\": {}}}}}",
+      "\"compute_us\": {}, \"busy_us\": {}, \"unplanned\": {}, \"tensors\": {}, \"probes\": {}}}}}",
       input.turn, step.step, step.turn, step.step_us, step.compute_us, step.busy_us,
+      input.unplanned,
       List(step.tensors,
            [](const TensorObservation& t) {
              return fmt::format("[{}, {}, {}, {}, {}, {}]", t.tensor, t.ready_us, t.codec_us,
