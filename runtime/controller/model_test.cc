@@ -168,6 +168,29 @@ TEST(FitWire, FindsNoLatencyBelowNothing) {
   }
 }
 
+TEST(FitBytes, ExplainsWhatWasMeasuredWithoutLatency) {
+  const JobFacts job = Job({100000, 1000, 50000});
+  ModelState state = State(job, 5000, 0);
+  for (const double busy_us : {1e3, 1e6}) {
+    FitBytes(job, {Uniform(job, 1), busy_us}, &state);
+    EXPECT_EQ(state.latency_us, 0);
+    EXPECT_NEAR(BusyUs(job, state, Uniform(job, 1)), busy_us, 1e-6 * busy_us);
+  }
+}
+
+TEST(WireFactor, FindsHowMuchFasterTheWireIs) {
+  const JobFacts job = Job({100000, 1000, 50000});
+  const ModelState state = State(job, 5000, 0.01);
+  const Plan plan = Uniform(job, 2);
+  const double before_us = BusyUs(job, state, plan);
+  for (const double factor : {0.1, 0.5, 0.9}) {
+    const double after_us = BusyUs(job, OnWire(state, factor), plan);
+    EXPECT_NEAR(WireFactor(job, state, plan, after_us / before_us), factor, 1e-6);
+  }
+  EXPECT_EQ(WireFactor(job, state, plan, 2), 1);
+  EXPECT_EQ(WireFactor(job, state, plan, 0), 0) << "codecs take longer than that";
+}
+
 TEST(BestPlan, IsNoneWhereCommunicationHidesBehindCompute) {
   const JobFacts job = Job({100000, 200000, 300000});
   EXPECT_EQ(BestPlan(job, State(job, 1e6, 0.0001), All(job)), Uniform(job, 0));
