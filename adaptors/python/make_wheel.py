@@ -45,11 +45,10 @@ def tag_of_machine():
 
 
 def version_of(header):
-    """"0.1" or, where the patch level is not 0, "0.1.2"."""
-    major, minor, patch = (
+    """As `gradwire --version` has it: "0.1.2"."""
+    return ".".join(
         re.search(rf"#define GW_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH")
     )
-    return f"{major}.{minor}" + (f".{patch}" if patch != "0" else "")
 
 
 def _entry(path, content):

@@ -23,7 +23,7 @@ class WheelTest(unittest.TestCase):
     def test_its_name(self):
         with open("adaptors/python/wheel_name.txt", encoding="utf-8") as file:
             libc = platform.libc_ver()[1].replace(".", "_")
-            self.assertEqual(file.read(), "gradwire-0.1-py3-none-manylinux_"
+            self.assertEqual(file.read(), "gradwire-0.1.0-py3-none-manylinux_"
                              f"{libc}_{platform.machine()}.whl\n")
 
     def test_the_record_has_every_file_and_its_hash(self):
@@ -68,7 +68,7 @@ class PackageTest(unittest.TestCase):
              "sorted({'torch', 'numpy'} & set(sys.modules)))"],
             env={"PYTHONPATH": installed.FOLDER}, check=False, capture_output=True, text=True,
             timeout=60)
-        self.assertEqual(done.stdout, "0.1 []\n", done.stderr)
+        self.assertEqual(done.stdout, "0.1.0 []\n", done.stderr)
 
     def test_the_library_exports_nothing_into_the_process(self):
         code = ("import ctypes, gradwire\n"

@@ -29,4 +29,4 @@ from gradwire.errors import (
 from gradwire.request import Request
 from gradwire.tensors import Group, Tensor
 
-__version__ = f"{GW_MAJOR}.{GW_MINOR}" + (f".{GW_PATCH}" if GW_PATCH else "")
+__version__ = f"{GW_MAJOR}.{GW_MINOR}.{GW_PATCH}"
