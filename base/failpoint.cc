@@ -29,7 +29,7 @@ Status ArmFailpoint(std::string_view text) {
   if (known == kFailpointNames.end()) {
     const std::vector<std::string_view> names(kFailpointNames.begin() + 1, kFailpointNames.end());
     return Status(gwInvalidArgument, fmt::format("no failpoint is called '{}'", name),
-                  fmt::format("did you mean {}?", NearestName(name, names)));
+                  DidYouMean(name, names));
   }
   int count = 1;
   if (colon != std::string_view::npos) {

@@ -43,7 +43,7 @@ TEST_F(FailpointTest, RefusesWhatItDoesNotUnderstand) {
   for (const char* text : {"votes", "vote:", "vote:0", "vote:-1", "vote:2x", ":2:3", "Vote"}) {
     EXPECT_EQ(ArmFailpoint(text).code(), gwInvalidArgument) << text;
   }
-  EXPECT_NE(ArmFailpoint("votes").detail().hint.find("vote?"), std::string::npos);
+  EXPECT_NE(ArmFailpoint("votes").detail().hint.find("'vote'?"), std::string::npos);
 }
 
 }  // namespace

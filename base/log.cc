@@ -47,7 +47,7 @@ StatusOr<size_t> Find(std::span<const std::string_view> names, std::string_view 
   }
   return Status(gwInvalidArgument,
                 fmt::format("'{}' is no {}; accepted: {}", name, what, fmt::join(names, ", ")),
-                fmt::format("Did you mean {}?", NearestName(name, names)));
+                DidYouMean(name, names));
 }
 
 std::string MachineName() {

@@ -280,7 +280,7 @@ TEST(ParseLogLevel, TakesNamesInAnyCase) {
   EXPECT_EQ(*ParseLogLevel("TRACE"), LogLevel::kTrace);
   const Status status = ParseLogLevel("warning").status();
   EXPECT_EQ(status.code(), gwInvalidArgument);
-  EXPECT_EQ(status.detail().hint, "Did you mean WARN?");
+  EXPECT_EQ(status.detail().hint, "Did you mean 'WARN'?");
 }
 
 uint32_t Bits(std::initializer_list<LogSubsys> list) {
@@ -302,7 +302,7 @@ TEST(ParseLogSubsystems, ListsAndExclusions) {
 TEST(ParseLogSubsystems, UnknownNameSuggestsTheNearest) {
   const Status status = ParseLogSubsystems("INIT,CODECS").status();
   EXPECT_EQ(status.code(), gwInvalidArgument);
-  EXPECT_EQ(status.detail().hint, "Did you mean CODEC?");
+  EXPECT_EQ(status.detail().hint, "Did you mean 'CODEC'?");
   EXPECT_NE(status.detail().message.find("INIT, COLL, NET"), std::string::npos);
 }
 

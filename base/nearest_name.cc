@@ -43,4 +43,9 @@ std::string NearestName(std::string_view name, std::span<const std::string_view>
   return nearest == candidates.end() ? std::string() : std::string(*nearest);
 }
 
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates) {
+  if (candidates.empty()) return {};
+  return "Did you mean '" + NearestName(name, candidates) + "'?";
+}
+
 }  // namespace gradwire

@@ -1,4 +1,4 @@
-// "Did you mean ...": the known name that is nearest to a mistyped one.
+// The known name that is nearest to a mistyped one.
 #ifndef GRADWIRE_BASE_NEAREST_NAME_H_
 #define GRADWIRE_BASE_NEAREST_NAME_H_
 
@@ -12,6 +12,9 @@ namespace gradwire {
 // neighbours swapped count 1 each; case counts nothing); the first of equals. Empty without
 // candidates. Only the first 64 letters count, so hostile input stays cheap.
 std::string NearestName(std::string_view name, std::span<const std::string_view> candidates);
+
+// "Did you mean 'ring'?", as hints begin that help with a name; empty without candidates.
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates);
 
 }  // namespace gradwire
 

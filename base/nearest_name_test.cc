@@ -37,5 +37,10 @@ TEST(NearestName, OddInput) {
   EXPECT_EQ(NearestName(std::string(1 << 20, 'z'), kCodecs), "none") << "only the start counts";
 }
 
+TEST(DidYouMean, AsksForTheNearest) {
+  EXPECT_EQ(DidYouMean("qsdg", kCodecs), "Did you mean 'qsgd'?");
+  EXPECT_EQ(DidYouMean("qsdg", {}), "");
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -16,11 +16,11 @@ std::span<const std::string> NamesFor(const SettingRow& row, const SettingsInput
   return found->second;
 }
 
-// The nearest setting, for the file and the API.
-std::string NearestSetting(std::string_view name) {
+// For the file and the API.
+std::string SuggestSetting(std::string_view name) {
   std::vector<std::string_view> names;
   for (const SettingRow& row : kSettings) names.push_back(row.name);
-  return NearestName(name, names);
+  return DidYouMean(name, names);
 }
 
 std::string UnknownVariable(const std::string& variable) {
@@ -28,9 +28,8 @@ std::string UnknownVariable(const std::string& variable) {
   for (const SettingRow& row : kSettings) known.push_back(EnvironmentName(row));
   for (const OtherVariable& other : kOtherVariables) known.emplace_back(other.name);
   const std::vector<std::string_view> names(known.begin(), known.end());
-  return fmt::format(
-      "environment variable {} is no setting of gradwire and has no effect; did you mean {}?",
-      variable, NearestName(variable, names));
+  return fmt::format("environment variable {} is no setting of gradwire and has no effect. {}",
+                     variable, DidYouMean(variable, names));
 }
 
 // The row of a variable, or kSettings.size().
@@ -83,7 +82,7 @@ Status Settings::Set(const Given& given, const SettingsInput& in) {
   if (index == kSettings.size()) {
     return Status(gwInvalidArgument,
                   fmt::format("unknown setting '{}' (from {})", given.name, given.origin),
-                  fmt::format("Did you mean '{}'?", NearestSetting(given.name)));
+                  SuggestSetting(given.name));
   }
   const SettingRow& row = kSettings[index];
   if (given.source == SettingSource::kFile && row.scope == SettingScope::kLaunch) {
@@ -96,11 +95,10 @@ Status Settings::Set(const Given& given, const SettingsInput& in) {
   const std::span<const std::string> names = NamesFor(row, in);
   std::optional<ParsedSetting> parsed = ParseSetting(row, given.text, names);
   if (!parsed) {
-    const std::string nearest = NearestName(given.text, SettingChoices(row, names));
     return Status(gwInvalidArgument,
                   fmt::format("setting '{}' = '{}' (from {}): accepted: {}", row.name, given.text,
                               given.origin, DescribeAccepted(row, names)),
-                  nearest.empty() ? std::string() : fmt::format("Did you mean '{}'?", nearest));
+                  DidYouMean(given.text, SettingChoices(row, names)));
   }
   values_[index] = {.parsed = std::move(*parsed), .source = given.source, .origin = given.origin};
   return Status::Ok();

@@ -169,7 +169,7 @@ TEST(Settings, UnknownVariablesWarnAndOthersDoNot) {
   ASSERT_TRUE(settings.ok());
   ASSERT_EQ(settings->warnings().size(), 1u);
   EXPECT_TRUE(Has(settings->warnings()[0], "GRADWIRE_WINDWO"));
-  EXPECT_TRUE(Has(settings->warnings()[0], "did you mean GRADWIRE_WINDOW?"));
+  EXPECT_TRUE(Has(settings->warnings()[0], "Did you mean 'GRADWIRE_WINDOW'?"));
   EXPECT_FALSE(Has(settings->warnings()[0], "secret text"));
 }
 

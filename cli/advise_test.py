@@ -76,7 +76,7 @@ class AdviseTest(unittest.TestCase):
     def test_says_what_is_wrong(self):
         for args, words in (
             (["--model", "resnet-50"], "Did you mean 'resnet50'?"),
-            ([*_SMALL, "--allow", "tpok"], '"topk"'),
+            ([*_SMALL, "--allow", "tpok"], "'topk'"),
             ([*_SMALL, "--set", "foo=1"], "unknown setting 'foo'"),
         ):
             done = _gradwire(*_LAUNCH, *args)

@@ -25,8 +25,8 @@ void AppendOptions(const CLI::App& app, std::vector<std::string>* names) {
     AppendOptions(*group, names);
 }
 
-// To the first unknown option; empty where what is unknown is none.
-std::string NearestOption(const CLI::App& app) {
+// For the first unknown option; empty where what is unknown is none.
+std::string SuggestOption(const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining();
   const auto option = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& text) { return text.starts_with("--"); });
@@ -34,7 +34,7 @@ std::string NearestOption(const CLI::App& app) {
   std::vector<std::string> known;
   AppendOptions(app, &known);
   const std::vector<std::string_view> names(known.begin(), known.end());
-  return NearestName(option->substr(0, option->find('=')), names);
+  return DidYouMean(option->substr(0, option->find('=')), names);
 }
 
 // "", or what is wrong with the text.
@@ -158,8 +158,8 @@ std::optional<int> CommandLine::Parse(std::span<const std::string> args) {
     return std::nullopt;
   } catch (const CLI::ExtrasError& error) {
     app_->exit(error);
-    const std::string nearest = NearestOption(*app_);
-    if (!nearest.empty()) fmt::print(stderr, "Did you mean '{}'?\n", nearest);
+    const std::string suggestion = SuggestOption(*app_);
+    if (!suggestion.empty()) fmt::print(stderr, "{}\n", suggestion);
     return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return app_->exit(error) == 0 ? kExitOk : kExitUsage;

@@ -61,10 +61,10 @@ class InfoTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"'window' = 'wide' \(from GRADWIRE_WINDOW\): accepted: ")
         done = _gradwire("info", "-c", GRADWIRE_COMPRESS="atuo")
         self.assertEqual(done.returncode, 2)
-        self.assertRegex(done.stderr, r'did you mean "auto"\? known: none, .*, auto')
+        self.assertRegex(done.stderr, r"Did you mean 'auto'\? Known: none, .*, auto")
         done = _gradwire("info", "-c", GRADWIRE_TRANSPROT="shm")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("did you mean GRADWIRE_TRANSPORT?", done.stderr)
+        self.assertIn("Did you mean 'GRADWIRE_TRANSPORT'?", done.stderr)
         self.assertEqual(_gradwire("info", "--settigns").returncode, 2)
 
     def test_doctor_tries_what_a_job_does(self):
@@ -83,7 +83,7 @@ class InfoTest(unittest.TestCase):
     def test_a_misspelt_subcommand_gets_the_nearest(self):
         done = _gradwire("ifno")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("did you mean 'info'?", done.stderr)
+        self.assertIn("Did you mean 'info'?", done.stderr)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ void PrintHelp() {
 int UnknownSubcommand(const std::string& name) {
   std::vector<std::string_view> names;
   for (const Subcommand& sub : Subcommands()) names.push_back(sub.name);
-  fmt::print(stderr, "gradwire: no subcommand '{}'; did you mean '{}'?\n", name,
-             NearestName(name, names));
+  fmt::print(stderr, "gradwire: no subcommand '{}'. {}\n", name, DidYouMean(name, names));
   return kExitUsage;
 }
 

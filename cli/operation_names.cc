@@ -28,8 +28,7 @@ StatusOr<Value> FoundOrNearest(std::optional<Value> found, const char* kind, std
   std::vector<std::string_view> names;
   for (int i = 0; i < count; ++i) names.push_back(Name(static_cast<Value>(i)));
   return Status(gwInvalidArgument, fmt::format("no {} '{}'", kind, text),
-                fmt::format("Did you mean '{}'? There are: {}", NearestName(text, names),
-                            fmt::join(names, ", ")));
+                fmt::format("{} There are: {}", DidYouMean(text, names), fmt::join(names, ", ")));
 }
 
 template <typename Value>
@@ -69,7 +68,7 @@ StatusOr<Collective> ParseCollective(std::string_view text) {
     if (LettersOf(names.back()) == LettersOf(text)) return collective;
   }
   return Status(gwInvalidArgument, fmt::format("no collective '{}'", text),
-                fmt::format("Did you mean '{}'?", NearestName(text, names)));
+                DidYouMean(text, names));
 }
 
 }  // namespace gradwire

@@ -208,7 +208,7 @@ class PerfTest(unittest.TestCase):
         for args, words in (
             (["--collective", "broadcast", "-r", "9"], "no root 9"),
             (["--set", "foo=1"], "unknown setting 'foo'"),
-            (["-x", "qsdg"], '"qsgd"'),
+            (["-x", "qsdg"], "'qsgd'"),
             (["--algorithm", "rnig"], "ring"),
             (["-d", "flaot"], "'float'"),
             (["-o", "som"], "'sum'"),

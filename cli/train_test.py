@@ -195,7 +195,7 @@ class TrainTest(unittest.TestCase):
     def test_says_what_is_wrong(self):
         for args, words in (
             (["--model", "resnet-50", "--compute-ms", "1"], "Did you mean 'resnet50'?"),
-            ([*_SMALL, "-x", "none", "-x", "qsdg"], '"qsgd"'),
+            ([*_SMALL, "-x", "none", "-x", "qsdg"], "'qsgd'"),
             ([*_SMALL, "--set", "foo=1"], "unknown setting 'foo'"),
             ([*_SMALL, "--late", "1"], "RANK:MS"),
             ([*_SMALL, "--late", "5:40"], "no rank 5 among 2"),
@@ -214,7 +214,7 @@ class TrainTest(unittest.TestCase):
         done = _gradwire("run", "-n", "2", "--timeout", "60", "--", "gradwire", "train", *_SMALL,
                          "-x", "qsdg")
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn('"qsgd"', done.stderr)
+        self.assertIn("'qsgd'", done.stderr)
 
 
 class PageTest(unittest.TestCase):

@@ -129,8 +129,7 @@ StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_v
   }
   return Status(gwInvalidArgument,
                 fmt::format("no algorithm '{}' for an {} {}", name, kind, Name(collective)),
-                fmt::format("did you mean '{}'? There are: {}", NearestName(name, names),
-                            fmt::join(names, ", ")));
+                fmt::format("{} There are: {}", DidYouMean(name, names), fmt::join(names, ", ")));
 }
 
 StatusOr<const AlgorithmRow*> ChooseAlgorithm(const AlgorithmNeed& need) {

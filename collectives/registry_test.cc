@@ -50,7 +50,7 @@ TEST(RegistryTest, FindsByName) {
 TEST(RegistryTest, UnknownNamesGetTheNearest) {
   const Status status = FindAlgorithm(Collective::kAllReduce, "rnig").status();
   EXPECT_EQ(status.code(), gwInvalidArgument);
-  EXPECT_NE(status.detail().hint.find("did you mean 'ring'"), std::string::npos)
+  EXPECT_NE(status.detail().hint.find("Did you mean 'ring'?"), std::string::npos)
       << status.ToString();
   EXPECT_NE(status.detail().hint.find("direct, ring, tree"), std::string::npos);
   EXPECT_EQ(FindAlgorithm(Collective::kBroadcast, "tree", /*encoded=*/true).status().code(),

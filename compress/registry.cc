@@ -47,7 +47,7 @@ StatusOr<SpecText> NameArguments(const CodecRow& row, const SpecText& spec) {
       const bool leads = i == 0 || spec.args[i - 1].first.empty();
       if (!leads || i >= row.keys.size()) {
         return Status(gwInvalidArgument, row.name + ": \"" + value + "\" has no name",
-                      "write KEY=VALUE; known: " + NameHint(value, known));
+                      "Write KEY=VALUE. " + NameHint(value, known));
       }
       key = row.keys[i];
     }

@@ -82,11 +82,11 @@ TEST(RegistryTest, FeedbackIsForContractiveCodecs) {
 }
 
 TEST(RegistryTest, ErrorsNameTheNearestSpelling) {
-  EXPECT_THAT(SpecOf("qsdg(4)"), HasSubstr("did you mean \"qsgd\""));
+  EXPECT_THAT(SpecOf("qsdg(4)"), HasSubstr("Did you mean 'qsgd'?"));
   EXPECT_THAT(SpecOf("qsdg(4)"), HasSubstr("none, bf16, fp16, qsgd, efsign"));
-  EXPECT_THAT(SpecOf("qsgd(bit=4)"), HasSubstr("did you mean \"bits\""));
-  EXPECT_THAT(SpecOf("qsgd(feedback=onn)"), HasSubstr("nearest: on"));
-  EXPECT_THAT(SpecOf("bf16(min_numle=3)"), HasSubstr("did you mean \"min_numel\""));
+  EXPECT_THAT(SpecOf("qsgd(bit=4)"), HasSubstr("Did you mean 'bits'?"));
+  EXPECT_THAT(SpecOf("qsgd(feedback=onn)"), HasSubstr("Did you mean 'on'?"));
+  EXPECT_THAT(SpecOf("bf16(min_numle=3)"), HasSubstr("Did you mean 'min_numel'?"));
 }
 
 TEST(RegistryTest, ErrorsNameWhatIsAccepted) {

@@ -44,7 +44,7 @@ std::string FormatSpecText(const SpecText& spec) {
 
 std::string NameHint(std::string_view name, std::span<const std::string_view> known) {
   if (known.empty()) return "none is accepted";
-  return "did you mean \"" + NearestName(name, known) + "\"? known: " + Joined(known);
+  return DidYouMean(name, known) + " Known: " + Joined(known);
 }
 
 const std::string* SpecArgs::Find(std::string_view key) const {
@@ -114,9 +114,7 @@ std::string SpecArgs::Choice(std::string_view key,
     const auto found = std::find(choices.begin(), choices.end(), *text);
     if (found == choices.end()) {
       const std::span<const std::string_view> known(choices.begin(), choices.size());
-      const bool hint = choices.size() > 1;
-      Fail(key, *text,
-           Joined(known) + (hint ? " (nearest: " + NearestName(*text, known) + ")" : ""));
+      Fail(key, *text, Joined(known) + ". " + DidYouMean(*text, known));
     } else {
       value = *found;
     }

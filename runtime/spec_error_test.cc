@@ -21,11 +21,11 @@ TEST(WithAutoAmongCodecs, SuggestsAndListsIt) {
   for (const char* spec : {"atuo", "aut", "Auto", "atuo(error=0.2)"}) {
     const ErrorDetail d = ErrorOf(spec).detail();
     EXPECT_THAT(d.message, HasSubstr("unknown codec")) << spec;
-    EXPECT_THAT(d.hint, HasSubstr("did you mean \"auto\"?")) << spec;
+    EXPECT_THAT(d.hint, HasSubstr("Did you mean 'auto'?")) << spec;
     EXPECT_THAT(d.hint, EndsWith(", auto")) << spec;
   }
   const ErrorDetail codec = ErrorOf("tpok").detail();
-  EXPECT_THAT(codec.hint, HasSubstr("did you mean \"topk\"?"));
+  EXPECT_THAT(codec.hint, HasSubstr("Did you mean 'topk'?"));
   EXPECT_THAT(codec.hint, EndsWith(", auto"));
 }
 

@@ -40,7 +40,7 @@ TEST(TransportRegistryTest, UnknownNameSuggestsTheNearest) {
   auto found = FindTransport("lopback");
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.status().code(), gwInvalidArgument);
-  EXPECT_NE(found.status().detail().hint.find("loopback?"), std::string::npos)
+  EXPECT_NE(found.status().detail().hint.find("'loopback'?"), std::string::npos)
       << found.status().ToString();
 }
 

@@ -38,7 +38,7 @@ class ErrorsTest(unittest.TestCase):
 
     def test_the_text_is_the_librarys(self):
         with new_comm() as comm:
-            with self.assertRaisesRegex(gradwire.InvalidArgument, '"topk"') as raised:
+            with self.assertRaisesRegex(gradwire.InvalidArgument, "'topk'") as raised:
                 comm.tensor("w", [4], spec="topc(0.1)")
             self.assertEqual(raised.exception.result, gwResult_t.gwInvalidArgument)
 

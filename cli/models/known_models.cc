@@ -156,8 +156,8 @@ StatusOr<ModelShapes> FindModel(std::string_view name) {
     names.push_back(model.name);
   }
   return Status(gwInvalidArgument, fmt::format("no model '{}'", name),
-                fmt::format("Did you mean '{}'? There are {}; --shapes FILE takes any other",
-                            NearestName(name, names), fmt::join(names, ", ")));
+                fmt::format("{} There are {}; --shapes FILE takes any other",
+                            DidYouMean(name, names), fmt::join(names, ", ")));
 }
 
 }  // namespace gradwire

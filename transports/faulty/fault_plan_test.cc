@@ -43,7 +43,7 @@ TEST(FaultPlanTest, RefusesWhatItDoesNotUnderstand) {
 
 TEST(FaultPlanTest, SuggestsTheNearestName) {
   const Status status = ParseFaultPlan("dellay=0.5").status();
-  EXPECT_NE(status.detail().hint.find("delay?"), std::string::npos) << status.ToString();
+  EXPECT_NE(status.detail().hint.find("'delay'?"), std::string::npos) << status.ToString();
 }
 
 TEST(FaultPlanTest, SpecNamesTheInnerTransport) {

@@ -27,7 +27,7 @@ from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expe
 
 def wrong_uses():
     expect_raises(TypeError, "wrap it first", lambda: gradwire.torch.attach(nn.Linear(2, 2), "none"))
-    expect_raises(ValueError, '"topk"', lambda: attached("topc(0.1)"))
+    expect_raises(ValueError, "'topk'", lambda: attached("topc(0.1)"))
     # InvalidArgument, or that rank 0 said so first.
     expect_raises(RuntimeError, "no_such", lambda: attached("none", settings={"no_such": 1}))
     model, handle = attached("none")

@@ -92,7 +92,7 @@ class Launcher:
                 GRADWIRE_PORT=str(port), GRADWIRE_INIT_TIMEOUT_MS="2000")
 
     def test_a_misspelt_setting(self):
-        self._expect_refused("did you mean shm", GRADWIRE_TRANSPORT="shn")
+        self._expect_refused("Did you mean 'shm'", GRADWIRE_TRANSPORT="shn")
 
 
 class OpenMpiTest(Launcher, unittest.TestCase):
