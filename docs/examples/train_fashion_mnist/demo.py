@@ -180,8 +180,8 @@ def run_setting(args, setting, max_seconds):
     progress = Progress(setting)
     run = json_of(lambda path: trainer_command(args, setting, path, max_seconds), progress)
     target = run["to_target_s"]
-    reached = f"{run['target']:g} % after {target:.1f} s" if target else "target not reached"
-    progress.done(f"{run['steps']} steps, {reached}, final accuracy {run['final_accuracy']:.2f} %")
+    reached = f"after {target:.1f} s" if target else "missed"
+    progress.done(f"{run['steps']} steps, {run['target']:g} % {reached}, final accuracy {run['final_accuracy']:.2f} %")
     return run
 
 

@@ -54,9 +54,9 @@ def make_rows(runs):
 
 
 def cell(column, value):
-    """The value as the table shows it; "-" where there is none."""
+    """The value as the table shows it; "-" where there is none, "missed" for no time to the target."""
     if value is None:
-        return "-"
+        return "missed" if column == "to_target_s" else "-"
     return f"{value:.{_DIGITS[column]}f}" if column in _DIGITS else str(value)
 
 
@@ -74,18 +74,19 @@ def format_table(rows):
 
 
 def first_at_target(rows, target):
-    """Who reached it first, as one line."""
+    """Who reached it first and who never did, as one line."""
     text = f"first at {target:g} %: "
-    times = {row["setting"]: row["to_target_s"] for row in rows}
-    reached = {setting: time_s for setting, time_s in times.items() if time_s is not None}
-    if not reached:
-        return text + "no setting"
-    first = min(reached, key=reached.get)
-    text += f"{first} after {reached[first]:.1f} s"
-    if first == "none" or "none" not in times:
-        return text
-    return text + (f" (none: {reached['none']:.1f} s)" if "none" in reached
-                   else " (none: not reached)")
+    missed = [row for row in rows if row["to_target_s"] is None]
+    reached = {row["setting"]: row["to_target_s"] for row in rows if row not in missed}
+    if reached:
+        first = min(reached, key=reached.get)
+        text += f"{first} after {reached[first]:.1f} s"
+        if first != "none" and "none" in reached:
+            text += f" (none: {reached['none']:.1f} s)"
+    else:
+        text += "no setting"
+    names = [f"{row['setting']} (in the end {row['final_acc']:.2f} %)" for row in missed]
+    return text + ("; missed by " + ", ".join(names) if names else "")
 
 
 def title(run):

@@ -93,12 +93,13 @@ class TableTest(unittest.TestCase):
         self.assertEqual(lines[0].split()[1:], list(demo_table.COLUMNS))
         self.assertEqual(
             lines[1].split(),
-            "bf16 60.00 4.00 56.00 1.389 0.0123 - 87.37 - 0123456789abcdef".split(),
+            "bf16 60.00 4.00 56.00 1.389 0.0123 missed 87.37 - 0123456789abcdef".split(),
         )
 
     def test_tells_who_was_first(self):
         def first(*times, target=86.0):
-            rows = [{"setting": setting, "to_target_s": time_s} for setting, time_s in times]
+            rows = [{"setting": setting, "to_target_s": time_s, "final_acc": 85.2}
+                    for setting, time_s in times]
             return demo_table.first_at_target(rows, target)
 
         none, lost = ("none", 37.62), ("none", None)
@@ -106,9 +107,11 @@ class TableTest(unittest.TestCase):
                          "first at 86 %: efsign after 2.6 s (none: 37.6 s)")
         self.assertEqual(first(none, ("bf16", 40.0)), "first at 86 %: none after 37.6 s")
         self.assertEqual(first(lost, ("bf16", 19.6)),
-                         "first at 86 %: bf16 after 19.6 s (none: not reached)")
+                         "first at 86 %: bf16 after 19.6 s; missed by none (in the end 85.20 %)")
         self.assertEqual(first(("bf16", 19.6), target=70.5), "first at 70.5 %: bf16 after 19.6 s")
-        self.assertEqual(first(lost, ("bf16", None)), "first at 86 %: no setting")
+        self.assertEqual(first(lost, ("bf16", None)),
+                         "first at 86 %: no setting; missed by none (in the end 85.20 %), "
+                         "bf16 (in the end 85.20 %)")
 
     def test_columns_are_aligned(self):
         runs = [make_run("none"), make_run("a-very-long(" + "x" * 40 + ")")]

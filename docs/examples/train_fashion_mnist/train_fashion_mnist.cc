@@ -24,9 +24,10 @@ std::string Environment(const char* name) {
 }
 
 void PrintPoint(const EvalPoint& point, int64_t total_steps) {
-  std::printf("step %lld/%lld, epoch %.2f, loss %.3f, accuracy %.2f %%",
-              static_cast<long long>(point.step), static_cast<long long>(total_steps), point.epoch,
-              point.loss, point.accuracy);
+  std::printf("step %lld/%lld, epoch %.2f, ", static_cast<long long>(point.step),
+              static_cast<long long>(total_steps), point.epoch);
+  if (point.loss) std::printf("loss %.3f, ", *point.loss);
+  std::printf("accuracy %.2f %%", point.accuracy);
   // Before the first step there is no speed.
   if (point.step > 0)
     std::printf(", %.0f images/s, %.0f s left", point.images_per_second, point.seconds_left);

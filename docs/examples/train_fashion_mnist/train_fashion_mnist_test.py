@@ -55,6 +55,7 @@ class TrainTest(unittest.TestCase):
             check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.output = done.stdout
         with open(path, encoding="utf-8") as file:
             return json.load(file)
 
@@ -62,6 +63,11 @@ class TrainTest(unittest.TestCase):
         run = self.train("--spec=qsgd(bits=8)")
         self.assertEqual(run["steps"], 80)
         self.assertEqual([p["step"] for p in run["points"]], [0, 20, 40, 60, 80])
+        losses = [p["loss"] for p in run["points"]]
+        self.assertIsNone(losses[0])
+        self.assertGreater(losses[1], losses[4])
+        self.assertRegex(self.output, r"(?m)^step 0/80, epoch 0\.00, accuracy [0-9.]+ %$")
+        self.assertRegex(self.output, r"(?m)^step 20/80, epoch 1\.00, loss [0-9.]+, accuracy ")
         self.assertGreater(run["final_accuracy"], 90)
         self.assertGreater(run["to_target_s"], 0)
         self.assertEqual(run["network"], "36-32-16-10")

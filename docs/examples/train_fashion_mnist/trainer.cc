@@ -152,7 +152,7 @@ EvalPoint Trainer::Evaluate(const TrainingResult& result) {
       .epoch = static_cast<double>(done_steps_) / static_cast<double>(sampler_.steps_per_epoch()),
       .seconds = most[0],
       .sent_bytes = most[1],
-      .loss = sums[1] > 0 ? sums[0] / sums[1] : 0,
+      .loss = sums[1] > 0 ? std::optional(sums[0] / sums[1]) : std::nullopt,
       .accuracy = TestAccuracy(),
       .images_per_second = seconds_since > 0 ? sums[1] / seconds_since : 0};
 }

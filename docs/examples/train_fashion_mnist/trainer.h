@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ struct EvalPoint {
   double epoch = 0;
   double seconds = 0;     // of training so far; evaluation is not counted
   double sent_bytes = 0;  // so far, by the rank that sent most
-  double loss = 0;        // mean over the training images since the last point
-  double accuracy = 0;    // per cent of the test images
+  // Mean over the training images since the last point; none where no image was trained on.
+  std::optional<double> loss;
+  double accuracy = 0;  // per cent of the test images
   double images_per_second = 0;
   double seconds_left = 0;
 };

@@ -18,7 +18,7 @@ json PointsJson(const TrainingResult& result) {
                       {"epoch", point.epoch},
                       {"seconds", point.seconds},
                       {"sent_bytes", point.sent_bytes},
-                      {"loss", point.loss},
+                      {"loss", point.loss ? json(*point.loss) : json()},
                       {"accuracy", point.accuracy}});
   }
   return points;
