@@ -34,11 +34,18 @@ int EditDistance(std::string_view a, std::string_view b) {
   return rows[a.size() % 3][b.size()];
 }
 
+// An abbreviation is no farther off than one slip.
+int Distance(std::string_view name, std::string_view candidate) {
+  const int edits = EditDistance(name, candidate);
+  const bool abbreviates = std::ranges::equal(name, candidate.substr(0, name.size()), Same);
+  return abbreviates ? std::min(edits, 1) : edits;
+}
+
 }  // namespace
 
 std::string NearestName(std::string_view name, std::span<const std::string_view> candidates) {
   const auto nearest = std::min_element(candidates.begin(), candidates.end(), [&](auto a, auto b) {
-    return EditDistance(name, a) < EditDistance(name, b);
+    return Distance(name, a) < Distance(name, b);
   });
   return nearest == candidates.end() ? std::string() : std::string(*nearest);
 }

@@ -9,8 +9,9 @@
 namespace gradwire {
 
 // The candidate with the smallest edit distance to `name` (one letter more, less, other, or two
-// neighbours swapped count 1 each; case counts nothing); the first of equals. Empty without
-// candidates. Only the first 64 letters count, so hostile input stays cheap.
+// neighbours swapped count 1 each, all that an abbreviation leaves out 1; case counts nothing); the
+// first of equals. Empty without candidates. Only the first 64 letters count, so hostile input
+// stays cheap.
 std::string NearestName(std::string_view name, std::span<const std::string_view> candidates);
 
 // "Did you mean 'ring'?", as hints begin that help with a name; empty without candidates.

@@ -21,6 +21,13 @@ TEST(NearestName, FindsCommonSlips) {
   EXPECT_EQ(NearestName("none", kCodecs), "none");
 }
 
+TEST(NearestName, KnowsAbbreviations) {
+  const std::vector<std::string_view> names = {"help", "op", "collective"};
+  EXPECT_EQ(NearestName("coll", names), "collective");
+  EXPECT_EQ(NearestName("COLL", names), "collective");
+  EXPECT_EQ(NearestName("op", names), "op");
+}
+
 TEST(NearestName, SwapCountsOnce) {
   const std::vector<std::string_view> names = {"abXY", "abdc"};
   EXPECT_EQ(NearestName("abcd", names), "abdc");
