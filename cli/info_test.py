@@ -67,6 +67,11 @@ class InfoTest(unittest.TestCase):
         self.assertIn("Did you mean 'GRADWIRE_TRANSPORT'?", done.stderr)
         self.assertEqual(_gradwire("info", "--settigns").returncode, 2)
 
+    def test_perf_warns_once_of_a_misspelt_variable(self):
+        done = _gradwire("perf", "--ranks", "3", "-b", "1K", GRADWIRE_TRANSPROT="shm")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("GRADWIRE_TRANSPROT"), 1, done.stderr)
+
     def test_doctor_tries_what_a_job_does(self):
         facts = {row["name"]: row["usable"] for row in _facts()["transports"]}
         self.assertTrue(facts["shm"] and facts["tcp"] and facts["loopback"], facts)

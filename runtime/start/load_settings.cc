@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -67,8 +68,9 @@ Status ReadConfigFile(SettingsInput* input) {
   return Status();
 }
 
-// The log, and where the process is to die. What stands in files and in the environment holds from
-// the first communicator on; a later one changes the process only by what its own text names.
+// The log, with its warnings, and where the process is to die. What stands in files and in the
+// environment holds from the first communicator on; a later one changes the process only by what
+// its own text names.
 Status ApplyToProcess(const Settings& settings) {
   static std::mutex mu;
   static auto* const log = new LogConfig;
@@ -93,6 +95,11 @@ Status ApplyToProcess(const Settings& settings) {
   *log = std::move(wished);
   if (decides("failpoint")) GW_RETURN_IF_ERROR(ArmFailpoint(settings.Text("failpoint")));
   applied = true;
+  // What one communicator has said the next need not say again.
+  static auto* const said = new std::set<std::string>;
+  for (const std::string& warning : settings.warnings()) {
+    if (said->insert(warning).second) GW_LOG(kWarn, kEnv, "{}", warning);
+  }
   return Status();
 }
 
@@ -123,7 +130,6 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
   const std::string& spec = settings->Text("compress");
   GW_RETURN_IF_ERROR(WithAutoAmongCodecs(CheckSpec(spec), spec));
   GW_RETURN_IF_ERROR(ApplyToProcess(*settings));
-  for (const std::string& warning : settings->warnings()) GW_LOG(kWarn, kEnv, "{}", warning);
   return settings;
 }
 

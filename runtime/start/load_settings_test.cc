@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
+
+#include "base/log.h"
 
 namespace gradwire {
 namespace {
@@ -39,6 +42,21 @@ TEST(LoadSettings, KnowsCodecsAndAlgorithms) {
        {"compress=qsdg", "algorithm=rnig", "algorithm=two_shot", "config=/nowhere/at/all.toml"})
     EXPECT_EQ(LoadSettings(wrong, {}).status().code(), gwInvalidArgument) << wrong;
   EXPECT_TRUE(LoadSettings("compress=qsgd(bits=4); algorithm=ring", {}).ok());
+}
+
+// Where ranks are threads, each loads them.
+TEST(LoadSettings, WarnsOfAVariableOnceInAProcess) {
+  std::vector<std::string> lines;
+  const auto keep = [](void* user, gwLogLevel_t, const char* line) {
+    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
+  };
+  SetLogCallback(keep, &lines);
+  for (const char* variable : {"GRADWIRE_WINDWO", "GRADWIRE_WINDWO", "GRADWIRE_SEDE"})
+    EXPECT_TRUE(LoadSettings("", {{variable, "1"}}).ok());
+  SetLogCallback(nullptr, nullptr);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[0].find("GRADWIRE_WINDWO"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[1].find("GRADWIRE_SEDE"), std::string::npos) << lines[1];
 }
 
 }  // namespace
