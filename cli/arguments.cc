@@ -37,7 +37,11 @@ std::string SuggestOption(const CLI::App& app) {
   return DidYouMean(option->substr(0, option->find('=')), names);
 }
 
-// "", or what is wrong with the text.
+// Of the check that each number has, which InRange makes stricter.
+constexpr char kNumberCheck[] = "number";
+
+// These give "", or what is wrong with the text.
+
 std::string CheckUnsigned(const std::string& text) {
   uint64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -45,6 +49,20 @@ std::string CheckUnsigned(const std::string& text) {
   if (error == std::errc() && stop == end) return {};
   return fmt::format("'{}' is no whole number from 0 to {}", text,
                      std::numeric_limits<uint64_t>::max());
+}
+
+template <class T>
+std::string CheckNumber(const std::string& text) {
+  T value = 0;
+  if (CLI::detail::lexical_cast(text, value)) return {};
+  return std::is_integral_v<T> ? fmt::format("'{}' is no whole number, or too large a one", text)
+                               : fmt::format("'{}' is no number", text);
+}
+
+std::string CheckRange(const std::string& text, int64_t least, int64_t most) {
+  int64_t value = 0;
+  if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
+  return fmt::format("'{}' is no whole number from {} to {}", text, least, most);
 }
 
 }  // namespace
@@ -55,7 +73,9 @@ Argument& Argument::Required() {
 }
 
 Argument& Argument::InRange(int64_t least, int64_t most) {
-  option_->check(CLI::Range(least, most));
+  option_->get_validator(kNumberCheck)
+      ->operation([=](const std::string& text) { return CheckRange(text, least, most); })
+      .description(fmt::format("{}..{}", least, most));
   return *this;
 }
 
@@ -108,15 +128,23 @@ Argument& Argument::OneValueEach() {
 }
 
 CommandLine::CommandLine(const std::string& description, const std::string& program)
-    : app_(std::make_shared<CLI::App>(description, program)) {}
+    : app_(std::make_shared<CLI::App>(description, program)) {
+  app_->failure_message([](const CLI::App* app, const CLI::Error& error) {
+    return fmt::format("{0}: {1}\n{0} --help says more\n", app->get_name(), error.what());
+  });
+}
 
 CommandLine::CommandLine(std::shared_ptr<CLI::App> app) : app_(std::move(app)) {}
 
 template <class T>
 Argument CommandLine::Add(const std::string& names, T* value, const std::string& doc) {
   CLI::Option* const option = app_->add_option(names, *value, doc);
-  // CLI11 takes -1 for the largest, and so what is larger.
-  if constexpr (std::is_same_v<T, uint64_t>) option->check(CheckUnsigned);
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    // CLI11 takes -1 for the largest, and so what is larger.
+    option->check(CheckUnsigned, "", kNumberCheck);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    option->check(CheckNumber<T>, "", kNumberCheck);
+  }
   return Argument(option);
 }
 
@@ -143,6 +171,8 @@ void CommandLine::AddJson(const std::string& names, std::string* path) {
       ->type_name("[FILE]");
 }
 
+void CommandLine::AddProgram(std::vector<std::string>* program) { program_ = program; }
+
 CommandLine CommandLine::AddChoice(const std::string& name) {
   CLI::Option_group* group = app_->add_option_group(name);
   group->require_option(1);
@@ -150,27 +180,38 @@ CommandLine CommandLine::AddChoice(const std::string& name) {
   return CommandLine(std::shared_ptr<CLI::App>(app_, group));
 }
 
-std::optional<int> CommandLine::Parse(std::span<const std::string> args) {
-  // CLI11 takes them last first.
-  std::vector<std::string> reversed(args.rbegin(), args.rend());
-  try {
-    app_->parse(reversed);
-    return std::nullopt;
-  } catch (const CLI::ExtrasError& error) {
-    app_->exit(error);
-    const std::string suggestion = SuggestOption(*app_);
-    if (!suggestion.empty()) fmt::print(stderr, "{}\n", suggestion);
-    return kExitUsage;
-  } catch (const CLI::ParseError& error) {
-    return app_->exit(error) == 0 ? kExitOk : kExitUsage;
-  }
+std::string CommandLine::TellExtras() const {
+  const std::vector<std::string> extras = app_->remaining();
+  const bool begins_a_program = program_ != nullptr && !extras.front().starts_with('-');
+  const std::string hint =
+      begins_a_program ? "Write the program and its arguments behind --" : SuggestOption(*app_);
+  return fmt::format("not expected: {}{}{}", fmt::join(extras, " "), hint.empty() ? "" : ". ",
+                     hint);
 }
 
-SplitArguments SplitAtDashes(std::span<const std::string> args) {
-  const auto dashes = std::find(args.begin(), args.end(), "--");
-  SplitArguments split{{args.begin(), dashes}, {}};
-  if (dashes != args.end()) split.command.assign(dashes + 1, args.end());
-  return split;
+std::optional<int> CommandLine::Parse(std::span<const std::string> args) {
+  const auto dashes = program_ != nullptr ? std::ranges::find(args, "--") : args.end();
+  // CLI11 takes them last first.
+  std::vector<std::string> reversed(std::make_reverse_iterator(dashes), args.rend());
+  const auto fail = [this](const CLI::Error& error) {
+    return app_->exit(error) == 0 ? kExitOk : kExitUsage;
+  };
+  try {
+    app_->parse(reversed);
+    if (program_ != nullptr) {
+      if (dashes != args.end()) program_->assign(dashes + 1, args.end());
+      if (program_->empty()) throw CLI::ParseError("no program; write it behind --", kExitUsage);
+    }
+    return std::nullopt;
+  } catch (const CLI::ExtrasError&) {
+    return fail(CLI::ParseError(TellExtras(), kExitUsage));
+  } catch (const CLI::ArgumentMismatch& error) {
+    // In CLI11's words the name comes first.
+    const std::string text = error.what();
+    return fail(CLI::ParseError(text.substr(0, text.find(':')) + " takes one value", kExitUsage));
+  } catch (const CLI::ParseError& error) {
+    return fail(error);
+  }
 }
 
 }  // namespace gradwire

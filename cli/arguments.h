@@ -24,6 +24,7 @@ inline constexpr double kMaxSeconds = 365.0 * 24 * 3600;
 class Argument {
  public:
   Argument& Required();
+  // Of a whole number.
   Argument& InRange(int64_t least, int64_t most);
   Argument& NotNegative();
   // Where scripts give it a variable: '' is refused, rather than taken for an absent option.
@@ -57,6 +58,8 @@ class CommandLine {
   // --json: `*path` stays empty without it, and is "-" (standard output) where no file follows.
   // `names`: "--json", perhaps with a short name.
   void AddJson(const std::string& names, std::string* path);
+  // What comes behind the first "--" goes there: a program and its arguments. There must be one.
+  void AddProgram(std::vector<std::string>* program);
   // Options added to this part exclude each other, and one must be given.
   CommandLine AddChoice(const std::string& name);
 
@@ -67,14 +70,12 @@ class CommandLine {
  private:
   explicit CommandLine(std::shared_ptr<CLI::App> app);
 
-  std::shared_ptr<CLI::App> app_;
-};
+  // What is wrong with arguments that nothing takes.
+  std::string TellExtras() const;
 
-// "OPTIONS -- COMMAND...": both halves. Without "--" the second is empty.
-struct SplitArguments {
-  std::vector<std::string> options, command;
+  std::shared_ptr<CLI::App> app_;
+  std::vector<std::string>* program_ = nullptr;  // the caller's; null: there is to be none
 };
-SplitArguments SplitAtDashes(std::span<const std::string> args);
 
 }  // namespace gradwire
 

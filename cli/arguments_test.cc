@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,20 +14,6 @@ namespace gradwire {
 namespace {
 
 using Texts = std::vector<std::string>;
-
-TEST(SplitAtDashes, TheFirstDashesSeparate) {
-  const Texts args = {"-n", "4", "--", "cmd", "--", "-x"};
-  const SplitArguments split = SplitAtDashes(args);
-  EXPECT_EQ(split.options, (Texts{"-n", "4"}));
-  EXPECT_EQ(split.command, (Texts{"cmd", "--", "-x"}));
-}
-
-TEST(SplitAtDashes, WithoutDashesThereIsNoCommand) {
-  const Texts args = {"-n", "4"};
-  EXPECT_EQ(SplitAtDashes(args).options, args);
-  EXPECT_TRUE(SplitAtDashes(args).command.empty());
-  EXPECT_TRUE(SplitAtDashes({}).options.empty());
-}
 
 TEST(CommandLine, TellsGoOnFromHelpFromError) {
   const auto parse = [](Texts args, int* value) {
@@ -76,15 +63,56 @@ TEST(CommandLine, SaysWhyAValueIsRefused) {
   const auto refuse = [](const Texts& args) {
     CommandLine line("test", "gradwire test");
     int64_t elems = 0;
+    double factor = 1;
+    int ranks = 1;
     std::string rate;
+    line.Add("--factor", &factor, "number");
+    line.Add("--ranks", &ranks, "number").InRange(1, 1024);
     line.Add("--elems", &elems, "number").NotNegative();
     line.Add("--rate", &rate, "text").NotEmpty();
     testing::internal::CaptureStderr();
     EXPECT_EQ(line.Parse(args), kExitUsage);
     return testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(refuse({"--elems", "-5"}), testing::StartsWith("--elems: '-5' is negative\n"));
-  EXPECT_THAT(refuse({"--rate", ""}), testing::StartsWith("--rate: its value is empty\n"));
+  EXPECT_THAT(refuse({"--elems", "-5"}),
+              testing::StartsWith("gradwire test: --elems: '-5' is negative\n"));
+  EXPECT_THAT(refuse({"--rate", ""}),
+              testing::StartsWith("gradwire test: --rate: its value is empty\n"));
+  EXPECT_THAT(refuse({"--elems", "1.5"}),
+              testing::HasSubstr("--elems: '1.5' is no whole number, or too large a one\n"));
+  EXPECT_THAT(refuse({"--factor", "x"}), testing::HasSubstr("--factor: 'x' is no number\n"));
+  EXPECT_THAT(refuse({"--ranks", "1.5"}),
+              testing::HasSubstr("--ranks: '1.5' is no whole number from 1 to 1024\n"));
+  EXPECT_THAT(refuse({"--ranks", "0"}),
+              testing::HasSubstr("--ranks: '0' is no whole number from 1 to 1024\n"));
+  EXPECT_THAT(refuse({"--ranks"}), testing::HasSubstr("--ranks takes one value\n"));
+  EXPECT_THAT(refuse({"--ranks", "2", "--ranks", "3"}),
+              testing::HasSubstr("--ranks takes one value\n"));
+  EXPECT_THAT(refuse({"a", "b", "c"}), testing::StartsWith("gradwire test: not expected: a b c\n"));
+}
+
+TEST(CommandLine, TakesAProgramBehindTheFirstDashes) {
+  int ranks = 1;
+  Texts program;
+  const auto parse = [&](const Texts& args) {
+    CommandLine line("test", "gradwire test");
+    line.Add("-n", &ranks, "number");
+    line.AddProgram(&program);
+    testing::internal::CaptureStderr();
+    const std::optional<int> code = line.Parse(args);
+    const std::string error = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(code.has_value(), !error.empty()) << error;
+    return error;
+  };
+  EXPECT_EQ(parse({"-n", "4", "--", "cmd", "--", "-x"}), "");
+  EXPECT_EQ(ranks, 4);
+  EXPECT_EQ(program, (Texts{"cmd", "--", "-x"}));
+  program.clear();
+  for (const Texts& none : {Texts{}, Texts{"-n", "2"}, Texts{"-n", "2", "--"}})
+    EXPECT_THAT(parse(none), testing::HasSubstr("no program; write it behind --\n"));
+  EXPECT_THAT(parse({"-n", "2", "python3", "train.py", "--epochs", "3"}),
+              testing::HasSubstr("not expected: python3 train.py --epochs 3. "
+                                 "Write the program and its arguments behind --\n"));
 }
 
 // In groups of options too.

@@ -47,7 +47,6 @@ struct RunOptions {
 
 // An exit code where the command ends here.
 std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions* options) {
-  SplitArguments split = SplitAtDashes(args);
   CommandLine line(kDescription, "gradwire run");
   line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
   line.Add("--netlab", &options->netlab,
@@ -64,11 +63,8 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
       .Seconds();
   line.Add("--counters", &options->counters_path,
            "with --netlab: write each rank's interface counters as JSON; - is stdout");
-  if (const auto code = line.Parse(split.options)) return code;
-  options->command = std::move(split.command);
-  if (!options->command.empty()) return std::nullopt;
-  fmt::print(stderr, "gradwire run: no command; write it behind --\n");
-  return kExitUsage;
+  line.AddProgram(&options->command);
+  return line.Parse(args);
 }
 
 // The test network, or none with a line on standard error that says why.
