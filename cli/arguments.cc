@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/nearest_name.h"
+#include "cli/size_text.h"
 #include "cli/subcommand.h"
 
 namespace gradwire {
@@ -79,11 +80,15 @@ Argument& Argument::InRange(int64_t least, int64_t most) {
   return *this;
 }
 
-Argument& Argument::NotNegative() {
-  const auto check = [](const std::string& text) {
-    return text.starts_with('-') ? fmt::format("'{}' is negative", text) : std::string();
+Argument& Argument::Size() {
+  const auto spell_out = [](std::string& text) {
+    const std::optional<int64_t> size = ParseSize(text);
+    if (!size) return fmt::format("'{}' is no size, as 1000 or 64K", text);
+    text = std::to_string(*size);
+    return std::string();
   };
-  option_->check(check, "NONNEGATIVE");
+  // In front of the other checks.
+  option_->transform(CLI::Validator(spell_out, ""))->type_name("SIZE");
   return *this;
 }
 

@@ -26,7 +26,8 @@ class Argument {
   Argument& Required();
   // Of a whole number.
   Argument& InRange(int64_t least, int64_t most);
-  Argument& NotNegative();
+  // Also with K, M, G or T, as 64K; not negative.
+  Argument& Size();
   // Where scripts give it a variable: '' is refused, rather than taken for an absent option.
   Argument& NotEmpty();
   // From 0 to kMaxSeconds.

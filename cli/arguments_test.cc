@@ -59,27 +59,42 @@ TEST(CommandLine, UnsignedNumbersAreTakenAsTheyStand) {
   }
 }
 
+TEST(CommandLine, SizesMayBeShort) {
+  const auto parse = [](const std::string& text, int64_t* value) {
+    CommandLine line("test", "gradwire test");
+    line.Add("--slice", value, "number").InRange(256, 1 << 20).Size();
+    return line.Parse(Texts{"--slice", text});
+  };
+  int64_t value = 0;
+  EXPECT_EQ(parse("64K", &value), std::nullopt);
+  EXPECT_EQ(value, 64 << 10);
+  EXPECT_EQ(parse("1000", &value), std::nullopt);
+  EXPECT_EQ(value, 1000);
+  for (const char* text : {"255", "2M", "64Q"}) EXPECT_EQ(parse(text, &value), kExitUsage) << text;
+}
+
 TEST(CommandLine, SaysWhyAValueIsRefused) {
   const auto refuse = [](const Texts& args) {
     CommandLine line("test", "gradwire test");
     int64_t elems = 0;
     double factor = 1;
-    int ranks = 1;
+    int count = 1, ranks = 1;
     std::string rate;
+    line.Add("--count", &count, "number");
     line.Add("--factor", &factor, "number");
     line.Add("--ranks", &ranks, "number").InRange(1, 1024);
-    line.Add("--elems", &elems, "number").NotNegative();
+    line.Add("--elems", &elems, "number").Size();
     line.Add("--rate", &rate, "text").NotEmpty();
     testing::internal::CaptureStderr();
     EXPECT_EQ(line.Parse(args), kExitUsage);
     return testing::internal::GetCapturedStderr();
   };
   EXPECT_THAT(refuse({"--elems", "-5"}),
-              testing::StartsWith("gradwire test: --elems: '-5' is negative\n"));
+              testing::StartsWith("gradwire test: --elems: '-5' is no size, as 1000 or 64K\n"));
   EXPECT_THAT(refuse({"--rate", ""}),
               testing::StartsWith("gradwire test: --rate: its value is empty\n"));
-  EXPECT_THAT(refuse({"--elems", "1.5"}),
-              testing::HasSubstr("--elems: '1.5' is no whole number, or too large a one\n"));
+  EXPECT_THAT(refuse({"--count", "1.5"}),
+              testing::HasSubstr("--count: '1.5' is no whole number, or too large a one\n"));
   EXPECT_THAT(refuse({"--factor", "x"}), testing::HasSubstr("--factor: 'x' is no number\n"));
   EXPECT_THAT(refuse({"--ranks", "1.5"}),
               testing::HasSubstr("--ranks: '1.5' is no whole number from 1 to 1024\n"));

@@ -234,13 +234,25 @@ class PerfTest(unittest.TestCase):
 
 class ScheduleTest(unittest.TestCase):
     def test_lists_nobody_could_read_are_refused(self):
-        for args in (["-n", "2", "--elems", str(2**63 - 1)], ["-n", "4096"]):
+        for args in (["-n", "2", "--elems", "900T"], ["-n", "4096"]):
             done = _gradwire("schedule", "ring", *args)
             self.assertEqual(done.returncode, 2, args)
             self.assertIn("4.2e+06 are shown at most", done.stderr)
         done = _gradwire("schedule", "ring", "-n", "4096", "--rank", "4095")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("# rank 4095\n", done.stdout)
+
+
+    def test_sizes_are_as_those_of_perf(self):
+        args = ("schedule", "ring", "-n", "2")
+        self.assertEqual(_json(*args, "--elems", "64K", "--slice", "1K"),
+                         _json(*args, "--elems", "65536", "--slice", "1024"))
+
+    def test_auto_tells_where_it_does_not_know_the_size(self):
+        note = "# chosen as for few elements: --elems N has it chosen for N\n"
+        for args, told in ((["auto"], True), (["auto", "--elems", "8"], False), (["ring"], False)):
+            done = _gradwire("schedule", *args, "-n", "2")
+            self.assertEqual(note in done.stdout, told, args)
 
 
 class RecordTest(unittest.TestCase):

@@ -13,7 +13,7 @@ void AddLibraryOptions(CommandLine* line, LibraryOptions* options) {
   line->Add("--algorithm", &options->algorithm, "of exact all-reduce; see `gradwire info`");
   line->Add("--transport", &options->transport,
             "see `gradwire info`; default: the best, and loopback of threads");
-  line->Add("--slice", &options->slice_elems, "elements of a slice; default: chosen").NotNegative();
+  line->Add("--slice", &options->slice_elems, "elements of a slice; default: chosen").Size();
   line->Add("--set", &options->settings, "NAME=VALUE of any setting; may be repeated")
       .OneValueEach();
   line->Add("--record", &options->record_path,

@@ -8,7 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/measure/library_options.h"
 #include "cli/operation_names.h"
-#include "cli/perf/size_text.h"
+#include "cli/perf/size_list.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "compress/registry.h"
@@ -34,8 +34,7 @@ constexpr int kMostThreadRanks = 256;
 
 // As on the command line.
 struct Texts {
-  std::string min_bytes = "32M", max_bytes, step_bytes = "0";
-  double factor = 2;
+  SizeRange sizes = {.max_bytes = -1};  // -1: the smallest
   std::string dtype = "float", op = "sum", collective = "all-reduce";
   int root = 0, average = 3, processor_time = 0, timeout_s = 0;
   int threads = 0, ranks_per_thread = 0;
@@ -45,10 +44,10 @@ struct Texts {
 };
 
 void AddSizeOptions(CommandLine* line, Texts* texts) {
-  line->Add("-b,--minbytes", &texts->min_bytes, "smallest size, as 64K; default 32M");
-  line->Add("-e,--maxbytes", &texts->max_bytes, "largest size; default: the smallest");
-  line->Add("-f,--stepfactor", &texts->factor, "factor between sizes; default 2");
-  line->Add("-i,--stepbytes", &texts->step_bytes, "difference between sizes instead");
+  line->Add("-b,--minbytes", &texts->sizes.min_bytes, "smallest size, as 64K; default 32M").Size();
+  line->Add("-e,--maxbytes", &texts->sizes.max_bytes, "largest size; default: the smallest").Size();
+  line->Add("-f,--stepfactor", &texts->sizes.factor, "factor between sizes; default 2");
+  line->Add("-i,--stepbytes", &texts->sizes.step_bytes, "difference between sizes instead").Size();
 }
 
 void AddCaseOptions(CommandLine* line, Texts* texts) {
@@ -109,16 +108,8 @@ StatusOr<std::vector<ReduceOp>> ParseOps(const std::string& text, Collective col
   return ParseReduceOps(text);
 }
 
-StatusOr<std::vector<int64_t>> ParseSizes(const Texts& texts) {
-  SizeRange range = {.factor = texts.factor};
-  const std::string& max_text = texts.max_bytes.empty() ? texts.min_bytes : texts.max_bytes;
-  for (const auto& [text, value] :
-       {std::pair{&texts.min_bytes, &range.min_bytes}, std::pair{&max_text, &range.max_bytes},
-        std::pair{&texts.step_bytes, &range.step_bytes}}) {
-    const StatusOr<int64_t> parsed = ParseSize(*text);
-    if (!parsed.ok()) return parsed.status();
-    *value = *parsed;
-  }
+StatusOr<std::vector<int64_t>> SizesOf(SizeRange range) {
+  if (range.max_bytes < 0) range.max_bytes = range.min_bytes;
   return ListSizes(range);
 }
 
@@ -151,7 +142,7 @@ Status MakeCases(const Texts& texts, PerfOptions* options) {
   if (!types.ok()) return types.status();
   const StatusOr<std::vector<ReduceOp>> ops = ParseOps(texts.op, *collective);
   if (!ops.ok()) return ops.status();
-  const StatusOr<std::vector<int64_t>> sizes = ParseSizes(texts);
+  const StatusOr<std::vector<int64_t>> sizes = SizesOf(texts.sizes);
   if (!sizes.ok()) return sizes.status();
   const std::vector<std::string> specs =
       texts.specs.empty() ? std::vector<std::string>{"none"} : texts.specs;

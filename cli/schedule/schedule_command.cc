@@ -17,6 +17,7 @@
 namespace gradwire {
 namespace {
 
+constexpr char kAuto[] = "auto";
 constexpr int kMaxRanks = 4096;
 // Of all ranks, sent or listed: half a GiB while they are made.
 constexpr double kMaxMessages = 1 << 22;
@@ -24,10 +25,10 @@ constexpr double kMaxMessages = 1 << 22;
 constexpr char kDescription[] =
     "Prints the steps of an algorithm, and with --elems the messages it would send.\n\n"
     "example: gradwire schedule ring --ranks 4 --rank 0\n"
-    "         gradwire schedule two_shot --ranks 4 --elems 1000000 -x 'qsgd(bits=4)' --json";
+    "         gradwire schedule two_shot --ranks 4 --elems 1M -x 'qsgd(bits=4)' --json";
 
 struct Options {
-  std::string algorithm = "auto";
+  std::string algorithm = kAuto;
   std::string collective = "all-reduce";
   int ranks = 0, rank = -1, root = 0;
   int64_t elems = -1, slice_elems = 0;
@@ -38,15 +39,18 @@ struct Options {
 // An exit code where the command ends here.
 std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   CommandLine line(kDescription, "gradwire schedule");
-  line.Add("algorithm", &options->algorithm, "name, or auto; see `gradwire info`");
+  line.Add("algorithm", &options->algorithm,
+           "name (see `gradwire info`), or auto, the default, which\nchooses by --elems; without "
+           "it as for few");
   line.Add("--collective", &options->collective, "default all-reduce");
   line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
   line.Add("--rank", &options->rank, "show this rank's steps only").InRange(0, kMaxRanks - 1);
   line.Add("-r,--root", &options->root, "root of broadcast and reduce").InRange(0, kMaxRanks - 1);
-  line.Add("--elems", &options->elems, "list the messages for this many elements").NotNegative();
+  line.Add("--elems", &options->elems, "list the messages for this many elements").Size();
   line.Add("-d,--dtype", &options->dtype, "default float");
   line.Add("-x,--spec", &options->spec, "codec, as qsgd(bits=4); default none");
   line.Add("--slice", &options->slice_elems, "elements of a slice; default: chosen")
+      .Size()
       .InRange(256, 1 << 28);
   line.AddFlag("--several-hosts", &options->several_hosts,
                "choose as for ranks that do not share a host");
@@ -61,7 +65,7 @@ Status CheckRanks(const Options& options) {
 }
 
 StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collective, bool encoded) {
-  if (options.algorithm != "auto") {
+  if (options.algorithm != kAuto) {
     StatusOr<const AlgorithmRow*> row = FindAlgorithm(collective, options.algorithm, encoded);
     // Without a codec a name that only encoded algorithms have is no mistake: the steps are the
     // same.
@@ -121,6 +125,8 @@ std::string Text(const Options& options, const AlgorithmRow& row,
       "of it\n",
       row.encoded ? "encoded" : "exact", Name(row.collective), row.name, options.ranks, row.doc,
       totals.messages, totals.shards, schedules[0].logical_shards);
+  if (options.algorithm == kAuto && options.elems < 0)
+    text += "# chosen as for few elements: --elems N has it chosen for N\n";
   for (const Schedule& schedule : schedules) {
     if (options.rank >= 0 && schedule.rank != options.rank) continue;
     text += fmt::format("# rank {}\n{}", schedule.rank, ScheduleTable(schedule));

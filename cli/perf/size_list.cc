@@ -1,29 +1,14 @@
-#include "cli/perf/size_text.h"
+#include "cli/perf/size_list.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <cmath>
-#include <string>
 
 namespace gradwire {
 namespace {
 
-constexpr std::string_view kSuffixes = "kmgt";
-constexpr double kMaxBytes = 1e15;
 constexpr size_t kMaxSizes = 10'000;
-
-// 1024 to the power of the suffix, 1 for none, 0 for one that is not understood.
-double Multiplier(std::string_view suffix) {
-  if (suffix.empty()) return 1;
-  const char lowered = static_cast<char>(std::tolower(static_cast<unsigned char>(suffix[0])));
-  const bool plain = suffix.size() == 1 || suffix.substr(1) == "B" || suffix.substr(1) == "iB";
-  const size_t power = kSuffixes.find(lowered);
-  if (!plain || power == kSuffixes.npos) return 0;
-  return std::pow(1024.0, static_cast<double>(power + 1));
-}
 
 // The size after `bytes`; above range.max_bytes: there is none.
 int64_t Next(const SizeRange& range, int64_t bytes) {
@@ -35,20 +20,6 @@ int64_t Next(const SizeRange& range, int64_t bytes) {
 }
 
 }  // namespace
-
-StatusOr<int64_t> ParseSize(std::string_view text) {
-  double number = 0;
-  const auto [rest, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  const double multiplier =
-      Multiplier(text.substr(static_cast<size_t>(std::distance(text.data(), rest))));
-  const double bytes = number * multiplier;
-  if (error != std::errc() || multiplier == 0 || !(bytes >= 0 && bytes <= kMaxBytes)) {
-    return Status(gwInvalidArgument, fmt::format("'{}' is no size", text),
-                  "Write bytes, or a number with K, M or G, as 64M");
-  }
-  return static_cast<int64_t>(std::llround(bytes));
-}
 
 StatusOr<std::vector<int64_t>> ListSizes(const SizeRange& range) {
   if (range.max_bytes < range.min_bytes) {

@@ -1,17 +1,13 @@
-// Sizes on the command line, and the list of sizes a run goes through.
-#ifndef GRADWIRE_CLI_PERF_SIZE_TEXT_H_
-#define GRADWIRE_CLI_PERF_SIZE_TEXT_H_
+// The sizes a run goes through.
+#ifndef GRADWIRE_CLI_PERF_SIZE_LIST_H_
+#define GRADWIRE_CLI_PERF_SIZE_LIST_H_
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 
 namespace gradwire {
-
-// "8M", "1024", "64k", "1.5G": bytes; K, M, G, T count powers of 1024. gwInvalidArgument otherwise.
-StatusOr<int64_t> ParseSize(std::string_view text);
 
 // From min_bytes to max_bytes as nccl-tests goes: adding step_bytes if that is > 0, else
 // multiplying by factor.
@@ -26,4 +22,4 @@ StatusOr<std::vector<int64_t>> ListSizes(const SizeRange& range);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_CLI_PERF_SIZE_TEXT_H_
+#endif  // GRADWIRE_CLI_PERF_SIZE_LIST_H_
