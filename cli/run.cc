@@ -56,7 +56,7 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
   line.Add("--netlab-then", &options->netlab_then,
            "SECONDS=RATE: the links' rate from then on, as 20=100mbit; repeat it")
       .OneValueEach();
-  line.Add("--timeout", &options->timeout_s, "seconds until all ranks are ended; 0: never")
+  line.Add("--timeout", &options->timeout_s, "seconds until all ranks are ended; default 0: never")
       .Seconds();
   line.Add("--grace", &options->grace_s,
            "seconds the others have after a failure or a signal; default 15")

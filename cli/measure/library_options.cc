@@ -10,7 +10,8 @@
 namespace gradwire {
 
 void AddLibraryOptions(CommandLine* line, LibraryOptions* options) {
-  line->Add("--algorithm", &options->algorithm, "of exact all-reduce; see `gradwire info`");
+  line->Add("--algorithm", &options->algorithm,
+            "of exact all-reduce; see `gradwire info`; default auto");
   line->Add("--transport", &options->transport,
             "see `gradwire info`; default: the best, and loopback of threads");
   line->Add("--slice", &options->slice_elems, "elements of a slice; default: chosen").Size();

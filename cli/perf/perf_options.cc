@@ -52,11 +52,14 @@ void AddSizeOptions(CommandLine* line, Texts* texts) {
 
 void AddCaseOptions(CommandLine* line, Texts* texts) {
   line->Add("--collective", &texts->collective, "default all-reduce");
-  line->Add("-d,--datatype", &texts->dtype, "float, half, bfloat16, int32, ... or all");
-  line->Add("-o,--op", &texts->op, "sum, prod, max, min, avg or all");
-  line->Add("-r,--root", &texts->root, "root of broadcast and reduce; -1: each rank in turn")
+  line->Add("-d,--datatype", &texts->dtype,
+            "float, half, bfloat16, int32, ... or all; default float");
+  line->Add("-o,--op", &texts->op, "sum, prod, max, min, avg or all; default sum");
+  line->Add("-r,--root", &texts->root,
+            "root of broadcast and reduce; -1: each rank in turn; default 0")
       .InRange(kEachRoot, INT_MAX);
-  line->Add("-x,--compress", &texts->specs, "codec, as qsgd(bits=4); repeat to compare")
+  line->Add("-x,--compress", &texts->specs,
+            "codec, as qsgd(bits=4); repeat to compare; default none")
       .OneValueEach();
 }
 

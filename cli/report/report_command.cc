@@ -57,8 +57,10 @@ int ReportCommand(std::span<const std::string> args) {
   std::vector<std::string> paths;
   std::string out_path = "report.html", title;
   line.Add("FILE", &paths, "JSON files of results").Required();
-  line.Add("-o,--output", &out_path, "the page's file, or picture.svg; - is standard output");
-  line.Add("--title", &title, "the page's title");
+  line.Add("-o,--output", &out_path,
+           "the page's file, or picture.svg; - is standard output;\ndefault report.html");
+  line.Add("--title", &title,
+           "the page's title; default: that of a page that is alone, else\n\"gradwire: measured\"");
   if (const auto code = line.Parse(args)) return *code;
   const Status apart = CheckReplacesNone(out_path, paths);
   if (!apart.ok()) return ReportError("report", apart);

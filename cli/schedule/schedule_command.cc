@@ -44,8 +44,10 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
            "it as for few");
   line.Add("--collective", &options->collective, "default all-reduce");
   line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
-  line.Add("--rank", &options->rank, "show this rank's steps only").InRange(0, kMaxRanks - 1);
-  line.Add("-r,--root", &options->root, "root of broadcast and reduce").InRange(0, kMaxRanks - 1);
+  line.Add("--rank", &options->rank, "show this rank's steps only; default: all")
+      .InRange(0, kMaxRanks - 1);
+  line.Add("-r,--root", &options->root, "root of broadcast and reduce; default 0")
+      .InRange(0, kMaxRanks - 1);
   line.Add("--elems", &options->elems, "list the messages for this many elements").Size();
   line.Add("-d,--dtype", &options->dtype, "default float");
   line.Add("-x,--spec", &options->spec, "codec, as qsgd(bits=4); default none");
