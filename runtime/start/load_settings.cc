@@ -36,7 +36,8 @@ StatusOr<SettingTexts> ParsePairs(const std::string& text) {
     if (first == std::string::npos) continue;
     const auto sign = line.find('=');
     if (sign == std::string::npos || sign <= first) {
-      return Status(gwInvalidArgument, fmt::format("'{}' is not a setting", line.substr(first)),
+      return Status(gwInvalidArgument,
+                    fmt::format("'{}' gives no setting a value", line.substr(first)),
                     "Write name=value pairs separated by ';'");
     }
     const auto name_end = line.find_last_not_of(" \t", sign - 1);

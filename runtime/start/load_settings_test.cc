@@ -18,8 +18,11 @@ TEST(LoadSettings, TakesPairsAsTheyAreWritten) {
   EXPECT_EQ(settings->Int("seed"), 3);
   EXPECT_EQ(settings->Text("plan_log"), "a=b c");
   EXPECT_EQ(settings->Text("record_timeline"), "");
-  for (const char* wrong : {"window", "=7", " =7", "window=7; seed"})
-    EXPECT_EQ(LoadSettings(wrong, {}).status().code(), gwInvalidArgument) << wrong;
+  for (const char* wrong : {"window", "=7", " =7", "window=7; seed"}) {
+    const Status refused = LoadSettings(wrong, {}).status();
+    EXPECT_EQ(refused.code(), gwInvalidArgument) << wrong;
+    EXPECT_NE(refused.ToString().find("gives no setting a value"), std::string::npos) << wrong;
+  }
 }
 
 // Defaults in front of what a user wrote.
