@@ -83,14 +83,22 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(page.findall(".//g[@class='series dashed']")), 1)
         self.assertEqual(page.find(".//p").text, "means of three seeds")
 
+    def test_help_has_the_defaults(self):
+        done = _gradwire("report", "--help")
+        self.assertIn("default report.html", done.stdout)
+        self.assertIn('"gradwire: measured"', done.stdout)
+
     def test_what_is_wrong_is_said_and_no_page_is_made(self):
         with tempfile.TemporaryDirectory() as folder:
             page = os.path.join(folder, "report.html")
             other = os.path.join(folder, "other.json")
             with open(other, "w", encoding="utf-8") as file:
                 file.write("{}")
+            table = os.path.join(folder, "table.csv")
+            with open(table, "w", encoding="utf-8") as file:
+                file.write("size,count\n")
             for path, code, words in ((other, 2, "perf --json"), (page + "x", 2, "cannot read"),
-                                      (folder, 2, "cannot read")):
+                                      (folder, 2, "Is a directory"), (table, 2, "perf --json")):
                 done = _gradwire("report", path, "-o", page)
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(words, done.stderr)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -11,8 +13,10 @@ StatusOr<std::string> ReadTextFrom(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   // A folder can be opened, but not read.
   file.peek();
-  if (file.bad() || !file.is_open())
-    return Status(gwInvalidArgument, fmt::format("cannot read '{}'", path));
+  if (file.bad() || !file.is_open()) {
+    return Status(gwInvalidArgument,
+                  fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  }
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 

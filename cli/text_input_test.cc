@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <utility>
 
 namespace gradwire {
 namespace {
@@ -21,10 +23,12 @@ TEST(TextInputTest, ReadsAFileWhole) {
 TEST(TextInputTest, WhatCannotBeReadIsTold) {
   const std::string folder = testing::TempDir() + "/folder";
   std::filesystem::create_directory(folder);
-  for (const std::string& path : {folder, folder + "/none", std::string()}) {
+  const std::string none = "No such file or directory";
+  for (const auto& [path, why] :
+       {std::pair(folder, std::string("Is a directory")), {folder + "/none", none}, {"", none}}) {
     const StatusOr<std::string> read = ReadTextFrom(path);
     EXPECT_EQ(read.status().code(), gwInvalidArgument);
-    EXPECT_EQ(read.status().detail().message, "cannot read '" + path + "'");
+    EXPECT_EQ(read.status().detail().message, "cannot read '" + path + "': " + why);
   }
 }
 

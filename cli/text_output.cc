@@ -20,8 +20,9 @@ bool WriteToStdout(std::string_view text) {
          std::fflush(stdout) == 0;
 }
 
+// errno says why.
 Status CannotWrite(const std::string& path) {
-  return Status(gwSystemError, fmt::format("cannot write '{}'", path));
+  return ErrnoStatus(fmt::format("cannot write '{}'", path), errno);
 }
 
 }  // namespace

@@ -23,8 +23,10 @@ int64_t Next(const SizeRange& range, int64_t bytes) {
 
 StatusOr<std::vector<int64_t>> ListSizes(const SizeRange& range) {
   if (range.max_bytes < range.min_bytes) {
-    return Status(gwInvalidArgument, fmt::format("the largest size {} is below the smallest {}",
-                                                 range.max_bytes, range.min_bytes));
+    return Status(gwInvalidArgument,
+                  fmt::format("the largest size {} is below the smallest {}", range.max_bytes,
+                              range.min_bytes),
+                  "-b sets the smallest, -e the largest");
   }
   if (range.step_bytes == 0 && !(range.factor > 1 && std::isfinite(range.factor))) {
     return Status(gwInvalidArgument,

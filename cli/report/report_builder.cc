@@ -72,12 +72,14 @@ std::vector<std::string> ShortNames(std::span<const std::string> paths) {
 StatusOr<ResultFile> ReadResultFile(const std::string& path, const std::string& name) {
   const StatusOr<std::string> text = ReadTextFrom(path);
   if (!text.ok()) return text.status();
+  const std::string hint = "Give it what gradwire perf --json or gradwire train --json wrote";
   Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded()) return Status(gwInvalidArgument, fmt::format("'{}' is no JSON", path));
+  if (json.is_discarded())
+    return Status(gwInvalidArgument, fmt::format("'{}' is no JSON", path), hint);
   if (!json.is_object() ||
       std::ranges::none_of(kKinds, [&](const ResultKind& kind) { return kind.is(json); })) {
     return Status(gwInvalidArgument, fmt::format("'{}' has no results that a report knows", path),
-                  "Give it what gradwire perf --json or gradwire train --json wrote");
+                  hint);
   }
   return ResultFile{name, std::make_shared<const Json>(std::move(json))};
 }
