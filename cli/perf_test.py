@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -218,6 +219,17 @@ class PerfTest(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0, args)
             self.assertIn(words, done.stderr)
 
+
+    def test_why_the_communicator_has_ended_each_rank_tells_once(self):
+        script = 'test $GRADWIRE_RANK = 2 && export GRADWIRE_FAILPOINT=slice:9; exec gradwire "$@"'
+        command = ["run", "-n", "3", "--", "sh", "-c", script, "sh", "perf", "-b", "1K", "-n", "99"]
+        done = _gradwire(*command)
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.assertEqual(done.stderr.count("rank 2 is lost"), 2, done.stderr)
+        self.assertEqual(done.stderr.count("has ended, as the log tells"), 2, done.stderr)
+        done = _gradwire(*command, GRADWIRE_DEBUG="error")
+        self.assertEqual(done.stderr.count("gradwire perf: peer lost: rank 2 is lost"), 2,
+                         done.stderr)
 
     def test_threads_take_the_transport_of_the_environment(self):
         for variables, transport in (({}, "loopback"), ({"GRADWIRE_TRANSPORT": "tcp"}, "tcp")):

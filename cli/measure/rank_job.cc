@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <latch>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/settings.h"
 #include "cli/measure/comm_calls.h"
 #include "cli/measure/job_failure.h"
@@ -77,7 +79,10 @@ class Communicators {
     int rank = 0;
     (void)gwCommUserRank(handles_[0], &rank);
     if (rank == 0) GW_RETURN_IF_ERROR(Note(facts));
-    return job.work(handles_, rank == 0 ? facts : nullptr);
+    const Status worked = job.work(handles_, rank == 0 ? facts : nullptr);
+    const bool is_told = HaveEnded() && LogEnabled(LogLevel::kWarn, LogSubsys::kColl);
+    if (worked.ok() || !is_told) return worked;
+    return Status(worked.code(), "the communicator has ended, as the log tells");
   }
 
  private:
@@ -87,6 +92,15 @@ class Communicators {
     const auto stats = ReadStats(handles_[0]);
     if (stats.ok()) facts->one_host = stats->at("one_host").get<bool>();
     return stats.status();
+  }
+
+  // One of them. What ended it the library has logged.
+  bool HaveEnded() const {
+    return std::ranges::any_of(handles_, [](gwComm_t comm) {
+      gwResult_t error = gwSuccess;
+      (void)gwCommGetAsyncError(comm, &error);
+      return error != gwSuccess;
+    });
   }
 
   std::vector<OwnedComm> owned_;
