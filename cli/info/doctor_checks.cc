@@ -12,6 +12,7 @@
 #include "cli/netlab/netlab.h"
 #include "runtime/start/load_settings.h"
 #include "runtime/start/usable_cores.h"
+#include "transports/ucx/ucx_folder.h"
 
 namespace gradwire {
 namespace {
@@ -25,9 +26,9 @@ std::string_view Name(Health health) {
   return "unknown";
 }
 
-int64_t FreeSharedMemory() {
+int64_t FreeBytes(const std::string& folder) {
   struct statvfs facts {};
-  if (statvfs("/dev/shm", &facts) != 0) return 0;
+  if (statvfs(folder.c_str(), &facts) != 0) return 0;
   return static_cast<int64_t>(facts.f_bavail) * static_cast<int64_t>(facts.f_frsize);
 }
 
@@ -61,20 +62,21 @@ HealthFinding CheckCuda() {
 
 }  // namespace
 
-HealthFinding JudgeSharedMemory(int64_t free_bytes, int ranks) {
+HealthFinding JudgeSharedMemory(const std::string& folder, int64_t free_bytes, int ranks) {
   // What UCX uses between each two ranks: 8 slots of 32 KiB and some more. Nothing else uses it.
   constexpr int64_t kPerPairBytes = 1 << 20;
   const int64_t needed = kPerPairBytes * ranks * std::max(ranks - 1, 1);
   HealthFinding finding = {
-      "/dev/shm", Health::kOk,
+      folder, Health::kOk,
       fmt::format("{} MiB free, {} ranks need about {} MiB, for transport ucx only",
                   free_bytes >> 20, ranks, needed >> 20),
       ""};
   if (free_bytes < needed) {
     finding.health = Health::kWarning;
-    finding.advice =
+    finding.advice = fmt::format(
         "Where UCX is used, make it larger (docker run --shm-size=1g, mount -o remount,size=1g "
-        "/dev/shm), or set UCX_TLS=tcp,self";
+        "{}), name another folder with UCX_POSIX_DIR, or set UCX_TLS=tcp,self",
+        folder);
   }
   return finding;
 }
@@ -129,7 +131,7 @@ std::vector<HealthFinding> Examine(int ranks) {
     const bool is_chosen = settings.ok() && settings->Text("transport") == fact.name;
     findings.push_back(JudgeTransport(fact.name, fact.usable, is_chosen));
   }
-  findings.push_back(JudgeSharedMemory(FreeSharedMemory(), ranks));
+  findings.push_back(JudgeSharedMemory(UcxParentFolder(), FreeBytes(UcxParentFolder()), ranks));
   findings.push_back(JudgeCores(std::max(static_cast<int>(UsableCores().size()), 1), ranks));
   findings.push_back(JudgeOpenFiles(OpenFileLimit(), ranks));
   findings.push_back(CheckNetlab());

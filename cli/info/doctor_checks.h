@@ -24,7 +24,8 @@ struct HealthFinding {
 };
 
 // Judgements, without looking at the machine.
-HealthFinding JudgeSharedMemory(int64_t free_bytes, int ranks);
+// `folder`: where UCX makes its shared memory.
+HealthFinding JudgeSharedMemory(const std::string& folder, int64_t free_bytes, int ranks);
 HealthFinding JudgeCores(int cores, int ranks);
 HealthFinding JudgeOpenFiles(int64_t limit, int ranks);
 // `is_chosen`: by the settings; else others can take its place.

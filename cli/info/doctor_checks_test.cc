@@ -2,15 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace gradwire {
 namespace {
 
 TEST(JudgeSharedMemory, GrowsWithThePairsOfRanks) {
   constexpr int64_t kDockerDefault = 64 << 20;
-  EXPECT_EQ(JudgeSharedMemory(kDockerDefault, 4).health, Health::kOk);
-  const HealthFinding many = JudgeSharedMemory(kDockerDefault, 16);
+  EXPECT_EQ(JudgeSharedMemory("/dev/shm", kDockerDefault, 4).health, Health::kOk);
+  const HealthFinding many = JudgeSharedMemory("/dev/shm", kDockerDefault, 16);
   // Most jobs do not use it: no reason to return a failure.
   EXPECT_EQ(many.health, Health::kWarning);
   EXPECT_NE(many.what.find("for transport ucx only"), std::string::npos) << many.what;
@@ -43,6 +46,18 @@ TEST(JudgeSettings, EveryProblemIsAFinding) {
   EXPECT_EQ(JudgeSettings(Status::Ok(), {}).at(0).health, Health::kOk);
   EXPECT_EQ(JudgeSettings(Status::Ok(), {"a", "b"}).size(), 2u);
   EXPECT_EQ(JudgeSettings(Status(gwInvalidArgument, "bad"), {}).at(0).health, Health::kFailure);
+}
+
+TEST(Examine, LooksIntoTheFolderThatUcxUses) {
+  const auto looked_into = [](const std::string& folder) {
+    return std::ranges::any_of(
+        Examine(2), [&](const HealthFinding& finding) { return finding.check == folder; });
+  };
+  EXPECT_TRUE(looked_into("/dev/shm"));
+  setenv("UCX_POSIX_DIR", testing::TempDir().c_str(), 1);
+  EXPECT_TRUE(looked_into(testing::TempDir()));
+  EXPECT_FALSE(looked_into("/dev/shm"));
+  unsetenv("UCX_POSIX_DIR");
 }
 
 TEST(Examine, LooksAtEverything) {

@@ -24,11 +24,6 @@ constexpr int kAttempts = 16;
 
 constexpr char kDescriptors[] = "/proc/self/fd";
 
-std::string Parent() {
-  const char* const set = getenv("UCX_POSIX_DIR");  // UCX's own setting
-  return set == nullptr || *set == '\0' ? "/dev/shm" : set;
-}
-
 UniqueFd OpenFolder(const std::string& name) {
   return UniqueFd(open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
@@ -50,6 +45,11 @@ void Remove(const std::string& name) {
 
 }  // namespace
 
+std::string UcxParentFolder() {
+  const char* const set = getenv("UCX_POSIX_DIR");  // UCX's own setting
+  return set == nullptr || *set == '\0' ? "/dev/shm" : set;
+}
+
 bool UcxFolder::MayHaveOwn() {
   const char* const set = getenv("UCX_POSIX_USE_PROC_LINK");
   const std::string_view links = set == nullptr ? "y" : set;
@@ -60,7 +60,7 @@ bool UcxFolder::MayHaveOwn() {
 
 StatusOr<UcxFolder> UcxFolder::Make() {
   RemoveDeadUcxFolders();
-  const std::string pattern = fmt::format("{}/{}{}.XXXXXX", Parent(), kPrefix, getpid());
+  const std::string pattern = fmt::format("{}/{}{}.XXXXXX", UcxParentFolder(), kPrefix, getpid());
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::string name = pattern;
     if (mkdtemp(name.data()) == nullptr) break;
@@ -87,14 +87,14 @@ UcxFolder::~UcxFolder() {
 std::string UcxFolder::path() const { return fmt::format("{}/{}", kDescriptors, folder_.get()); }
 
 void UcxFolder::Leave() {
-  const UniqueFd parent(open(Parent().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd parent(open(UcxParentFolder().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!parent.valid() || dup3(parent.get(), folder_.get(), O_CLOEXEC) < 0) return;
   Remove(std::exchange(name_, {}));
 }
 
 void RemoveDeadUcxFolders() {
   std::error_code error;
-  fs::directory_iterator entry(Parent(), error);
+  fs::directory_iterator entry(UcxParentFolder(), error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const fs::path& name = entry->path();
     if (!name.filename().native().starts_with(kPrefix)) continue;

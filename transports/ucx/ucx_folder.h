@@ -13,14 +13,17 @@
 
 namespace gradwire {
 
+// Where UCX would make its files by itself: UCX_POSIX_DIR, or /dev/shm.
+std::string UcxParentFolder();
+
 class UcxFolder {
  public:
   // No: the user has set UCX_POSIX_USE_PROC_LINK=n, and peers open the files by their names, which
   // stay; or there is no /proc to name a folder by its descriptor.
   static bool MayHaveOwn();
 
-  // New, where UCX would make its files by itself (UCX_POSIX_DIR, or /dev/shm), once what dead
-  // processes have left there is removed. gwTransportUnavailable: it cannot be made.
+  // New, in UcxParentFolder(), once what dead processes have left there is removed.
+  // gwTransportUnavailable: it cannot be made.
   static StatusOr<UcxFolder> Make();
 
   UcxFolder(UcxFolder&& other) noexcept
