@@ -40,6 +40,14 @@ TEST(LinePlotSvg, GoesThroughItsPoints) {
   EXPECT_NE(svg.find(">half</text>"), std::string::npos) << svg;
 }
 
+TEST(LinePlotSvg, SaysWhichAxesAreLogarithmic) {
+  LinePlot plot = TwoLines();
+  plot.x.logarithmic = true;
+  const std::string svg = LinePlotSvg(plot, LooksOf(OneSection()));
+  EXPECT_NE(svg.find(">x (logarithmic)</text>"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(">y</text>"), std::string::npos) << svg;
+}
+
 TEST(LinePlotSvg, HasNoDotsOnLongLines) {
   LinePlot plot = TwoLines();
   for (int i = 0; i < 1000; ++i) plot.series[0].points.push_back({i * 0.01, 0.5});

@@ -52,6 +52,10 @@ std::string Text(double x, double y, std::string_view text, std::string_view css
                      css, anchor, EscapeMarkup(text));
 }
 
+std::string LabelOf(const PlotAxis& axis) {
+  return axis.label + (axis.logarithmic ? " (logarithmic)" : "");
+}
+
 class Drawing {
  public:
   explicit Drawing(const LinePlot& plot)
@@ -91,10 +95,10 @@ class Drawing {
       svg += Text(X(value), kBottom + 19, TickText(value), "tick", "middle") + "\n";
     }
     svg += fmt::format(R"(<path class="axis" d="M{} {}H{}"/>)", kLeft, kBottom, kRight);
-    svg += Text((kLeft + kRight) / 2, kPlotHeight - 10, plot_.x.label, "label", "middle");
+    svg += Text((kLeft + kRight) / 2, kPlotHeight - 10, LabelOf(plot_.x), "label", "middle");
     const double middle = (kTop + kBottom) / 2;
     return svg + fmt::format(R"svg(<g transform="rotate(-90 14 {})">{}</g>)svg", middle,
-                             Text(14, middle, plot_.y.label, "label", "middle"));
+                             Text(14, middle, LabelOf(plot_.y), "label", "middle"));
   }
 
   std::string TargetLine() const {

@@ -12,7 +12,7 @@ namespace {
 
 // Ends are ticks in spite of rounding.
 constexpr double kRounding = 1e-9;
-constexpr size_t kMostTicks = 12;
+constexpr size_t kMostTicks = 12, kFewestTicks = 3;
 constexpr int kAboutTicks = 6;
 // Larger values are not shown: differences of two would be infinite.
 constexpr double kLargest = 1e300;
@@ -44,9 +44,11 @@ PlotScale::PlotScale(const PlotAxis& axis, const std::vector<double>& values)
   low_ = end_of(axis.low, logarithmic_ ? least : std::min(least, 0.0));
   high_ = end_of(axis.high, most);
   if (logarithmic_ && low_ <= 0) low_ = least;
-  // One value alone is a plot too.
+  // One value alone is a plot too, and in the middle of a logarithmic one.
   const double narrowest = kNarrowest * std::max(std::abs(low_), std::abs(high_));
-  if (high_ - low_ <= narrowest) high_ = logarithmic_ ? 2 * low_ : low_ + std::max(1.0, narrowest);
+  if (high_ - low_ > narrowest) return;
+  high_ = logarithmic_ ? 2 * low_ : low_ + std::max(1.0, narrowest);
+  if (logarithmic_ && !axis.low) low_ /= 2;
 }
 
 double PlotScale::Position(double value) const {
@@ -57,7 +59,10 @@ double PlotScale::Position(double value) const {
 }
 
 std::vector<double> PlotScale::Ticks() const {
-  return logarithmic_ ? LogarithmicTicks() : LinearTicks();
+  if (!logarithmic_) return LinearTicks();
+  // Within a few octaves round values on a linear scale are closer.
+  std::vector<double> ticks = LogarithmicTicks();
+  return ticks.size() < kFewestTicks ? LinearTicks() : ticks;
 }
 
 std::vector<double> PlotScale::LinearTicks() const {

@@ -67,6 +67,15 @@ TEST(PlotScale, HasRoundTicks) {
   EXPECT_EQ(PlotScale({.logarithmic = true, .low = 1.0, .high = 1e20}, {}).Ticks().size(), 11u);
 }
 
+// One size alone, and times that hardly differ.
+TEST(PlotScale, HasTicksHoweverNarrowItIs) {
+  const PlotScale one({.logarithmic = true}, {1024});
+  EXPECT_DOUBLE_EQ(one.Position(1024), 0.5);
+  EXPECT_EQ(one.Ticks(), (std::vector<double>{1000, 1500, 2000}));
+  EXPECT_EQ(PlotScale({.logarithmic = true}, {320, 410}).Ticks(),
+            (std::vector<double>{320, 340, 360, 380, 400}));
+}
+
 TEST(PlotScale, HasNoNegativeZero) {
   EXPECT_EQ(TickText(PlotScale({.low = 0.0, .high = 60.0}, {}).Ticks().front()), "0");
 }

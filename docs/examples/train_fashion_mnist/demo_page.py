@@ -33,7 +33,7 @@ def _plots(runs):
     seconds = {"label": "seconds of training"}
     yield _plot("Test accuracy against time", runs, seconds, lambda p: p["seconds"])
     if any(p["sent_bytes"] for run in runs for p in run["points"]):
-        sent = {"label": "MB sent by a rank (logarithmic)", "logarithmic": True}
+        sent = {"label": "MB sent by a rank", "logarithmic": True}
         yield _plot("Test accuracy against traffic", runs, sent, lambda p: p["sent_bytes"] / 1e6)
 
 

@@ -181,7 +181,7 @@ class PageTest(unittest.TestCase):
         point = self.runs[1]["points"][1]
         self.assertEqual(plots[0]["series"][1]["points"][0][0], point["seconds"])
         self.assertEqual(plots[1]["series"][1]["points"][0][0], point["sent_bytes"] / 1e6)
-        self.assertEqual(plots[1]["x"]["label"], "MB sent by a rank (logarithmic)")
+        self.assertEqual(plots[1]["x"], {"label": "MB sent by a rank", "logarithmic": True})
 
     def test_has_both_tables(self):
         (first,), (second,) = (section["tables"] for section in self.page["sections"])
