@@ -64,7 +64,9 @@ TEST(ListCodecFacts, TellsWhatItIsSafeWith) {
   EXPECT_FALSE(advice_of("acp(rank=4)").momentum);
   EXPECT_THAT(advice_of("acp(rank=4)").note, HasSubstr("diverges with the rate of none"));
   EXPECT_TRUE(advice_of("powersgd(rank=4)").momentum);
+  // One note for all densities.
   EXPECT_FALSE(advice_of("randk(0.01)").momentum);
+  EXPECT_THAT(advice_of("randk(0.1)").note, HasSubstr("no momentum: 0.01 diverges"));
   EXPECT_FALSE(advice_of("signsgd").momentum);
   EXPECT_THAT(advice_of("signsgd").note, HasSubstr("learning rate of its own"));
   EXPECT_FALSE(advice_of("fp16").amp);
