@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cli/models/model_shapes.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/model.h"
 #include "runtime/controller/probe.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/models/model_shapes.h"
-#include "runtime/controller/auto_spec.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 

@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "cli/models/model_shapes.h"
 #include "gradwire/gradwire.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/model.h"
 #include "runtime/controller/probe.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 

@@ -12,7 +12,7 @@
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "compress/registry.h"
-#include "runtime/controller/auto_spec.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "runtime/controller/auto_spec.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 

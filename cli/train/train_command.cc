@@ -16,7 +16,7 @@
 #include "cli/train/train_options.h"
 #include "cli/train/train_report.h"
 #include "gradwire/gradwire.h"
-#include "runtime/controller/auto_spec.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "compress/contribution.h"
 #include "runtime/operations/tensor_groups.h"
-#include "runtime/spec_error.h"
+#include "runtime/spec/spec_error.h"
 
 namespace gradwire {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/controller.h"
+#include "runtime/spec/auto_spec.h"
 #include "tests/lib/allocation_count.h"
 
 namespace gradwire {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/controller.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 namespace {

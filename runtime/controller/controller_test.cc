@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/controller/auto_spec.h"
+#include "runtime/spec/auto_spec.h"
 #include "tests/lib/log_lines.h"
 
 namespace gradwire {

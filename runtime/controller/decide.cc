@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/wrapping.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/bounds.h"
 #include "runtime/controller/decider.h"
 #include "runtime/controller/plan.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/bounds.h"
 #include "runtime/controller/plan.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 namespace {

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/decide.h"
 #include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 

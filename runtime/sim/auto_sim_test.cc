@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/controller/auto_spec.h"
 #include "runtime/sim/sim_training.h"
+#include "runtime/spec/auto_spec.h"
 #include "tests/lib/sanitized.h"
 
 namespace gradwire {

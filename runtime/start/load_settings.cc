@@ -14,8 +14,8 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "collectives/schedule.h"
-#include "runtime/controller/auto_spec.h"
-#include "runtime/spec_error.h"
+#include "runtime/spec/auto_spec.h"
+#include "runtime/spec/spec_error.h"
 
 namespace gradwire {
 namespace {

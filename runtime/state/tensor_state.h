@@ -15,8 +15,8 @@
 #include "base/view.h"
 #include "base/workspace.h"
 #include "compress/registry.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/engine/tensor_list.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 

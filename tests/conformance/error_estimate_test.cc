@@ -11,9 +11,9 @@
 
 #include "base/rng.h"
 #include "compress/registry.h"
-#include "runtime/controller/auto_spec.h"
 #include "runtime/controller/bounds.h"
 #include "runtime/sim/sim_job.h"
+#include "runtime/spec/auto_spec.h"
 #include "tests/lib/sanitized.h"
 #include "tests/lib/test_seed.h"
 

@@ -1,7 +1,7 @@
 // The spec `auto(error=0.1,lag=1,allow="topk(0.01)")`: a tensor whose codec the controller chooses,
 // out of a ladder from the lightest to the heaviest.
-#ifndef GRADWIRE_RUNTIME_CONTROLLER_AUTO_SPEC_H_
-#define GRADWIRE_RUNTIME_CONTROLLER_AUTO_SPEC_H_
+#ifndef GRADWIRE_RUNTIME_SPEC_AUTO_SPEC_H_
+#define GRADWIRE_RUNTIME_SPEC_AUTO_SPEC_H_
 
 #include <string>
 #include <string_view>
@@ -39,4 +39,4 @@ Status CheckSpec(std::string_view spec);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_CONTROLLER_AUTO_SPEC_H_
+#endif  // GRADWIRE_RUNTIME_SPEC_AUTO_SPEC_H_

@@ -1,4 +1,4 @@
-#include "runtime/controller/auto_spec.h"
+#include "runtime/spec/auto_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

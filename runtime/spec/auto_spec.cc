@@ -1,4 +1,4 @@
-#include "runtime/controller/auto_spec.h"
+#include "runtime/spec/auto_spec.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "runtime/spec_error.h"
+#include "runtime/spec/spec_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

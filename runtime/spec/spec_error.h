@@ -1,6 +1,6 @@
 // Errors of specs where these may also be "auto": settings and registered tensors.
-#ifndef GRADWIRE_RUNTIME_SPEC_ERROR_H_
-#define GRADWIRE_RUNTIME_SPEC_ERROR_H_
+#ifndef GRADWIRE_RUNTIME_SPEC_SPEC_ERROR_H_
+#define GRADWIRE_RUNTIME_SPEC_SPEC_ERROR_H_
 
 #include <string_view>
 
@@ -14,4 +14,4 @@ Status WithAutoAmongCodecs(Status error, std::string_view spec);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_SPEC_ERROR_H_
+#endif  // GRADWIRE_RUNTIME_SPEC_SPEC_ERROR_H_
