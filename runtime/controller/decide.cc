@@ -308,13 +308,13 @@ std::optional<Decision> Decider::LeaveOutNone() {
                 bf16.step_us);
 }
 
-// It was not as clear as that: bytes are not all that takes time, or steps were disturbed.
-std::optional<Decision> Decider::GoOnWarmingUp(double step_us) {
-  m_.to_verify.reset();
+// It was not as clear as that: bytes are not all that takes time, or the first steps were
+// disturbed.
+std::optional<Decision> Decider::GoOnWarmingUp() {
   m_.misled_at_step = m_.steps;
   const Memory::Tried* bf16 = Known(AllOn(job_, kBf16Rung));
   const bool has_bf16 = bf16 != nullptr && bf16->is_current();
-  return Measure(has_bf16 ? Memory::Phase::kNone : Memory::Phase::kBf16, step_us);
+  return Measure(has_bf16 ? Memory::Phase::kNone : Memory::Phase::kBf16, m_.was_us);
 }
 
 std::optional<Decision> Decider::EndOfBf16() {
@@ -373,12 +373,15 @@ std::optional<Decision> Decider::StepOfTrial() {
   m_.spent_us += std::max(0.0, excess_us);
   const double ratio = std::exp(m_.trial->mean());
   const int blocks = m_.trial->blocks();
+  if (blocks == 0) is_far_slower |= m_.stale_in_trial < kStepsOfChange && excess_us > 0;
+  if (blocks > 0) is_far_slower = ratio > kFarSlower;
   if (blocks > 0) LearnFromTrial(*m_.other, verdict);
   m_.trial.reset();
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
   EndExploration(verdict);
+  if (std::exchange(m_.left_out_none, false) && !is_far_slower) return GoOnWarmingUp();
   if (verdict == Verdict::kKeep) {
     BanPlan(m_.running);
     return Switch(std::move(b),
@@ -387,7 +390,6 @@ std::optional<Decision> Decider::StepOfTrial() {
   }
   BanPlan(b);
   if (blocks == 0) {
-    is_far_slower |= m_.stale_in_trial < kStepsOfChange && excess_us > 0;
     return Switch(m_.running, is_far_slower ? "the other was far slower" : "nothing to compare", 0,
                   0);
   }

@@ -45,11 +45,9 @@ std::optional<Decision> Decider::EndOfWindow() {
   CompareWithBefore(sums);
   Learn(sums);
   RememberWindow(sums);
-  const bool left_out_none = std::exchange(m_.left_out_none, false);
-  if (left_out_none && !WasFarSlower(*m_.to_verify, sums.step_us))
-    return GoOnWarmingUp(sums.step_us);
   if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
-  if (m_.to_verify && WasFarSlower(*m_.to_verify, sums.step_us)) {
+  // The first steps of a training, before all caches are warm, are no such measurement.
+  if (m_.to_verify && !m_.left_out_none && WasFarSlower(*m_.to_verify, sums.step_us)) {
     BanPlan(*std::exchange(m_.to_verify, std::nullopt));
   }
   if (m_.to_verify) {
@@ -61,12 +59,10 @@ std::optional<Decision> Decider::EndOfWindow() {
   return Explore(sums.step_us);
 }
 
-// Than steps are now, as far as is known. Steps far shorter than the model explains tell that what
-// it was fitted to was disturbed.
+// Than steps are now, as far as is known.
 bool Decider::WasFarSlower(const Plan& plan, double step_us) const {
   const Memory::Tried* known = Known(plan);
-  return known != nullptr && known->medians.step_us > kFarSlower * step_us &&
-         m_.scale * kFarSlower > 1;
+  return known != nullptr && known->medians.step_us > kFarSlower * step_us;
 }
 
 // The training may go on elsewhere than it was saved, and what changed during a trial is noticed

@@ -62,7 +62,7 @@ class Decider {
   // The warm-up.
   std::optional<Decision> Measure(Memory::Phase phase, double was_us);
   std::optional<Decision> LeaveOutNone();
-  std::optional<Decision> GoOnWarmingUp(double step_us);
+  std::optional<Decision> GoOnWarmingUp();
   std::optional<Decision> EndOfBf16();
   std::optional<Decision> EndOfNone();
   void Settle();
