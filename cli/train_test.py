@@ -90,7 +90,7 @@ class TrainTest(unittest.TestCase):
             made = [line for line in lines if line.startswith('{"decision"')]
             done = _gradwire("plan", "--replay", log, "--json", "-")
             self.assertEqual((done.returncode, done.stdout), (0, "".join(made)), done.stderr)
-            # From none to bf16, for the warm-up.
+            # The warm-up: bf16, and what follows from it.
             self.assertGreaterEqual(len(made), 2)
             with open(log, "w", encoding="utf-8") as file:
                 file.writelines(lines[:-1])
@@ -125,7 +125,7 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(plans, [plan["step"] for plan in row["plan_changes"]])
         # The first one is measured by now.
         self.assertGreater(row["plan_changes"][0]["measured_ms"], 0)
-        # From none to bf16, for the warm-up.
+        # The warm-up's.
         self.assertGreaterEqual(len(plans), 1)
 
     def _check_rank(self, spans):

@@ -71,6 +71,8 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
   if (IsAutoSpec(spec)) {
     StatusOr<AutoSpec> made = MakeAutoSpec(spec);
     if (!made.ok()) return Status(made.status()).WithTensor(tensor->name);
+    // What is known of it stays.
+    if (tensor->automatic != nullptr && tensor->automatic->spec == made->spec) return Status();
     engine_->WithCore([&](EngineCore&) {
       tensor->TakeLadder(std::make_shared<const AutoSpec>(std::move(*made)), parts_.world_size);
       tensor->automatic_since = controller_.TurnNumber(user_turn_);

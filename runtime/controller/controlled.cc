@@ -53,6 +53,7 @@ uint64_t DigestOf(std::span<TensorState* const> controlled) {
   Hasher hasher;
   for (const TensorState* tensor : controlled) {
     hasher.Add(tensor->id).Add(tensor->dtype).Add(HashString(tensor->automatic->spec));
+    hasher.Add(tensor->automatic_since);  // no earlier order is for it
     for (const int64_t length : tensor->shape) hasher.Add(length);
   }
   return hasher.digest();

@@ -145,7 +145,7 @@ void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
   if (!open_) return;
   const int64_t now_ns = options_.clock->NowNs();
   tensor->tally.ready_us = Us(now_ns - open_->begin_ns);
-  if (options_.rank != 0) return;
+  if (options_.rank != 0 || !HasPiece(tensor->shape, SizeOf(tensor->dtype))) return;
   const std::optional<int> rung = RungToProbe(*tensor);
   if (!rung) return;
   // Another tensor every time, of those that can be probed; but the largest while rungs are probed
@@ -250,6 +250,7 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled, int64_t aut
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
   memory_ = {};
+  probe_count_ = 0;
   scope_ = ScopeOf(job_, automatic);
   if (!scope_.empty()) GW_LOG(kWarn, kPlan, "{}", scope_);
   is_model_off_told_ = false;
@@ -333,7 +334,11 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
   UpdateJob(controlled, CountAutomatic(tensors));
   if (!IsAnyFree(job_)) return {};
   const DecideInput input = {
-      .turn = turn, .step = *step, .probes = TakeProbes(), .unplanned = orders_.empty()};
+      .turn = turn,
+      .step = *step,
+      .probes = TakeProbes(),
+      // Those that nobody controls go from bf16 to none once there is a plan.
+      .unplanned = orders_.empty() && automatic_ == std::ssize(job_.tensors)};
   const Plan before = InEffect();
   const std::optional<Decision> decision = Decide(job_, input, &memory_);
   if (log_.is_open()) {

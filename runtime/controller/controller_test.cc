@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -175,6 +178,11 @@ TEST(Controller, SaysSoWhereItControlsNothing) {
   EXPECT_THAT(lines.With("nothing is controlled"), SizeIs(1));
 }
 
+int64_t ProbesOf(const Controller& controller) {
+  const std::string json = controller.Json(), name = "\"probes\": ";
+  return std::stoll(json.substr(json.find(name) + name.size()));
+}
+
 // In which steps rank 0 tries a codec on a gradient, of as many from its first.
 std::vector<int> StepsWithAProbe(int steps, const PlanOrder& order) {
   const ManualClock clock;
@@ -188,24 +196,51 @@ std::vector<int> StepsWithAProbe(int steps, const PlanOrder& order) {
   tensor.TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), 2);
   const std::vector<TensorState*> tensors = {&tensor};
   std::vector<int> with_a_probe;
-  std::string before = controller.Json();
+  int64_t before = 0;
   for (int step = 0; step < steps; ++step) {
     const auto turn = static_cast<uint16_t>(step);
     controller.BeginStep(turn, turn);
     controller.NoteSubmit(&tensor, reinterpret_cast<const std::byte*>(grad.data()));
     controller.EndTurn(turn, true, step == 0 ? EncodeOrder(order) : std::string(), tensors);
-    std::string now = controller.Json();
-    now.replace(now.find("\"commits\""), now.find("\"probes\"") - now.find("\"commits\""), "");
-    if (now != std::exchange(before, now)) with_a_probe.push_back(step);
+    if (ProbesOf(controller) != std::exchange(before, ProbesOf(controller)))
+      with_a_probe.push_back(step);
   }
   return with_a_probe;
 }
 
 TEST(Controller, TriesNoCodecWhilePlansAreCompared) {
   EXPECT_THAT(StepsWithAProbe(5, {.from_turn = 3, .entries = {{.tensor = 7, .a = 1, .b = 1}}}),
-              ElementsAre(0, 1, 2, 3, 4));
+              ElementsAre(1, 2, 3, 4))
+      << "in the first step nobody knows yet which tensor is the largest";
   EXPECT_THAT(StepsWithAProbe(5, {.from_turn = 3, .entries = {{.tensor = 7, .a = 0, .b = 1}}}),
-              ElementsAre(0, 1, 2));
+              ElementsAre(1, 2));
+}
+
+// While each rung is tried for the first time: a small one tells what calls take.
+TEST(Controller, TriesCodecsOnTheLargestTensorFirst) {
+  const ManualClock clock;
+  Controller controller({.world_size = 2, .slice_elems = 1 << 16, .clock = &clock});
+  controller.Enable();
+  const std::vector<float> grad(4096, 1.0f);
+  TensorState small, large, one_row;
+  small.shape = {1024}, large.shape = {4096}, one_row.shape = {1, 1 << 20};
+  for (TensorState* tensor : {&small, &large, &one_row}) {
+    tensor->elems = std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1},
+                                    std::multiplies<>());
+    tensor->TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), 2);
+  }
+  const auto submit = [&](TensorState* tensor) {
+    controller.NoteSubmit(tensor, reinterpret_cast<const std::byte*>(grad.data()));
+    return ProbesOf(controller);
+  };
+  for (uint16_t turn = 0; turn < 5; ++turn) {
+    SCOPED_TRACE(turn);
+    controller.BeginStep(turn, turn);
+    EXPECT_EQ(submit(&one_row), std::max(turn - 1, 0)) << "its row is too long to be probed";
+    EXPECT_EQ(submit(&small), std::max(turn - 1, 0));
+    EXPECT_EQ(submit(&large), turn);
+    controller.EndTurn(turn, true, "", {});
+  }
 }
 
 TEST(Controller, ItsNoteGoesWithTheNextStateThatIsLoaded) {

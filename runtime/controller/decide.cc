@@ -18,11 +18,6 @@ namespace {
 
 // docs/controller.md has the reason for each.
 constexpr size_t kWindowSteps = 5;
-constexpr size_t kWarmUpSteps = 10;  // of each of the two plans, at most
-constexpr size_t kLeastWarmUpSteps = 3;
-constexpr double kSteadyError = 0.02;
-constexpr size_t kClearSteps = 2;
-constexpr double kClearlyFaster = 0.5;  // predicted over the shortest step
 constexpr size_t kRecentSteps = 25;
 constexpr int kStepsOfChange = 3;
 constexpr double kFarMads = 5;
@@ -194,19 +189,7 @@ bool Decider::TakeStep() {
   m_.usual_us = Median({m_.recent_us.begin(), m_.recent_us.end()});
   if (stale) return false;
   m_.window.push_back(step);
-  const size_t steps = m_.window.size();
-  if (m_.phase == Memory::Phase::kSettled) return steps >= kWindowSteps;
-  return steps >= kWarmUpSteps || (steps >= kLeastWarmUpSteps && IsSteady());
-}
-
-// Whether the standard error of the window's mean step is small.
-bool Decider::IsSteady() const {
-  const auto steps = static_cast<double>(m_.window.size());
-  double sum_us = 0, squares = 0;
-  for (const StepInput& step : m_.window) sum_us += step.step_us;
-  const double mean_us = sum_us / steps;
-  for (const StepInput& step : m_.window) squares += std::pow(step.step_us / mean_us - 1, 2);
-  return squares / ((steps - 1) * steps) <= kSteadyError * kSteadyError;
+  return m_.phase == Memory::Phase::kSettled ? m_.window.size() >= kWindowSteps : IsSteady();
 }
 
 // Steps that lie far from the others, several in a row: the network or the compute is another.
@@ -273,78 +256,6 @@ void Decider::Remember(const Plan& plan, const Memory::Medians& medians) {
   m_.tried[TopRung(plan)] = {plan, medians, m_.steps};
 }
 
-// ---- warm-up ----
-
-// The plan that a phase of it is named after.
-std::optional<Decision> Decider::Measure(Memory::Phase phase, double was_us) {
-  m_.phase = phase;
-  const bool is_bf16 = phase == Memory::Phase::kBf16;
-  return Switch(AllOn(job_, is_bf16 ? kBf16Rung : kNoneRung),
-                fmt::format("warm-up: {} is measured", is_bf16 ? "bf16" : "none"), 0, was_us);
-}
-
-// Where bf16 waits for its bytes so much that half of the step may be saved, none, which sends
-// twice as many, is not measured: on slow links its steps would be most of a short training. Of the
-// steps measured the shortest counts, for what disturbs a step makes it longer. All of its time is
-// taken for that of bytes.
-std::optional<Decision> Decider::LeaveOutNone() {
-  if (m_.phase != Memory::Phase::kBf16 || m_.window.size() < kClearSteps) return std::nullopt;
-  const StepInput least = *std::min_element(
-      m_.window.begin(), m_.window.end(),
-      [](const StepInput& a, const StepInput& b) { return a.step_us < b.step_us; });
-  ModelState model = m_.model;
-  model.compute_us = least.compute_us;
-  FitBytes(job_, {m_.running, least.busy_us}, &model);
-  Plan best = BestPlan(job_, model, AllAllowed());
-  const double predicted_us = StepUs(job_, model, best);
-  if (predicted_us > kClearlyFaster * least.step_us) return std::nullopt;
-  m_.model = std::move(model);
-  const Memory::Medians bf16 = SumUp();
-  Remember(m_.running, bf16);
-  Settle();
-  m_.left_out_none = true;
-  m_.to_verify = m_.running;
-  return Switch(std::move(best), "warm-up: much faster than bf16 by prediction", predicted_us,
-                bf16.step_us);
-}
-
-// It was not as clear as that: bytes are not all that takes time, or the first steps were
-// disturbed.
-std::optional<Decision> Decider::GoOnWarmingUp() {
-  m_.misled_at_step = m_.steps;
-  const Memory::Tried* bf16 = Known(AllOn(job_, kBf16Rung));
-  const bool has_bf16 = bf16 != nullptr && bf16->is_current();
-  return Measure(has_bf16 ? Memory::Phase::kNone : Memory::Phase::kBf16, m_.was_us);
-}
-
-std::optional<Decision> Decider::EndOfBf16() {
-  const Memory::Medians bf16 = SumUp();
-  Remember(m_.running, bf16);
-  return Measure(Memory::Phase::kNone, bf16.step_us);
-}
-
-std::optional<Decision> Decider::EndOfNone() {
-  const Plan bf16_plan = AllOn(job_, kBf16Rung);
-  const Memory::Medians none = SumUp();
-  const Memory::Medians bf16 = m_.tried[static_cast<size_t>(TopRung(bf16_plan))].medians;
-  Remember(m_.running, none);
-  Settle();
-  m_.model.compute_us = none.compute_us;
-  FitWire(job_, {m_.running, none.busy_us}, {bf16_plan, bf16.busy_us}, &m_.model);
-  if (bf16.step_us >= kWorthTrying * none.step_us) {
-    return Switch(m_.running, "warm-up: bf16 is no faster than none", none.step_us, bf16.step_us);
-  }
-  m_.running = bf16_plan;  // from here on, or what is better still
-  Learn(bf16);
-  if (std::optional<Decision> better = Propose(bf16.step_us)) return better;
-  return Switch(bf16_plan, "warm-up: bf16 is faster than none", bf16.step_us, none.step_us);
-}
-
-void Decider::Settle() {
-  m_.phase = Memory::Phase::kSettled;
-  m_.last_baseline_step = m_.steps;
-}
-
 // ---- trials ----
 
 // Whether the step at `index` of the pattern, which is stale, is the second of two of plan B.
@@ -373,15 +284,14 @@ std::optional<Decision> Decider::StepOfTrial() {
   m_.spent_us += std::max(0.0, excess_us);
   const double ratio = std::exp(m_.trial->mean());
   const int blocks = m_.trial->blocks();
-  if (blocks == 0) is_far_slower |= m_.stale_in_trial < kStepsOfChange && excess_us > 0;
-  if (blocks > 0) is_far_slower = ratio > kFarSlower;
+  const bool is_proven_slower = blocks > 0 ? ratio > kFarSlower : is_far_slower;
   if (blocks > 0) LearnFromTrial(*m_.other, verdict);
   m_.trial.reset();
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
   EndExploration(verdict);
-  if (std::exchange(m_.left_out_none, false) && !is_far_slower) return GoOnWarmingUp();
+  if (std::exchange(m_.left_out_none, false) && !is_proven_slower) return GoOnWarmingUp();
   if (verdict == Verdict::kKeep) {
     BanPlan(m_.running);
     return Switch(std::move(b),
@@ -390,6 +300,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   }
   BanPlan(b);
   if (blocks == 0) {
+    is_far_slower |= m_.stale_in_trial < kStepsOfChange && excess_us > 0;
     return Switch(m_.running, is_far_slower ? "the other was far slower" : "nothing to compare", 0,
                   0);
   }

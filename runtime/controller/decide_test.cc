@@ -61,7 +61,22 @@ TEST(Decide, FirstStepsThatWereDisturbedAreNotBelievedForLong) {
     world.Steps(3);
     world.us_per_byte = 1e-5;
     world.Steps(kWarmUp);
+    EXPECT_EQ(CountOf(world, "much faster than bf16 by prediction"), 1);
+    EXPECT_EQ(CountOf(world, "none is measured"), 1);
     EXPECT_LE(ForSteps(&world, 500), 500 * world.NoneUs() / 0.98) << compute_us;
+  }
+}
+
+// As the vote on each step does, over a distance.
+TEST(Decide, WhatNoPlanChangesIsNotPromised) {
+  for (const double compute_us : {1000.0, 20000.0}) {
+    DecisionWorld world(Layers());
+    world.us_per_byte = 0.003;
+    world.compute_us = compute_us;
+    world.other_us = 100000;
+    world.Steps(kWarmUp);
+    EXPECT_EQ(CountOf(world, "much faster than bf16 by prediction"), 0);
+    EXPECT_EQ(CountOf(world, "none is measured"), 1);
   }
 }
 

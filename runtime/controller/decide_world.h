@@ -43,6 +43,7 @@ class DecisionWorld {
   double us_per_byte = 0.01;
   double latency_us = 20;
   double compute_us = 20000;
+  double other_us = 0;  // of a step, whatever its plan
   double noise = 0.0;
   Lies lies;
   double error_factor = 1;        // of the errors
@@ -161,8 +162,8 @@ class DecisionWorld {
       }
       busy_us += done_us - begin_us;
     }
-    return {std::max(done_us, ReadyUs(plan.size() - 1)) + compute_us - ReadyUs(plan.size() - 1),
-            busy_us};
+    const double last_us = ReadyUs(plan.size() - 1);
+    return {std::max(done_us, last_us) + compute_us - last_us + other_us, busy_us};
   }
 
   void Observe(const Plan& plan, StepInput* step) const {

@@ -1,5 +1,6 @@
 // Decider: Decide at work on one input. Its sources follow a training: decide.cc has what comes in,
-// the warm-up, trials and what goes out, decide_window.cc what a window of steps leads to.
+// trials and what goes out, decide_warm_up.cc the first plans, decide_window.cc what a window of
+// steps leads to.
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_DECIDER_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_DECIDER_H_
 
@@ -48,7 +49,6 @@ class Decider {
   bool HasRun(const Memory::Tested& tested) const;
   void TakeCost(size_t candidate, double codec_us, double elems);
   bool TakeStep();
-  bool IsSteady() const;
   bool NoticeChange(double step_us);
   void ForgetTimes(double factor, double busy_us);
   void Outdate(double factor, double busy_us);
@@ -59,7 +59,8 @@ class Decider {
   double DistanceOf(size_t t) const;
   Outcome OutcomeOf(double step_us) const;
 
-  // The warm-up.
+  // The warm-up: decide_warm_up.cc.
+  bool IsSteady() const;
   std::optional<Decision> Measure(Memory::Phase phase, double was_us);
   std::optional<Decision> LeaveOutNone();
   std::optional<Decision> GoOnWarmingUp();

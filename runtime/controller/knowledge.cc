@@ -12,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-constexpr uint32_t kKnowledgeVersion = 3;
+constexpr uint32_t kKnowledgeVersion = 4;
 // Bans are few: most expire.
 constexpr uint32_t kMaxBans = 4096;
 // Of steps and windows, and of microseconds: what is computed with them does not overflow.
@@ -135,7 +135,9 @@ std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
   // What was switched to is not known to be better before it has won the comparison.
   const Plan& plan = memory.to_verify ? *memory.to_verify : memory.running;
   const double known_us = memory.usual_us > 0 ? memory.usual_us : memory.expected_us;
-  if (memory.phase == Memory::Phase::kBf16 || memory.phase == Memory::Phase::kNone) return {};
+  const bool warms_up = memory.phase == Memory::Phase::kBf16 ||
+                        memory.phase == Memory::Phase::kNone || memory.left_out_none;
+  if (warms_up) return {};
   const size_t bans = std::min<size_t>(memory.bans.size(), kMaxBans);
   ByteWriter out;
   std::vector<Memory::Tried> known;

@@ -81,6 +81,14 @@ TEST(Knowledge, HoldsNoPlanThatWasNotComparedYet) {
   EXPECT_EQ(DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory))->running, (Plan{1, 1}));
 }
 
+// On two steps, which may have been slow for other reasons.
+TEST(Knowledge, IsNoneWhereTheWarmUpLeftNoneOut) {
+  Memory memory = After(300);
+  memory.to_verify = Plan{1, 1};
+  memory.left_out_none = true;
+  EXPECT_EQ(EncodeKnowledge(Job(), memory), "");
+}
+
 // How long its steps took was not measured: nothing says that the training goes on elsewhere.
 TEST(Knowledge, StaysWhereThePlanHasNoTimeToCompareWith) {
   Memory memory = After(300);

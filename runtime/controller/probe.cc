@@ -15,6 +15,10 @@ namespace {
 // A row longer than this is no piece any more.
 constexpr int64_t kMaxProbeBytes = 4 * kProbeBytes;
 
+int64_t Product(std::span<const int64_t> lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), int64_t{1}, std::multiplies<>());
+}
+
 double UsPerElem(int64_t ns, int64_t elems) {
   return static_cast<double>(ns) / kNsPerUs / static_cast<double>(std::max<int64_t>(elems, 1));
 }
@@ -35,15 +39,16 @@ StatusOr<ProbeReport> ReportOf(double codec_us_per_elem, const EncodeStats& stat
 
 }  // namespace
 
+bool HasPiece(std::span<const int64_t> shape, int64_t elem_bytes) {
+  if (shape.empty() || Product(shape) == 0) return false;
+  return Product(shape.subspan(1)) * elem_bytes <= kMaxProbeBytes;
+}
+
 std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t elem_bytes,
                                        int64_t number) {
-  const auto product = [](std::span<const int64_t> lengths) {
-    return std::accumulate(lengths.begin(), lengths.end(), int64_t{1}, std::multiplies<>());
-  };
-  if (shape.empty() || product(shape) == 0) return std::nullopt;
-  const int64_t row = product(shape.subspan(1)), rows = shape[0];
+  if (!HasPiece(shape, elem_bytes)) return std::nullopt;
+  const int64_t row = Product(shape.subspan(1)), rows = shape[0];
   const int64_t taken = std::clamp(kProbeBytes / elem_bytes / row, int64_t{1}, rows);
-  if (taken * row * elem_bytes > kMaxProbeBytes) return std::nullopt;
   ProbePiece piece = {.first_elem = number % (rows / taken) * taken * row,
                       .shape = {shape.begin(), shape.end()},
                       .elems = taken * row};

@@ -35,8 +35,11 @@ struct ProbePiece {
   int64_t elems = 0;
 };
 
+// Whether a tensor of `shape` can be probed: not where a row is too long to be a piece, or there
+// are no elements.
+bool HasPiece(std::span<const int64_t> shape, int64_t elem_bytes);
 // Piece number `number` of a tensor of `shape`, about kProbeBytes large; further numbers begin
-// again. Nothing where a row is too long to be a piece, or there are no elements.
+// again. Nothing where there is none.
 std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t elem_bytes,
                                        int64_t number);
 

@@ -116,7 +116,7 @@ Status CheckChoosable(const Codec& codec) {
   for (const auto& [key, value] : text.ok() ? text->args : decltype(text->args)()) {
     const bool delays = (key == "start_step" || key == "warmup") && value != "0";
     if (!delays) continue;
-    return Status(gwInvalidArgument, "auto begins with exact steps of its own",
+    return Status(gwInvalidArgument, "auto begins with steps of bf16 and of none",
                   "Leave " + key + "= out");
   }
   return Status();

@@ -83,7 +83,7 @@ TEST(AutoSpec, WhatIsWrongIsNamed) {
                {"auto(error=2)", "error"},
                {"auto(lag=-1)", "lag"},
                {"auto(eror=0.1)", "error"},
-               {"auto(0.1)", "known"},
+               {"auto(0.1)", "Known: error, lag"},
                {"auto(allow=\"topq(0.1)\")", "topk"},
                {"auto(allow=\"auto\")", "unknown"},
                {"auto(allow=\"qsgd(bits=99)\")", "bits"},

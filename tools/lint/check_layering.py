@@ -4,7 +4,7 @@
 Lowest first: base < compress, transports < collectives < runtime < cli, docs; compress and
 transports never see each other. Adaptors and docs/examples, which stand for programs of users, see
 the public header only, which may be included anywhere. Only tests/ and bench/ include tests/ or bench/, except that a *_test.cc
-beside the code may include tests/lib/. Conditionals on optional dependencies stand in a
+beside the code may include tests/lib/. Within runtime/ a folder includes those before it in a list, but for tests. Conditionals on optional dependencies stand in a
 registry.cc only.
 """
 
@@ -30,6 +30,9 @@ _MAY_INCLUDE = {
     "third_party": (),
 }
 
+_RUNTIME_FOLDERS = ("recorder", "spec", "engine", "state", "operations", "controller", "sim", "communicator",
+                    "start", "capi")  # fmt: skip
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b((?:.*\\\n)*.*)", re.MULTILINE)
 _OPTIONAL = re.compile(r"(?:^|_)(?:HAVE|HAS|WITH|USE|ENABLE)_|UC[XP]|NCCL|CUDA|MPI|HIP|TORCH|JAX")
@@ -45,6 +48,19 @@ def _may_include(path, layer, target):
     if first == "gradwire" or first in _MAY_INCLUDE[layer]:
         return True
     return path.endswith("_test.cc") and target.startswith("tests/lib/")
+
+
+def _runtime_level(path):
+    """Of a file of runtime/; -1: it lies in no folder of it, or in one that is not in the list."""
+    folder = (path.split("/")[1:-1] or [""])[0]
+    return _RUNTIME_FOLDERS.index(folder) if folder in _RUNTIME_FOLDERS else -1
+
+
+def _looks_up(path, target):
+    """Within the runtime."""
+    if not (path.startswith("runtime/") and target.startswith("runtime/")) or path.endswith("_test.cc"):
+        return False
+    return _runtime_level(target) > _runtime_level(path)
 
 
 def _optional_macros(condition):
@@ -70,6 +86,9 @@ def find_problems(path, text):
             problems.append(f'{line}: "{quoted}" is not written from the repository\'s root')
         elif quoted and not _may_include(path, layer, quoted):
             problems.append(f"{line}: {layer} may not include {quoted}")
+        elif quoted and _looks_up(path, quoted):
+            folder = path.rpartition("/")[0]
+            problems.append(f"{line}: {folder} may not include {quoted}: see the list in check_layering.py")
         elif angled and angled.split("/")[0] in _MAY_INCLUDE:
             problems.append(f"{line}: <{angled}> is ours: write it in quotes")
     if not path.endswith("/registry.cc"):

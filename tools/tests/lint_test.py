@@ -34,6 +34,12 @@ class LayeringTest(unittest.TestCase):
         self.expect("docs/examples/a.cc", '#include "base/b.h"\n', "docs/examples may not")
         self.expect("include/gradwire/gradwire.h", '#include "base/status.h"\n', "include may not")
 
+    def test_folders_of_the_runtime_include_those_before_them(self):
+        self.expect("runtime/engine/a.cc", '#include "runtime/recorder/b.h"\n#include "runtime/b.h"\n')
+        self.expect("runtime/engine/a.cc", '#include "runtime/state/b.h"\n', "runtime/engine may not")
+        self.expect("runtime/a.cc", '#include "runtime/recorder/b.h"\n', "1: runtime may not")
+        self.expect("runtime/engine/a_test.cc", '#include "runtime/sim/b.h"\n')
+
     def test_downward_includes_pass(self):
         self.expect("compress/a.cc", '#include "base/b.h"\n#include <vector>\n')
         self.expect("base/a.h", '#include "gradwire/gradwire.h"\n')
