@@ -12,6 +12,7 @@
 #define HWY_TARGET_INCLUDE "compress/kernels/lanes/level_lanes_simd.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
+#include "compress/kernels/dither-inl.h"
 #include "compress/kernels/lanes/lanes-inl.h"
 
 #if GW_SIMD_TARGET

@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "compress/kernels/qsgd/qsgd_simd.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
+#include "compress/kernels/dither-inl.h"
 #include "compress/kernels/run-inl.h"
 
 #if GW_SIMD_TARGET
