@@ -56,13 +56,13 @@ struct Buffers {
 };
 
 void Select(Buffers* b) {
-  const TopkInput input = {.grad = b->grad.data(), .elems = kElems};
+  const InputJob input = {.grad = b->grad.data(), .elems = kElems};
   benchmark::DoNotOptimize(SelectTopk(input, b->workspace.bytes(), b->selected()));
 }
 
 void SelectWithFeedback(Buffers* b) {
-  const TopkInput input = {
-      .grad = b->grad.data(), .e_in = b->e_in(), .p_out = b->destination(), .elems = kElems};
+  const InputJob input = {
+      .grad = b->grad.data(), .e_in = b->e_in(), .e_out = b->destination(), .elems = kElems};
   benchmark::DoNotOptimize(SelectTopk(input, b->workspace.bytes(), b->selected()));
 }
 

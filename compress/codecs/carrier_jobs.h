@@ -14,16 +14,18 @@
 
 namespace gradwire {
 
-inline EncodeJob EncodeJobOf(const StepView& view, View carrier) {
+inline InputJob InputJobOf(const StepView& view) {
   return {.grad = view.grad.data,
           .dtype = view.grad.dtype,
           .in_scale = view.in_scale,
           .e_in = view.e_in.empty() ? nullptr : view.e_in.as<float>(),
           .e_out = view.e_out.empty() ? nullptr : view.e_out.as<float>(),
-          .out = carrier.data,
           .elems = view.grad.elems,
-          .dither = view.dither,
           .stats = view.stats};
+}
+
+inline EncodeJob EncodeJobOf(const StepView& view, View carrier) {
+  return {InputJobOf(view), carrier.data, view.dither};
 }
 
 inline DecodeJob DecodeJobOf(const StepView& view, ConstView reduced) {

@@ -100,17 +100,15 @@ StatusOr<EncodeJob> StartEncode(const PayloadCodec& codec, const EncodeArgs& arg
   GW_RETURN_IF_ERROR(CheckEncode(codec, args));
   EncodeStats* stats = args.stats != nullptr ? args.stats : unread;
   *stats = EncodeStats{.bytes = codec.MaxBytes(args.grad.elems)};
-  return EncodeJob{.grad = args.grad.data,
-                   .dtype = args.grad.dtype,
-                   .in_scale = args.in_scale,
-                   .e_in = args.e_in.empty() ? nullptr : args.e_in.as<float>(),
-                   .e_out = args.e_out.empty() ? nullptr : args.e_out.as<float>(),
-                   .out = args.out.data,
-                   .elems = args.grad.elems,
-                   .dither = args.dither,
-                   .stats = stats,
-                   .tensor_elems = std::max(args.tensor_elems, args.grad.elems),
-                   .workspace = args.workspace};
+  const InputJob input = {.grad = args.grad.data,
+                          .dtype = args.grad.dtype,
+                          .in_scale = args.in_scale,
+                          .e_in = args.e_in.empty() ? nullptr : args.e_in.as<float>(),
+                          .e_out = args.e_out.empty() ? nullptr : args.e_out.as<float>(),
+                          .elems = args.grad.elems,
+                          .stats = stats,
+                          .tensor_elems = std::max(args.tensor_elems, args.grad.elems)};
+  return EncodeJob{input, args.out.data, args.dither, args.workspace};
 }
 
 StatusOr<DecodeJob> StartDecode(const PayloadCodec& codec, ConstBytes payload, View out,

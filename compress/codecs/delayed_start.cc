@@ -91,10 +91,10 @@ class DelayedStart final : public CarrierMethod {
 
   // What is not finite is so in the sum, whatever the other ranks have.
   static void FillExactly(const StepView& view, View carrier) {
-    EncodeJob job = EncodeJobOf(view, carrier);
-    job.e_out = carrier.as<float>();
+    InputJob input = InputJobOf(view);
+    input.e_out = carrier.as<float>();
     view.stats->bytes += carrier.bytes();
-    AddCounted(StatsOfInput(job), view.stats);
+    AddCounted(StatsOfInput(input), view.stats);
   }
 
   static void AbsorbExactly(ConstView reduced, const StepView& view) {

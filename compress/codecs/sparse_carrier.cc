@@ -47,8 +47,7 @@ std::string NoteOfSelection(double density, const TensorMeta& meta) {
          std::to_string(meta.elems) + " elements";
 }
 
-bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent,
-                float* values) {
+bool SplitInput(const InputJob& job, std::span<const uint32_t> indices, float sent, float* values) {
   if (job.stats == nullptr && job.e_out == nullptr) {
     for (uint32_t index : indices) *values++ = ref::Input(job, index);
     return true;
@@ -58,7 +57,7 @@ bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float s
   auto index = indices.begin();
   for (int64_t first = 0; first < job.elems; first += kCachedElems) {
     const int64_t elems = std::min(kCachedElems, job.elems - first);
-    EncodeJob piece = job.Sub(first, elems, 0);
+    InputJob piece = job.Sub(first, elems);
     if (job.e_out == nullptr) piece.e_out = scratch;
     const EncodeStats stats = StatsOfInput(piece);
     sums.sum_p2 += stats.sum_p2;

@@ -32,7 +32,7 @@ std::string NoteOfSelection(double density, const TensorMeta& meta);
 // unless it is null, is p - sent * p at the indices and p elsewhere. Adds the statistics. False
 // where an element is not finite: e_out is then not to be used, and no sums are added. Without
 // statistics (null; for an input that is known to be finite) and e_out only the indices are read.
-bool SplitInput(const EncodeJob& job, std::span<const uint32_t> indices, float sent, float* values);
+bool SplitInput(const InputJob& job, std::span<const uint32_t> indices, float sent, float* values);
 
 // out = values * out_scale at the indices, zero elsewhere; kAdd: adds the values to out there.
 // `values`: a float32 for each index, of any alignment.

@@ -29,27 +29,38 @@ inline constexpr uint32_t kMinNormalBits = 0x00800000u;
 inline constexpr uint32_t kPlainBegin = (127u - 80u) << 23;
 inline constexpr uint32_t kPlainEnd = (127u + 80u) << 23;
 
-struct EncodeJob {
-  const std::byte* grad;  // elems of dtype
-  DType dtype;            // float32, float16 or bfloat16
-  float in_scale;
-  const float* e_in;  // elems, or null: zeros
-  float* e_out;       // elems, or null; disjoint from e_in or equal to it
-  std::byte* out;     // as many bytes as the codec says, any alignment
-  int64_t elems;
-  Dither dither;             // first_elem belongs to grad[0]
-  EncodeStats* stats;        // added to; never null
-  int64_t tensor_elems = 0;  // of the tensor; only speed depends on it
-  Bytes workspace = {};      // of a payload codec: at least the bytes it asks for
+// The input p = fl(grad * in_scale) + e_in, and where a pass over it leaves residual and
+// statistics.
+struct InputJob {
+  const std::byte* grad = nullptr;  // elems of dtype
+  DType dtype = DType::kFloat32;    // float32, float16 or bfloat16
+  float in_scale = 1.0f;
+  const float* e_in = nullptr;  // elems, or null: nothing is added
+  float* e_out = nullptr;       // elems, or null; disjoint from e_in or equal to it
+  int64_t elems = 0;
+  EncodeStats* stats = nullptr;  // added to; null only where a kernel says that it may be
+  int64_t tensor_elems = 0;      // of the tensor; only speed depends on it
 
-  // Elements [first, first + count), whose payload starts at `out_bytes`.
-  EncodeJob Sub(int64_t first, int64_t count, int64_t out_bytes) const {
-    EncodeJob job = *this;
+  // Elements [first, first + count).
+  InputJob Sub(int64_t first, int64_t count) const {
+    InputJob job = *this;
     job.grad += first * SizeOf(dtype);
     if (e_in != nullptr) job.e_in += first;
     if (e_out != nullptr) job.e_out += first;
-    job.out += out_bytes;
     job.elems = count;
+    return job;
+  }
+};
+
+// Its encoding.
+struct EncodeJob : InputJob {
+  std::byte* out = nullptr;  // as many bytes as the codec says, any alignment
+  Dither dither;             // first_elem belongs to grad[0]
+  Bytes workspace;           // of a payload codec: at least the bytes it asks for
+
+  // Elements [first, first + count), whose payload starts at `out_bytes`.
+  EncodeJob Sub(int64_t first, int64_t count, int64_t out_bytes) const {
+    EncodeJob job = {InputJob::Sub(first, count), out + out_bytes, dither, workspace};
     job.dither.first_elem += first;
     return job;
   }

@@ -25,7 +25,7 @@ namespace HWY_NAMESPACE {
 enum class Prefetch : uint8_t { kAhead, kNone };
 
 template <DType kType, bool kHasResidual, Prefetch kPrefetch>
-HWY_INLINE uint32_t LoadInputAs(const EncodeJob& job, int64_t first, int64_t elems,
+HWY_INLINE uint32_t LoadInputAs(const InputJob& job, int64_t first, int64_t elems,
                                 float* HWY_RESTRICT p) {
   const DF df;
   const DU du;
@@ -49,7 +49,7 @@ HWY_INLINE uint32_t LoadInputAs(const EncodeJob& job, int64_t first, int64_t ele
 // p[0..elems) = input of elements first.. (64-byte aligned); elems is a multiple of 16. Returns the
 // bits of the largest |p|: at or above kInfBits where one is not finite.
 template <Prefetch kPrefetch>
-HWY_INLINE uint32_t LoadInput(const EncodeJob& job, int64_t first, int64_t elems,
+HWY_INLINE uint32_t LoadInput(const InputJob& job, int64_t first, int64_t elems,
                               float* HWY_RESTRICT p) {
   const bool residual = job.e_in != nullptr;
   switch (job.dtype) {
@@ -66,7 +66,7 @@ HWY_INLINE uint32_t LoadInput(const EncodeJob& job, int64_t first, int64_t elems
 }
 
 template <Prefetch kPrefetch = Prefetch::kAhead>
-inline uint32_t LoadRun(const EncodeJob& job, int64_t first, float* HWY_RESTRICT p) {
+inline uint32_t LoadRun(const InputJob& job, int64_t first, float* HWY_RESTRICT p) {
   return LoadInput<kPrefetch>(job, first, kRunElems, p);
 }
 
@@ -132,14 +132,14 @@ struct StoreStreamed {  // `to` must be aligned
 
 // Whether a residual goes past the caches: into an array of its own, which nobody reads before the
 // next step, of a tensor that would not stay in them till then. FlushStream once all is written.
-HWY_INLINE bool StreamsResidual(const EncodeJob& job) {
+HWY_INLINE bool StreamsResidual(const InputJob& job) {
   return job.e_out != nullptr && job.e_out != job.e_in && job.tensor_elems >= kStreamElems &&
          reinterpret_cast<uintptr_t>(job.e_out) % (4 * kLanes) == 0;
 }
 
 // Where a run's residual goes: the caller's array, or scratch that nobody reads, so that the loops
 // need no branch.
-HWY_INLINE float* ResidualOut(const EncodeJob& job, int64_t first, float* scratch) {
+HWY_INLINE float* ResidualOut(const InputJob& job, int64_t first, float* scratch) {
   return job.e_out != nullptr ? job.e_out + first : scratch;
 }
 
@@ -149,7 +149,7 @@ HWY_INLINE void CopyRun(const float* HWY_RESTRICT from, float* HWY_RESTRICT to) 
 }
 
 // The run e_out[first..] = errors (64-byte aligned); nothing without e_out.
-HWY_INLINE void StoreResidual(const EncodeJob& job, int64_t first, const float* errors) {
+HWY_INLINE void StoreResidual(const InputJob& job, int64_t first, const float* errors) {
   if (StreamsResidual(job)) {
     CopyRun<StoreStreamed>(errors, job.e_out + first);
   } else if (job.e_out != nullptr) {

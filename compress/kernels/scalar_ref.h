@@ -31,14 +31,14 @@ void StoreAs(T value, std::byte* to) {
 inline uint32_t MagnitudeBits(float v) { return std::bit_cast<uint32_t>(v) & 0x7FFFFFFFu; }
 inline bool IsFinite(float v) { return MagnitudeBits(v) < kInfBits; }
 
-inline float Grad(const EncodeJob& job, int64_t i) {
+inline float Grad(const InputJob& job, int64_t i) {
   if (job.dtype == DType::kFloat32) return LoadAs<float>(job.grad + 4 * i);
   const auto half = LoadAs<uint16_t>(job.grad + 2 * i);
   return job.dtype == DType::kFloat16 ? FloatFromFp16(half) : FloatFromBf16(half);
 }
 
 // p = fl(grad * in_scale) + e_in; without e_in nothing is added, so that -0 stays -0.
-inline float Input(const EncodeJob& job, int64_t i) {
+inline float Input(const InputJob& job, int64_t i) {
   const float scaled = Grad(job, i) * job.in_scale;
   return job.e_in == nullptr ? scaled : scaled + job.e_in[i];
 }
@@ -53,7 +53,7 @@ inline void FillDither(const EncodeJob& job, int64_t first, int64_t elems, uint1
 }
 
 // e_out = fl(p - decoded), and the statistics of one finite element.
-inline void Finish(const EncodeJob& job, int64_t i, float p, float decoded) {
+inline void Finish(const InputJob& job, int64_t i, float p, float decoded) {
   const float error = p - decoded;
   if (job.e_out != nullptr) job.e_out[i] = error;
   job.stats->sum_p2 += static_cast<double>(p) * p;
@@ -62,7 +62,7 @@ inline void Finish(const EncodeJob& job, int64_t i, float p, float decoded) {
 }
 
 // An element whose block is not finite: its residual stays, its gradient is not folded in.
-inline void FinishNonFinite(const EncodeJob& job, int64_t i, float p) {
+inline void FinishNonFinite(const InputJob& job, int64_t i, float p) {
   if (job.e_out != nullptr) job.e_out[i] = job.e_in == nullptr ? 0.0f : job.e_in[i];
   if (IsFinite(p)) {
     job.stats->absmax = std::max(job.stats->absmax, std::fabs(p));

@@ -188,9 +188,9 @@ class IntsgdCarrier final : public CarrierMethod {
 
   // As bits, which order as the numbers do.
   static uint32_t MagnitudeOf(const StepView& view) {
-    EncodeJob job = EncodeJobOf(view, {});
-    job.e_out = nullptr;
-    const EncodeStats stats = StatsOfInput(job);
+    InputJob input = InputJobOf(view);
+    input.e_out = nullptr;
+    const EncodeStats stats = StatsOfInput(input);
     return stats.nonfinite > 0 ? kInfBits : std::bit_cast<uint32_t>(stats.absmax);
   }
 

@@ -44,10 +44,10 @@ class RandkCarrier final : public CarrierMethod {
   Status Fill(int, const StepView& view, View carrier, ExecContext*) const override {
     const std::span<uint32_t> indices = IndicesIn(view);
     DrawIndices(view.dither, view.meta.elems, indices);
-    EncodeJob job = EncodeJobOf(view, carrier);
-    if (!StagesInput(view)) job.e_out = nullptr;  // until it is known whether all are finite
+    InputJob input = InputJobOf(view);
+    if (!StagesInput(view)) input.e_out = nullptr;  // until it is known whether all are finite
     auto* values = carrier.as<float>();
-    const bool finite = SplitInput(job, indices, Sent(view.meta), values);
+    const bool finite = SplitInput(input, indices, Sent(view.meta), values);
     values[indices.size()] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
     view.stats->bytes += carrier.bytes();
     return Status();

@@ -150,20 +150,14 @@ class TopkGather final : public CarrierMethod {
     view.stats->bytes += carrier.bytes();
     const Selection selection = SelectionOf(view);
     const Scratch scratch(view, selection);
-    const EncodeJob job = ReadInput(view, scratch);
+    InputJob input = ReadInput(view, scratch);
     EncodeStats stats;
-    const bool finite = SelectTopk({.grad = job.grad,
-                                    .dtype = job.dtype,
-                                    .in_scale = job.in_scale,
-                                    .e_in = job.e_in,
-                                    .p_out = job.e_out,
-                                    .stats = &stats,
-                                    .elems = job.elems},
-                                   scratch.tools, scratch.sent);
+    input.stats = &stats;
+    const bool finite = SelectTopk(input, scratch.tools, scratch.sent);
     carrier.as<uint32_t>()[0] = finite ? 0 : 1;
     EncodeIndexList(scratch.sent, selection.elems, carrier.data + kWordBytes);
     float* values = carrier.as<float>() + 1 + selection.ListWords();
-    for (uint32_t index : scratch.sent) *values++ = ref::Input(job, index);
+    for (uint32_t index : scratch.sent) *values++ = ref::Input(input, index);
     AddStats(stats, EnergyOf(values - selection.k, selection.k), view.stats);
     return Status();
   }
@@ -243,8 +237,8 @@ class TopkGather final : public CarrierMethod {
   }
 
   // What is selected from. With e_out where it is still to be left there.
-  EncodeJob ReadInput(const StepView& view, const Scratch& scratch) const {
-    EncodeJob job = EncodeJobOf(view, {});
+  InputJob ReadInput(const StepView& view, const Scratch& scratch) const {
+    InputJob job = InputJobOf(view);
     const bool stages = Stages(view);
     if (!stages) job.e_out = nullptr;
     if (!KeepsLocal()) return job;
@@ -303,7 +297,7 @@ class TopkGather final : public CarrierMethod {
     if (KeepsLocal()) {
       std::memcpy(view.e_out.data, scratch.velocity, static_cast<size_t>(view.e_out.bytes()));
     } else {
-      (void)StatsOfInput(EncodeJobOf(view, {}));  // makes e_out = p
+      (void)StatsOfInput(InputJobOf(view));  // makes e_out = p
     }
   }
 

@@ -232,19 +232,13 @@ class TopkSpeakers final : public CarrierMethod {
 
   // The one pass over gradient and residual. A speaker's fills its slot; others have none.
   static EncodeStats ReadInput(const StepView& view, const Selection& selection, View slot) {
-    EncodeJob job = EncodeJobOf(view, {});
-    if (!StagesInput(view)) job.e_out = nullptr;
-    if (slot.empty()) return StatsOfInput(job);
+    InputJob input = InputJobOf(view);
+    if (!StagesInput(view)) input.e_out = nullptr;
+    if (slot.empty()) return StatsOfInput(input);
     EncodeStats stats;
+    input.stats = &stats;
     const std::span<uint32_t> list = ListIn(view, selection, selection.quota);
-    SelectTopk({.grad = job.grad,
-                .dtype = job.dtype,
-                .in_scale = job.in_scale,
-                .e_in = job.e_in,
-                .p_out = job.e_out,
-                .stats = &stats,
-                .elems = job.elems},
-               view.workspace, list);
+    SelectTopk(input, view.workspace, list);
     EncodeIndexList(list, selection.elems, slot.data);
     return stats;
   }
@@ -276,9 +270,9 @@ class TopkSpeakers final : public CarrierMethod {
     if (StagesInput(view)) {
       TakeStaged(UnionOf(view), view.e_out.as<float>(), values);
     } else {
-      EncodeJob job = EncodeJobOf(view, carrier);
-      job.stats = nullptr;  // counted in round 0
-      SplitInput(job, UnionOf(view), 1, values);
+      InputJob input = InputJobOf(view);
+      input.stats = nullptr;  // counted in round 0
+      SplitInput(input, UnionOf(view), 1, values);
     }
     const double energy = EnergyIn(view, SelectionOf(view));
     view.stats->sum_p2 += energy;

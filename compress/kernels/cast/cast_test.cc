@@ -67,14 +67,11 @@ class CastKernelsTest : public ::testing::TestWithParam<SimdTarget> {
   static std::vector<To> Encode(DType dtype, const std::vector<From>& grad, DType wire) {
     std::vector<To> result(grad.size());
     EncodeStats stats;
-    ActiveCastKernels().encode(wire, {.grad = reinterpret_cast<const std::byte*>(grad.data()),
-                                      .dtype = dtype,
-                                      .in_scale = 1.0f,
-                                      .e_in = nullptr,
-                                      .e_out = nullptr,
-                                      .out = reinterpret_cast<std::byte*>(result.data()),
-                                      .elems = static_cast<int64_t>(grad.size()),
-                                      .stats = &stats});
+    ActiveCastKernels().encode(wire, {{.grad = reinterpret_cast<const std::byte*>(grad.data()),
+                                       .dtype = dtype,
+                                       .elems = static_cast<int64_t>(grad.size()),
+                                       .stats = &stats},
+                                      reinterpret_cast<std::byte*>(result.data())});
     return result;
   }
 };

@@ -10,11 +10,11 @@
 namespace gradwire {
 
 // Adds sum_p2, absmax and nonfinite of p; an element is a block of its own. Writes p, a NaN as
-// kNanBits, to e_out unless that is null. Neither `out` nor `dither` is looked at.
-using MeasureInput = void (*)(const EncodeJob& job);
+// kNanBits, to e_out unless that is null.
+using MeasureInput = void (*)(const InputJob& job);
 
 // The reference.
-void MeasureInputRef(const EncodeJob& job);
+void MeasureInputRef(const InputJob& job);
 // Of one element.
 void CountInputRef(float p, EncodeStats* stats);
 
@@ -22,7 +22,7 @@ void CountInputRef(float p, EncodeStats* stats);
 MeasureInput ActiveMeasureInput();
 
 // What it adds for `job`, whose own `stats` are left alone.
-inline EncodeStats StatsOfInput(EncodeJob job) {
+inline EncodeStats StatsOfInput(InputJob job) {
   EncodeStats stats;
   job.stats = &stats;
   ActiveMeasureInput()(job);
@@ -31,10 +31,7 @@ inline EncodeStats StatsOfInput(EncodeJob job) {
 
 // Of p where it was left as floats.
 inline EncodeStats StatsOfFloats(const float* values, int64_t elems) {
-  return StatsOfInput({.grad = reinterpret_cast<const std::byte*>(values),
-                       .dtype = DType::kFloat32,
-                       .in_scale = 1.0f,
-                       .elems = elems});
+  return StatsOfInput({.grad = reinterpret_cast<const std::byte*>(values), .elems = elems});
 }
 
 // Adds what all of an input has: sum_p2 where all of it is finite.
@@ -47,7 +44,7 @@ inline void AddCounted(const EncodeStats& counted, EncodeStats* stats) {
 // For another pass over the input that counts by the way: adds to `stats` what it found, of which
 // `nonfinite` says no more than whether there are any. If so they are counted, in e_out where the
 // pass left p there: e_in may be the same array.
-inline void AddScanned(const EncodeJob& input, const EncodeStats& scanned, EncodeStats* stats) {
+inline void AddScanned(const InputJob& input, const EncodeStats& scanned, EncodeStats* stats) {
   EncodeStats exact = scanned;
   if (scanned.nonfinite > 0) {
     exact = input.e_out == nullptr ? StatsOfInput(input) : StatsOfFloats(input.e_out, input.elems);

@@ -16,7 +16,7 @@ void CountInputRef(float p, EncodeStats* stats) {
   stats->absmax = std::max(stats->absmax, std::fabs(p));
 }
 
-void MeasureInputRef(const EncodeJob& job) {
+void MeasureInputRef(const InputJob& job) {
   for (int64_t i = 0; i < job.elems; ++i) {
     const float p = ref::CanonicalNan(ref::Input(job, i));
     if (job.e_out != nullptr) job.e_out[i] = p;

@@ -14,7 +14,7 @@ namespace gradwire {
 namespace HWY_NAMESPACE {
 namespace {
 
-void MeasureRun(const EncodeJob& run, uint32_t absmax_bits, const float* HWY_RESTRICT p) {
+void MeasureRun(const InputJob& run, uint32_t absmax_bits, const float* HWY_RESTRICT p) {
   SquareSums sums(absmax_bits);
   for (int64_t i = 0; i < kRunElems; i += kLanes) sums.AddValue(hn::Load(DF(), p + i));
   sums.AddTo(run.stats);
@@ -26,11 +26,11 @@ void MeasureRun(const EncodeJob& run, uint32_t absmax_bits, const float* HWY_RES
 }
 
 template <Prefetch kPrefetch>
-void MeasureRuns(const EncodeJob& job) {
+void MeasureRuns(const InputJob& job) {
   const int64_t whole = job.elems - job.elems % kRunElems;
   alignas(64) float p[kRunElems];
   for (int64_t first = 0; first < whole; first += kRunElems) {
-    const EncodeJob run = job.Sub(first, kRunElems, 0);
+    const InputJob run = job.Sub(first, kRunElems);
     const uint32_t absmax_bits = LoadRun<kPrefetch>(run, 0, p);
     if (absmax_bits < kInfBits) {
       MeasureRun(run, absmax_bits, p);
@@ -38,10 +38,10 @@ void MeasureRuns(const EncodeJob& job) {
       MeasureInputRef(run);
     }
   }
-  if (whole < job.elems) MeasureInputRef(job.Sub(whole, job.elems - whole, 0));
+  if (whole < job.elems) MeasureInputRef(job.Sub(whole, job.elems - whole));
 }
 
-void Measure(const EncodeJob& job) {
+void Measure(const InputJob& job) {
   if (job.e_out != nullptr) return MeasureRuns<Prefetch::kAhead>(job);
   MeasureRuns<Prefetch::kNone>(job);
 }

@@ -21,15 +21,10 @@ class LaneDecode : public testing::TestWithParam<SimdTarget> {
   void TearDown() override { ForceTargetForTest({}); }
 
   static EncodeJob JobOf(const std::vector<float>& p, Words* words, EncodeStats* stats) {
-    return {.grad = reinterpret_cast<const std::byte*>(p.data()),
-            .dtype = DType::kFloat32,
-            .in_scale = 1,
-            .e_in = nullptr,
-            .e_out = nullptr,
-            .out = reinterpret_cast<std::byte*>(words->data()),
-            .elems = static_cast<int64_t>(p.size()),
-            .dither = {},
-            .stats = stats};
+    return {{.grad = reinterpret_cast<const std::byte*>(p.data()),
+             .elems = static_cast<int64_t>(p.size()),
+             .stats = stats},
+            reinterpret_cast<std::byte*>(words->data())};
   }
   static DecodeJob JobOf(const Words& words, std::vector<float>* out) {
     return {.payload = reinterpret_cast<const std::byte*>(words.data()),

@@ -12,7 +12,7 @@
 namespace gradwire::ref {
 
 // p[0..elems) = the input; returns the bits of its largest magnitude.
-inline uint32_t LoadBlock(const EncodeJob& job, float* p) {
+inline uint32_t LoadBlock(const InputJob& job, float* p) {
   uint32_t absmax_bits = 0;
   for (int64_t i = 0; i < job.elems; ++i) {
     p[i] = Input(job, i);

@@ -47,8 +47,8 @@ inline LevelNorm MakeLevelNorm(uint32_t absmax_bits) {
 
 struct LevelLaneKernels {
   // Per block the bits of its magnitude, kInfBits or more where an element is not finite: what the
-  // ranks agree on by a maximum. job.out is not used.
-  void (*magnitudes)(const LevelLanes&, const EncodeJob&, uint32_t* magnitudes);
+  // ranks agree on by a maximum.
+  void (*magnitudes)(const LevelLanes&, const InputJob&, uint32_t* magnitudes);
   // job.out: 4 * lanes.words(elems) bytes. `agreed`: the largest magnitude of each block over all
   // ranks; what is beyond it is clipped.
   void (*encode)(const LevelLanes&, const EncodeJob&, const uint32_t* agreed);
@@ -58,7 +58,7 @@ struct LevelLaneKernels {
 };
 
 // The reference: any number of elements, tail included.
-void LevelMagnitudesRef(const LevelLanes& shape, const EncodeJob& job, uint32_t* magnitudes);
+void LevelMagnitudesRef(const LevelLanes& shape, const InputJob& job, uint32_t* magnitudes);
 void LevelEncodeRef(const LevelLanes& shape, const EncodeJob& job, const uint32_t* agreed);
 bool LevelDecodeRef(const LevelLanes& shape, const DecodeJob& job, const uint32_t* agreed);
 

@@ -24,7 +24,7 @@ float RootMeanSquare(const float* p, int64_t elems, uint32_t absmax_bits) {
   return std::sqrt(SumLanes(lanes) / static_cast<float>(elems)) * norm.unscale;
 }
 
-uint32_t MagnitudeOf(const LevelLanes& shape, const EncodeJob& job) {
+uint32_t MagnitudeOf(const LevelLanes& shape, const InputJob& job) {
   float p[kMaxLaneBlock];
   const uint32_t absmax_bits = ref::LoadBlock(job, p);
   if (shape.clip == 0 || absmax_bits >= kInfBits || absmax_bits < kMinNormalBits)
@@ -78,11 +78,11 @@ bool DecodeBlock(const LevelLanes& shape, const DecodeJob& job, uint32_t agreed)
 
 }  // namespace
 
-void LevelMagnitudesRef(const LevelLanes& shape, const EncodeJob& job, uint32_t* magnitudes) {
+void LevelMagnitudesRef(const LevelLanes& shape, const InputJob& job, uint32_t* magnitudes) {
   const int64_t block = shape.lanes.block;
   for (int64_t first = 0; first < job.elems; first += block) {
     const int64_t elems = std::min(block, job.elems - first);
-    magnitudes[first / block] = MagnitudeOf(shape, job.Sub(first, elems, 0));
+    magnitudes[first / block] = MagnitudeOf(shape, job.Sub(first, elems));
   }
 }
 

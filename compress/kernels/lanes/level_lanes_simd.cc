@@ -50,7 +50,7 @@ uint32_t Clipped(const LevelLanes& shape, const float* p, uint32_t absmax_bits) 
   return bits < absmax_bits ? bits : absmax_bits;
 }
 
-void LevelMagnitudes(const LevelLanes& shape, const EncodeJob& job, uint32_t* magnitudes) {
+void LevelMagnitudes(const LevelLanes& shape, const InputJob& job, uint32_t* magnitudes) {
   const int64_t block = shape.lanes.block;
   const int64_t whole = job.elems - job.elems % block;
   alignas(64) float p[kMaxLaneBlock];
@@ -59,7 +59,7 @@ void LevelMagnitudes(const LevelLanes& shape, const EncodeJob& job, uint32_t* ma
     const bool clips = shape.clip != 0 && bits < kInfBits && bits >= kMinNormalBits;
     *magnitudes++ = clips ? Clipped(shape, p, bits) : bits;
   }
-  LevelMagnitudesRef(shape, job.Sub(whole, job.elems - whole, 0), magnitudes);
+  LevelMagnitudesRef(shape, job.Sub(whole, job.elems - whole), magnitudes);
 }
 
 // --- encoding -----------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ int64_t CachedRows(int64_t cols) {
 
 // `count` rows from `first` on.
 LowRankJob RowsOf(LowRankJob job, int64_t first, int64_t count) {
-  job.m = job.m.Sub(first * job.cols, count * job.cols, 0);
+  job.m = job.m.Sub(first * job.cols, count * job.cols);
   job.p += first * job.rank;
   job.rows = count;
   return job;

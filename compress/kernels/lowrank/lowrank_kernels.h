@@ -23,7 +23,7 @@ inline constexpr int64_t PaddedColumn(int64_t elems) {
 inline constexpr int64_t kBlockRows = 4;
 
 struct LowRankJob {
-  EncodeJob m;  // of it only grad, dtype, in_scale, e_in, e_out, stats and tensor_elems are used
+  InputJob m;
   int64_t rows, cols;
   int rank;
   const float* p;          // rows x rank

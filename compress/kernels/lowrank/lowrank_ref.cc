@@ -46,7 +46,7 @@ void MultiplyByQRef(const LowRankJob& job, float* p) {
 void MultiplyAndSubtractRef(const LowRankJob& job, float*, float* p) {
   for (int64_t row = 0; row < job.rows; ++row) {
     LowRankJob of_row = job;
-    of_row.m = job.m.Sub(row * job.cols, job.cols, 0);
+    of_row.m = job.m.Sub(row * job.cols, job.cols);
     of_row.rows = 1;
     of_row.m.e_out = nullptr;
     MultiplyByQRef(of_row, p + row * job.rank);

@@ -83,7 +83,7 @@ uint32_t KeepLargest(int64_t k, TopkCandidates* found) {
 }
 
 // A floor that at least k elements reach, most probably.
-uint32_t SampleFloor(const EncodeJob& input, int64_t k, TopkCandidates* found) {
+uint32_t SampleFloor(const InputJob& input, int64_t k, TopkCandidates* found) {
   const int64_t samples = TopkSamples(input.elems);
   if (samples == 0) return 0;
   const double expected =
@@ -100,7 +100,7 @@ uint32_t SampleFloor(const EncodeJob& input, int64_t k, TopkCandidates* found) {
 }
 
 // Leaves the k largest of all that reach the floor, or fewer where there are fewer.
-void KeepLargestOfInput(const EncodeJob& input, int64_t k, uint32_t floor, TopkCandidates* found) {
+void KeepLargestOfInput(const InputJob& input, int64_t k, uint32_t floor, TopkCandidates* found) {
   const TopkScan scan = ActiveTopkScan();
   found->count = 0;
   if (input.stats != nullptr) *input.stats = {};
@@ -132,15 +132,10 @@ int64_t TopkWorkspaceBytes(int64_t elems, int64_t k) {
   return 2 * static_cast<int64_t>(sizeof(uint32_t)) * Capacity(elems, k);
 }
 
-bool SelectTopk(const TopkInput& in, Bytes workspace, std::span<uint32_t> out) {
+bool SelectTopk(const InputJob& in, Bytes workspace, std::span<uint32_t> out) {
   EncodeStats scanned;
-  const EncodeJob input = {.grad = in.grad,
-                           .dtype = in.dtype,
-                           .in_scale = in.in_scale,
-                           .e_in = in.e_in,
-                           .e_out = in.p_out,
-                           .elems = in.elems,
-                           .stats = in.stats != nullptr ? &scanned : nullptr};
+  InputJob input = in;
+  if (in.stats != nullptr) input.stats = &scanned;
   const auto k = static_cast<int64_t>(out.size());
   TopkCandidates found = Carve(workspace, Capacity(in.elems, k));
   KeepLargestOfInput(input, k, SampleFloor(input, k, &found), &found);

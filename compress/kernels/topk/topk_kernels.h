@@ -22,15 +22,14 @@ struct TopkCandidates {
 inline constexpr int64_t kTopkRoom = 2 * kRunElems;
 
 // Appends the elements from `first` on whose bits are at least `floor`. Writes p of all it has
-// scanned to input.e_out and adds its squares to input.stats->sum_p2, unless these are null; of the
-// rest of the job only grad, dtype, in_scale, e_in and elems are read. Returns the first element it
-// has not scanned: it stops before the end only where fewer than kTopkRoom places are left, and
-// with so many it does not stop at once.
-using TopkScan = int64_t (*)(const EncodeJob& input, int64_t first, uint32_t floor,
+// scanned to input.e_out and adds its squares to input.stats->sum_p2, unless these are null.
+// Returns the first element it has not scanned: it stops before the end only where fewer than
+// kTopkRoom places are left, and with so many it does not stop at once.
+using TopkScan = int64_t (*)(const InputJob& input, int64_t first, uint32_t floor,
                              TopkCandidates* found);
 
 // The reference.
-int64_t TopkScanRef(const EncodeJob& input, int64_t first, uint32_t floor, TopkCandidates* found);
+int64_t TopkScanRef(const InputJob& input, int64_t first, uint32_t floor, TopkCandidates* found);
 
 // The kernel of the active SIMD target.
 TopkScan ActiveTopkScan();

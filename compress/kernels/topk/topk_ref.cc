@@ -6,7 +6,7 @@
 
 namespace gradwire {
 
-int64_t TopkScanRef(const EncodeJob& input, int64_t first, uint32_t floor, TopkCandidates* found) {
+int64_t TopkScanRef(const InputJob& input, int64_t first, uint32_t floor, TopkCandidates* found) {
   int64_t i = first;
   for (; i < input.elems && found->count < found->capacity; ++i) {
     const float p = ref::Input(input, i);

@@ -61,10 +61,10 @@ HWY_INLINE int64_t AppendRun(const float* HWY_RESTRICT p, int64_t first, uint32_
 }
 
 template <class Store>
-int64_t ScanRuns(const EncodeJob& input, int64_t first, uint32_t floor, TopkCandidates* found) {
+int64_t ScanRuns(const InputJob& input, int64_t first, uint32_t floor, TopkCandidates* found) {
   alignas(64) float p[kRunElems];
   while (input.elems - first >= kRunElems && found->capacity - found->count >= kTopkRoom) {
-    const uint32_t absmax_bits = LoadRun<Prefetch::kNone>(input.Sub(first, kRunElems, 0), 0, p);
+    const uint32_t absmax_bits = LoadRun<Prefetch::kNone>(input.Sub(first, kRunElems), 0, p);
     if (input.e_out != nullptr) CopyRun<Store>(p, input.e_out + first);
     if (input.stats != nullptr) AddSquares(p, absmax_bits, input.stats);
     found->absmax_bits = std::max(found->absmax_bits, absmax_bits);
@@ -75,12 +75,12 @@ int64_t ScanRuns(const EncodeJob& input, int64_t first, uint32_t floor, TopkCand
   return first;
 }
 
-bool MayStream(const EncodeJob& input, int64_t first) {
+bool MayStream(const InputJob& input, int64_t first) {
   if (input.e_out == nullptr || input.elems < kStreamElems) return false;
   return reinterpret_cast<uintptr_t>(input.e_out + first) % (4 * kLanes) == 0;
 }
 
-int64_t Scan(const EncodeJob& input, int64_t first, uint32_t floor, TopkCandidates* found) {
+int64_t Scan(const InputJob& input, int64_t first, uint32_t floor, TopkCandidates* found) {
   if (MayStream(input, first)) {
     first = ScanRuns<StoreStreamed>(input, first, floor, found);
     hwy::FlushStream();

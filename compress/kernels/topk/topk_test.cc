@@ -64,7 +64,7 @@ struct Selected {
   bool finite = false;
 };
 
-Selected Select(const TopkInput& input, int64_t k) {
+Selected Select(const InputJob& input, int64_t k) {
   const GuardedBuffer workspace(TopkWorkspaceBytes(input.elems, k));
   Selected selected{Indices(static_cast<size_t>(k))};
   selected.finite = SelectTopk(input, {workspace.data(), workspace.size()}, selected.indices);
@@ -189,11 +189,11 @@ TEST_P(TopkTest, WritesItsInputToTheResidualOfALargeTensor) {
     Floats room(static_cast<size_t>(elems + 32));
     const auto to_line = static_cast<int64_t>(-(reinterpret_cast<uintptr_t>(room.data()) / 4) % 16);
     float* p_out = room.data() + to_line + offset;
-    const TopkInput input = {.grad = grad.bytes(),
-                             .in_scale = 0.25f,
-                             .e_in = e_in.data(),
-                             .p_out = p_out,
-                             .elems = elems};
+    const InputJob input = {.grad = grad.bytes(),
+                            .in_scale = 0.25f,
+                            .e_in = e_in.data(),
+                            .e_out = p_out,
+                            .elems = elems};
     EXPECT_EQ(Select(input, elems / 100).indices, expected);
     EXPECT_TRUE(std::equal(p.begin(), p.end(), p_out));
     EXPECT_EQ(p_out[elems], 0);
@@ -205,7 +205,7 @@ TEST_P(TopkTest, WritesItsInputToTheResidualForAnyCount) {
   const GuardedFloats grad(Make(Kinds()[1], elems, &random_));
   for (int64_t k : Counts(elems)) {
     const GuardedFloats p_out(Floats(static_cast<size_t>(elems), -1.0f));
-    Select({.grad = grad.bytes(), .p_out = p_out.data(), .elems = elems}, k);
+    Select({.grad = grad.bytes(), .e_out = p_out.data(), .elems = elems}, k);
     EXPECT_EQ(std::memcmp(p_out.data(), grad.data(), 4 * elems), 0) << "k " << k;
     EXPECT_TRUE(p_out.intact());
   }
@@ -258,7 +258,7 @@ TEST_P(TopkTest, CountsItsInput) {
     }
     for (int64_t k : Counts(elems)) {
       EncodeStats stats;
-      Select({.grad = grad.bytes(), .stats = &stats, .elems = elems}, k);
+      Select({.grad = grad.bytes(), .elems = elems, .stats = &stats}, k);
       EXPECT_EQ(stats.nonfinite, nonfinite) << kind.name;
       EXPECT_EQ(stats.absmax, largest) << kind.name;
       if (nonfinite == 0) {
