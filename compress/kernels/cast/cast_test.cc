@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -113,6 +114,33 @@ TEST_P(CastKernelsTest, NarrowsAllFloatsNearAPattern) {
       ASSERT_EQ(decoded[i], expected) << Name(t.type) << " " << floats[i];
       ASSERT_EQ(encoded[i], expected) << Name(t.type) << " " << floats[i];
     }
+  }
+}
+
+// Both neighbours of the border at which a type ends, among elements far from it.
+TEST_P(CastKernelsTest, CountsWhatBecomesInfinite) {
+  const struct {
+    DType type;
+    float infinite;  // the least that does
+  } kTypes[] = {{DType::kFloat16, 65520.0f}, {DType::kBfloat16, std::bit_cast<float>(0x7F7F8000u)}};
+  for (const auto& t : kTypes) {
+    SCOPED_TRACE(Name(t.type));
+    const float largest = std::nextafter(t.infinite, 0.0f);
+    std::vector<float> grad(kRunElems, 1.0f), e_out(kRunElems, -1.0f);
+    grad[7] = t.infinite;
+    grad[8] = -largest;
+    std::vector<uint16_t> payload(kRunElems);
+    EncodeStats stats;
+    ActiveCastKernels().encode(t.type, {{.grad = reinterpret_cast<const std::byte*>(grad.data()),
+                                         .e_out = e_out.data(),
+                                         .elems = kRunElems,
+                                         .stats = &stats},
+                                        reinterpret_cast<std::byte*>(payload.data())});
+    EXPECT_EQ(stats.nonfinite, 1u);
+    EXPECT_EQ(stats.absmax, largest);
+    EXPECT_EQ(e_out[7], 0) << "nothing of it is folded in";
+    EXPECT_TRUE(std::isfinite(e_out[8]));
+    EXPECT_EQ(e_out[9], 0);
   }
 }
 
