@@ -1,5 +1,6 @@
 #include "compress/codecs/delayed_start.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace {
 
 using Count = uint32_t;
 constexpr int64_t kCountBytes = sizeof(Count);
+// What is looked at and then written stays in the first-level cache.
+constexpr int64_t kCachedElems = 4096;
 
 Count CountIn(ConstBytes replicated) {
   Count count;
@@ -100,13 +103,22 @@ class DelayedStart final : public CarrierMethod {
   static void AbsorbExactly(ConstView reduced, const StepView& view) {
     std::memcpy(view.replicated_out.data, view.replicated_in.data,
                 static_cast<size_t>(view.replicated_out.size));
-    if (CountNonFinite(reduced) > 0) {
+    if (!ScaleFinite(reduced, view.out_scale, view.out)) {
       KeepResidual(view);
       return Spoil(DecodeJobOf(view, reduced));
     }
     StoreCount(view, CountIn(view.replicated_in) + 1);
     if (!view.e_out.empty()) std::memset(view.e_out.data, 0, view.e_out.bytes());
-    ScaleInto(reduced, view.out_scale, view.out);
+  }
+
+  // False where an element is not finite; `out` is then to be written again.
+  static bool ScaleFinite(ConstView in, float scale, View out) {
+    for (int64_t first = 0; first < in.elems; first += kCachedElems) {
+      const ConstView piece = in.Sub(first, std::min(kCachedElems, in.elems - first));
+      if (CountNonFinite(piece) > 0) return false;
+      ScaleInto(piece, scale, out.Sub(first, piece.elems));
+    }
+    return true;
   }
 
   const Count steps_;
