@@ -1,9 +1,10 @@
 // A step of every carrier method that is summed, with any damage to the sums and to the state:
 // [spec, ranks, how, elements - 1 (2 bytes), damage]. All ranks run; the damage is added bit by bit
 // to the state (how & 1) and to what the ranks really sum, round after round, so that what lies
-// behind the first check is reached. With how & 2 there are residuals, with how & 4 in place. All
-// ranks accept with one result or refuse as data that is corrupt, the best SIMD target like the
-// reference, and without damage they accept finite results. Buffers are of exactly their size.
+// behind the first check is reached. With how & 2 there are residuals, with how & 4 in place;
+// how / 8 chooses the type of gradients and results. All ranks accept with one result or refuse as
+// data that is corrupt, the best SIMD target like the reference, and without damage they accept
+// finite results. Buffers are of exactly their size.
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/numeric.h"
 #include "base/view.h"
 #include "base/workspace.h"
 #include "collectives/reduce/reduce.h"
@@ -25,7 +27,8 @@ namespace {
 constexpr size_t kHeadBytes = 5;
 constexpr int kMaxRanks = 3;
 constexpr int64_t kMaxElems = 1500;  // four blocks and a tail of every lane shape
-constexpr uint8_t kDamagesState = 1, kHasResidual = 2, kInPlace = 4;
+constexpr uint8_t kDamagesState = 1, kHasResidual = 2, kInPlace = 4, kType = 8;
+constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
 const std::vector<Codec>& SummedCodecs() {
   static const auto codecs = [] {
@@ -48,8 +51,11 @@ struct Step {
   bool has_residual = false, feedback = false, in_place = false;
   std::vector<int64_t> shape;
   int64_t elems = 0;
+  DType dtype = DType::kFloat32;
 
-  TensorMeta meta() const { return {.shape = shape, .elems = elems, .has_residual = has_residual}; }
+  TensorMeta meta() const {
+    return {.shape = shape, .elems = elems, .dtype = dtype, .has_residual = has_residual};
+  }
 };
 
 // A matrix where the number of elements allows it.
@@ -82,8 +88,8 @@ class Rank {
  public:
   Rank(const Step& step, int rank, Damage state)
       : step_(step),
-        grad_(Elems(true)),
-        out_(Elems(true)),
+        grad_(static_cast<size_t>(step.elems * SizeOf(step.dtype))),
+        out_(grad_.size()),
         e_in_(Elems(step.has_residual)),
         e_out_(Elems(step.has_residual && step.feedback && !step.in_place)),
         local_in_(Elems(step.method->KeepsLocal())),
@@ -91,9 +97,11 @@ class Rank {
         replicated_in_(static_cast<size_t>(step.method->ReplicatedBytes(step.meta(), step.ranks))),
         replicated_out_(replicated_in_.size()) {
     state.AddTo(BytesOf(replicated_in_));
-    for (size_t i = 0; i < grad_.size(); ++i) {
-      grad_[i] = static_cast<float>((i * 37 + static_cast<size_t>(rank) * 11) % 97) - 48;
+    std::vector<float> grad(Elems(true));  // that all types hold
+    for (size_t i = 0; i < grad.size(); ++i) {
+      grad[i] = static_cast<float>((i * 37 + static_cast<size_t>(rank) * 11) % 97) - 48;
     }
+    ScaleInto(ViewOf(grad), 1, OfTensor(&grad_));
     std::fill(e_in_.begin(), e_in_.end(), 0.25f);
     FUZZ_CHECK(
         agreed_.EnsureBytes(AlignUp(step.method->AgreedBytes(step.meta(), step.ranks))).ok());
@@ -101,14 +109,15 @@ class Rank {
         workspace_.EnsureBytes(AlignUp(step.method->WorkspaceBytes(step.meta(), step.ranks))).ok());
     view_ = {.meta = step_.meta(),
              .world_size = step.ranks,
-             .grad = ViewOf(grad_),
+             .grad = OfTensor(&grad_),
+             .out_scale = 0.375f,
              .e_in = ViewOf(e_in_),
              .e_out = ViewOf(step.feedback && step.in_place ? e_in_ : e_out_),
              .replicated_in = BytesOf(replicated_in_),
              .replicated_out = BytesOf(replicated_out_),
              .local_in = ViewOf(local_in_),
              .local_out = ViewOf(local_out_),
-             .out = ViewOf(out_),
+             .out = OfTensor(&out_),
              .dither = {.rank = static_cast<uint32_t>(rank)},
              .agreed = agreed_.bytes(),
              .workspace = workspace_.bytes()};
@@ -131,10 +140,15 @@ class Rank {
     return step_.method->Absorb(round, from, view_, nullptr).code();
   }
 
-  const std::vector<float>& out() const { return out_; }
+  std::vector<float> out() const {
+    std::vector<float> floats(Elems(true));
+    ScaleInto(view_.out, 1, ViewOf(floats));
+    return floats;
+  }
   const Input& replicated() const { return replicated_out_; }
 
  private:
+  View OfTensor(Input* bytes) const { return {BytesOf(*bytes).data, step_.elems, step_.dtype}; }
   size_t Elems(bool used) const { return used ? static_cast<size_t>(step_.elems) : 0; }
   template <typename T>
   static Bytes BytesOf(std::vector<T>& values) {
@@ -146,7 +160,8 @@ class Rank {
   }
 
   const Step& step_;
-  std::vector<float> grad_, out_, e_in_, e_out_, local_in_, local_out_;
+  Input grad_, out_;
+  std::vector<float> e_in_, e_out_, local_in_, local_out_;
   Input replicated_in_, replicated_out_;
   AlignedBuffer agreed_, workspace_;
   StepView view_;
@@ -216,7 +231,9 @@ std::vector<Input> Seeds() {
     for (const int more : {0, 319, 899}) {  // than one element
       for (const uint8_t ranks : {1, kMaxRanks}) {
         for (const uint8_t how : {kHasResidual, static_cast<uint8_t>(kHasResidual | kInPlace)}) {
-          Input seed = {static_cast<uint8_t>(method), ranks, how, static_cast<uint8_t>(more),
+          const size_t type = seeds.size() % std::size(kTypes);
+          Input seed = {static_cast<uint8_t>(method), ranks,
+                        static_cast<uint8_t>(how + kType * type), static_cast<uint8_t>(more),
                         static_cast<uint8_t>(more >> 8)};
           seed.resize(kHeadBytes + 256);
           seeds.push_back(std::move(seed));
@@ -240,7 +257,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                .feedback = codec.feedback == Feedback::kOn,
                .in_place = (data[2] & kInPlace) != 0,
                // No slice has a piece of a tensor without elements.
-               .elems = 1 + (data[3] | data[4] << 8) % kMaxElems};
+               .elems = 1 + (data[3] | data[4] << 8) % kMaxElems,
+               .dtype = kTypes[data[2] / kType % std::size(kTypes)]};
   step.shape = ShapeOf(step.elems);
   if (!step.method->Check(step.meta(), step.ranks).ok()) return 0;
   const bool damages_state = (data[2] & kDamagesState) != 0;
