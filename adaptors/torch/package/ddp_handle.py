@@ -9,7 +9,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 import gradwire
 from gradwire.torch.ddp_reducer import gradient_of
-from gradwire.torch.handle import Handle
+from gradwire.torch.handle import Handle, Phase
 from gradwire.torch.parameters import DATA_TYPES, pointer_to
 
 _handles = weakref.WeakSet()
@@ -98,7 +98,7 @@ class DdpHandle(Handle):
                 self._end()
             else:
                 Variable._execution_engine.queue_callback(self._end)
-        elif bucket.is_last() and self._flushing:
+        elif bucket.is_last() and self.phase is Phase.DETACHING:
             # All was passed on, so there is nothing to be sent before the end.
             self.close()
         return future
@@ -143,7 +143,7 @@ class DdpHandle(Handle):
             elif self._usage:
                 unused = self._usage.find_unused(self._comm, self._takes_part)
                 self._unused = [one for one in unused if id(one) not in self._passed_on]
-                for parameter in [] if self._flushing else self._unused:
+                for parameter in [] if self.phase is Phase.DETACHING else self._unused:
                     self._tensors.of(parameter).discard_step()
         except gradwire.GradwireError as error:
             self._error = error

@@ -1,6 +1,7 @@
 """What attach() gives: one model's communicator, its training steps and its state."""
 
 import contextlib
+import enum
 import time
 import warnings
 
@@ -8,6 +9,21 @@ import torch
 
 import gradwire
 from gradwire.torch.checkpoint import Checkpoint, place_of
+
+
+class Phase(enum.Enum):
+    """Who averages a model's gradients.
+
+        attach() -> ATTACHED -- detach() --> DETACHING -- a step that commits --> DETACHED
+
+    close() leads to DETACHED from the first two, abort() to ABORTED from any.
+    """
+
+    ATTACHED = "gradwire"
+    DETACHING = "gradwire; the next step that commits sends what was kept back, and is the last"
+    DETACHED = "torch's own group"
+    # The other ranks do not follow this one to torch's own group.
+    ABORTED = "nobody: backward raises, also one under way"
 
 
 class Router:
@@ -24,7 +40,7 @@ class Router:
     @property
     def is_free(self):
         """Gradients are torch's own group's to sum."""
-        return not self.is_attached and not (self.handle and self.handle.is_cut_off)
+        return self.handle is None or self.handle.phase is Phase.DETACHED
 
 
 class Handle:
@@ -44,10 +60,9 @@ class Handle:
         self._scaler = scaler
         self._step = 0
         self._is_open = False
-        # By abort(). What comes after is an error, of a backward under way too: the other ranks do
-        # not follow this one to torch's own group.
-        self.is_cut_off = False
-        self._flushing = False
+        # What phase is made of, besides the communicator's end.
+        self._is_flushing = False
+        self._is_aborted = False
         self._sent = []
         self._error = None  # the step's first
         self._reason = ""  # why it was skipped, if it was
@@ -123,7 +138,7 @@ class Handle:
             self._mark_skipped(sent)
         for one in sent:
             one.deliver()
-        if self._flushing and outcome is gradwire.Outcome.COMMITTED:
+        if self.phase is Phase.DETACHING and outcome is gradwire.Outcome.COMMITTED:
             self._end_flush(sent)
 
     def _end_flush(self, sent):
@@ -178,8 +193,18 @@ class Handle:
         return bool(self._scaler)
 
     @property
+    def phase(self):
+        """Made of facts that stay true, so that abort(), of another thread or of a signal's handler,
+        finds none half changed."""
+        if self._is_aborted:
+            return Phase.ABORTED
+        if self._comm.closed:
+            return Phase.DETACHED
+        return Phase.DETACHING if self._is_flushing else Phase.ATTACHED
+
+    @property
     def attached(self):
-        return not self._comm.closed
+        return self.phase in (Phase.ATTACHED, Phase.DETACHING)
 
     def _check_attached(self):
         if not self.attached:
@@ -201,7 +226,7 @@ class Handle:
         if self._is_open:
             self._give_up_before_detach()
         self._tensors.flush()
-        self._flushing = True
+        self._is_flushing = True
 
     def _give_up_before_detach(self):
         """A step that a failed backward has left open; its tensors keep their specs to the end."""
@@ -214,7 +239,7 @@ class Handle:
 
         Who comes more than 5 s late counts as having left.
         """
-        if self.attached and (self._is_open or self._is_broken()):
+        if self.phase is not Phase.DETACHED and (self._is_open or self._is_broken()):
             self.abort()
             return
         # Rank 0 waits for the others, whom it would tell what became of a step or a rank. No step is
@@ -227,11 +252,11 @@ class Handle:
 
         Any thread, any time, also a signal's handler: what a backward under way uses goes with it.
         """
-        self.is_cut_off = True
+        self._is_aborted = True
         self._comm.discard()
 
     def _check_whole(self):
-        if self.is_cut_off:
+        if self.phase is Phase.ABORTED:
             raise self._for_users(gradwire.Aborted(f"'{self._name}' was aborted: attach again"))
 
     def _is_broken(self):
