@@ -32,7 +32,7 @@ def _is_sharded(model):
 
 
 def _wrapped(model, spec, across):
-    """What gradwire needs to know of the model."""
+    """Its WrappedModel."""
     if not isinstance(model, DistributedDataParallel) and not _is_sharded(model):
         raise TypeError("attach takes a model in DistributedDataParallel or with fully_shard(), "
                         f"not {type(model).__name__}: wrap it first")

@@ -10,6 +10,7 @@ from gradwire.torch.ddp_reducer import Usage, shape_in_memory, trained_by
 from gradwire.torch.handle import Router
 from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name
 from gradwire.torch.tensors import Description, Tensors
+from gradwire.torch.wrapped import WrappedModel
 
 
 def _check_finalization(model):
@@ -80,23 +81,22 @@ def _hooked_already(hook):
     return ValueError(f"the model has {hook} already, and it takes only one: attach first")
 
 
-class DdpModel:
-    """A DistributedDataParallel, as attach() sees it."""
-
-    speaks = True  # its rank 0 tells what is compressed
+class DdpModel(WrappedModel):
+    """A DistributedDataParallel."""
 
     def __init__(self, model, across):
         self._model = model
         self._across = across
-        self.groups = [model.process_group]
         self._names = {id(parameter): plain_name(name)
                        for name, parameter in model.module.named_parameters()}
-        # [(plain name, parameter)]
         self.trained = [(self._names[id(parameter)], parameter) for parameter in trained_by(model)]
 
     @property
+    def groups(self):
+        return [self._model.process_group]
+
+    @property
     def size(self):
-        """(tensors, elements)"""
         return len(self.trained), sum(parameter.numel() for _, parameter in self.trained)
 
     def check(self):
@@ -128,11 +128,7 @@ class DdpModel:
                 raise _hooked_already(f"the communication hook {hook.__qualname__}")
 
     def end_open_steps(self):
-        """Of an earlier wrapping, for which the other ranks wait."""
         end_open_steps_of(self.trained)
-
-    def make_equal(self, places):
-        """DistributedDataParallel has done it."""
 
     def tensors(self, comm, prefix, spec, selection):
         names = self._names  # the handle has these functions, and must not keep the model
@@ -149,8 +145,7 @@ class DdpModel:
         return tensors
 
     def hook(self, old):
-        """The router that the model's hook asks. A model takes one hook for life."""
-        if old is not None:
+        if old is not None:  # a model takes one hook for life
             return old
         router = _Router(self._model)
         try:

@@ -22,6 +22,7 @@ from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
 from gradwire.torch.handle import Router
 from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, early_update, plain_name
 from gradwire.torch.tensors import Description, Tensors
+from gradwire.torch.wrapped import WrappedModel
 
 _RECIPE = ("shard with fully_shard(module, mesh=mesh['shard']) inside a node and pass "
            "across=mesh['replicate'] to attach")
@@ -147,8 +148,8 @@ def _check_whole(name, group):
         raise ValueError(f"{name} {TENSOR_PARALLEL}")
 
 
-class Fsdp2Model:
-    """A model with fully_shard(), as attach() sees it."""
+class Fsdp2Model(WrappedModel):
+    """A model with fully_shard(). Steps that are open are ended by its next backward."""
 
     make_unit = Unit
     specs = "qsgd, topk or auto"
@@ -169,7 +170,6 @@ class Fsdp2Model:
 
     @property
     def size(self):
-        """(tensors, elements)"""
         return len(self._units), sum(unit.sent_numel for _, unit in self._units)
 
     def check(self):
@@ -209,9 +209,6 @@ class Fsdp2Model:
                 found[group] = name, module
         return [(name, group, module) for group, (name, module) in found.items()]
 
-    def end_open_steps(self):
-        """The next backward does."""
-
     def tensors(self, comm, prefix, spec, selection):
         def describe(unit):
             return Description(unit.name, (unit.sent_numel,), unit.dtype,
@@ -232,12 +229,12 @@ class ReplicatedModel(Fsdp2Model):
 
     @property
     def groups(self):
-        """Who takes part: the replicas, and the shards of this one."""
+        """The replicas, and the shards of this one."""
         return [self._across, *self._shard_group()]
 
     @property
     def speaks(self):
-        """Whether its replicas tell what is compressed: those of other shards say the same."""
+        """Those of other shards would say the same."""
         return self._units[0][1].shard_rank == 0
 
     def _check_shards(self, name, ranks):
@@ -275,7 +272,7 @@ class ReplicatedModel(Fsdp2Model):
         raise ValueError(_first_difference(contents, self._across))
 
     def make_equal(self, places):
-        """The replicas begin equal, as DistributedDataParallel's do. places: of all who take part."""
+        """The replicas begin equal, as DistributedDataParallel's do."""
         for _, module in _sharded_modules(self._model):
             module.reshard()
         with rendezvous.agreement(*(place.again() for place in places)):
@@ -302,7 +299,6 @@ class ShardedModel(Fsdp2Model):
 
     make_unit = ScatteredUnit
     specs = "bf16, fp16, qsgd, efsign or topk(agreement=owners)"
-    speaks = True
 
     @property
     def groups(self):
@@ -324,9 +320,6 @@ class ShardedModel(Fsdp2Model):
             if not type(reduce_scatter).__module__.startswith("torch."):
                 raise ValueError(f"{unit.module} has a reduce-scatter of its own already, and it "
                                  "takes only one: attach first")
-
-    def make_equal(self, places):
-        """Each rank has other parameters."""
 
     def tensors(self, comm, prefix, spec, selection):
         tensors = super().tensors(comm, prefix, spec, selection)
