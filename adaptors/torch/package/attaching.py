@@ -128,7 +128,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     """
     model = getattr(model, "_orig_mod", model)  # within what torch.compile() gives
     wrapped = _wrapped(model, spec, across)
-    limit = rendezvous.limit_of(settings)
+    limit = comm_settings.start_limit(settings)
     place, *others = [rendezvous.Place.of(group, limit) for group in wrapped.groups]
     with rendezvous.agreement(place, *others):
         _check_arguments(spec, name, scaler)

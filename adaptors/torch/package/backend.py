@@ -236,7 +236,7 @@ def create(options, _backend_options):
     place = rendezvous.Place(options.store, f"backend/{options.group_id}", rank, world_size,
                              datetime.timedelta(milliseconds=limit_ms))
     with rendezvous.agreement(place):
-        least_bytes = sums.min_bytes()
+        least_bytes = comm_settings.min_bytes()
     gloo = c10d.ProcessGroupGloo(dist.PrefixStore("gloo", options.store), rank, world_size,
                                  timeout=options.timeout)
     comm = rendezvous.join(place, {"init_timeout_ms": limit_ms, "op_timeout_ms": limit_ms})

@@ -11,12 +11,13 @@ from torch import distributed as dist
 from torch.autograd import Variable
 
 import gradwire
+from gradwire._library import SLICE_S
 from gradwire.torch.checkpoint import Checkpoint, place_of
 from gradwire.torch.handle import Handle
 from gradwire.torch.parameters import pointer_to
 
-# So often a wait for other shards lets Python's signal handlers run.
-_SLICE = datetime.timedelta(milliseconds=100)
+# Of a wait for other shards.
+_SLICE = datetime.timedelta(seconds=SLICE_S)
 # What a shard whose step failed waits for the others to hear of it.
 _FAREWELL_S = 5.0
 

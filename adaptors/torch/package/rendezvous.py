@@ -1,9 +1,6 @@
 """A communicator over the ranks of a torch process group; they meet in torch's own store."""
 
 import contextlib
-import datetime
-import os
-import re
 import threading
 import time
 from concurrent import futures
@@ -14,10 +11,6 @@ import gradwire
 from gradwire._library import SLICE_S
 from gradwire.torch import comm_settings
 
-_LIMIT = re.compile(r"(\d+)\s*(us|ms|s|m|h)?", re.IGNORECASE)  # as the library takes it
-_UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_DEFAULT_LIMIT = "60000"  # as the library's
-_MAX_LIMIT_MS = 7 * 24 * 3600 * 1000  # the most that the setting takes
 _READY = b"ready"
 _FIRST_PAUSE_S = 0.001
 
@@ -42,22 +35,6 @@ def _error_in(value):
     return _ERRORS[kind](text.decode()) if kind in _ERRORS else None
 
 
-def limit_of(settings=None):
-    """Until when all ranks must have come: init_timeout_ms, or the default in the place of what the
-    library refuses later.
-
-    settings: a dict or text.
-    """
-    text = None
-    with contextlib.suppress(TypeError):  # they are none, which attach says when all are here
-        text = comm_settings.value_in(settings, "init_timeout_ms")
-    if text is None:
-        text = os.environ.get("GRADWIRE_INIT_TIMEOUT_MS") or ""
-    found = _LIMIT.fullmatch(text.strip()) or _LIMIT.fullmatch(_DEFAULT_LIMIT)
-    milliseconds = int(found[1]) * _UNIT_MS[(found[2] or "ms").lower()]
-    return datetime.timedelta(milliseconds=min(milliseconds, _MAX_LIMIT_MS))
-
-
 class Place:
     """Where the ranks of a group meet once: keys of a store, which other meetings do not have.
 
@@ -65,8 +42,8 @@ class Place:
     """
 
     def __init__(self, store, name, rank, world_size, limit=None):
-        """limit: until all ranks have come, else that of limit_of()."""
-        self._limit = limit_of() if limit is None else limit
+        """limit: until all ranks have come, else that of comm_settings.start_limit()."""
+        self._limit = comm_settings.start_limit() if limit is None else limit
         self.rank = rank
         self.world_size = world_size
         kind = f"{name}/{world_size}"

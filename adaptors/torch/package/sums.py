@@ -1,31 +1,16 @@
 """Sums and averages of float tensors by a communicator, compressed where the user asks for it."""
 
 import collections
-import os
-import re
 
 import torch
 
 import gradwire
 from gradwire.torch.parameters import DATA_TYPES, pointer_to
 
-_MIN_BYTES_VARIABLE = "GRADWIRE_MIN_BYTES"
-_MIN_BYTES = "1M"
-_UNIT_BITS = {"": 0, "K": 10, "M": 20, "G": 30}
 # Lengths of arrays that are remembered; programs use few.
 _MAX_LENGTHS = 64
 # Not too small for any codec.
 _PROBE_SHAPE = (1024, 1024)
-
-
-def min_bytes():
-    """From how many bytes on an array is compressed."""
-    text = os.environ.get(_MIN_BYTES_VARIABLE) or _MIN_BYTES
-    match = re.fullmatch(r"(\d+)([KMG]?)", text.strip().upper())
-    if not match:
-        raise ValueError(f"{_MIN_BYTES_VARIABLE} takes a number of bytes, as 65536 or 1M, not "
-                         f"'{text}'")
-    return int(match[1]) << _UNIT_BITS[match[2]]
 
 
 def stateless_spec(comm):

@@ -10,7 +10,6 @@ import torch
 
 import gradwire
 from gradwire._bindings import gwResult_t
-from gradwire.torch.comm_settings import with_defaults
 from gradwire.torch.ddp import DdpHandle
 from gradwire.torch.handle import Handle
 from gradwire.torch.tensors import Description, Tensors
@@ -25,34 +24,6 @@ def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
 def test_other_errors_stay_as_they_are():
     error = gradwire.PeerLost("rank 1")
     assert DdpHandle._for_users(error) is error
-
-
-def test_defaults_are_the_settings_unless_these_are_given():
-    for settings in (None, "", "plan_log=/nonfinite", {"plan_log": "/nonfinite"}):
-        assert "nonfinite=skip" in with_defaults(settings, nonfinite="skip")
-        assert "nonfinite" not in with_defaults(settings, nonfinite=None).replace("/nonfinite", "")
-    for settings in ("nonfinite=mine", "debug=error\nnonfinite = mine", {"nonfinite": "mine"}):
-        with pytest.raises(gradwire.InvalidArgument, match="'mine'"):
-            gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1,
-                                         with_defaults(settings, nonfinite="skip"))
-
-
-def test_defaults_give_way_to_the_environment_and_the_file(tmp_path, monkeypatch):
-    def text(settings=""):
-        return with_defaults(settings, nonfinite="skip", op_timeout_ms=5)
-
-    monkeypatch.chdir(tmp_path)
-    assert text() == "nonfinite=skip; op_timeout_ms=5; "
-    monkeypatch.setenv("GRADWIRE_OP_TIMEOUT_MS", "7")
-    assert text() == "nonfinite=skip; "
-    monkeypatch.delenv("GRADWIRE_OP_TIMEOUT_MS")
-    (tmp_path / "other.toml").write_text("# nonfinite = 'skip'\nnonfinite = 'error'\n")
-    assert text({"config": "other.toml"}) == "op_timeout_ms=5; config=other.toml"
-    monkeypatch.setenv("GRADWIRE_CONFIG", "other.toml")
-    assert text() == "op_timeout_ms=5; "
-    monkeypatch.delenv("GRADWIRE_CONFIG")
-    (tmp_path / "gradwire.toml").write_text("op_timeout_ms = 7\n# nonfinite = 'error'\n")
-    assert text() == "nonfinite=skip; "
 
 
 def _handle():

@@ -179,40 +179,6 @@ def test_another_number_of_ranks_meets_in_the_same_store(store):
         assert _run(_places(store, count), _agree(None)) == ["agreed"] * count
 
 
-@pytest.mark.parametrize("text, seconds", [("", 60), ("init_timeout_ms = 1500; debug=info", 1.5),
-                                           ({"init_timeout_ms": "2m"}, 120)])
-def test_the_limit_is_the_setting(monkeypatch, text, seconds):
-    monkeypatch.delenv("GRADWIRE_INIT_TIMEOUT_MS", raising=False)
-    assert rendezvous.limit_of(text).total_seconds() == seconds
-    monkeypatch.setenv("GRADWIRE_INIT_TIMEOUT_MS", "7s")
-    assert rendezvous.limit_of().total_seconds() == 7
-    assert rendezvous.limit_of("plan_log=/init_timeout_ms=1/plan").total_seconds() == 7
-
-
-@pytest.mark.parametrize("value, seconds", [("2S", 2), ("3 s", 3), ("20000000us", 20), (4000, 4),
-                                            ("1s; init_timeout_ms=5s", 5)])
-def test_the_limit_is_what_the_library_takes_it_for(value, seconds):
-    settings = f"init_timeout_ms={value}"
-    assert rendezvous.limit_of(settings).total_seconds() == seconds
-    gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1, settings).close()
-
-
-@pytest.mark.parametrize("value", ["5 min", "1.5s", "-1", "", "1e3", "s"])
-def test_a_limit_that_the_library_refuses_is_no_limit(value, monkeypatch):
-    """It is refused when all ranks are here."""
-    settings = {"init_timeout_ms": value}
-    monkeypatch.delenv("GRADWIRE_INIT_TIMEOUT_MS", raising=False)
-    assert rendezvous.limit_of(settings).total_seconds() == 60
-    with pytest.raises(gradwire.InvalidArgument, match="init_timeout_ms"):
-        gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1, settings)
-    monkeypatch.setenv("GRADWIRE_INIT_TIMEOUT_MS", value)
-    assert rendezvous.limit_of().total_seconds() == 60
-
-
-def test_what_are_no_settings_is_refused_later():
-    assert rendezvous.limit_of(["init_timeout_ms=1s"]).total_seconds() == 60
-
-
 def test_a_later_meeting_of_that_name_knows_nothing_of_it(store):
     _run(_places(store, 2), _agree(1))
     assert _run(_places(store, 2), _agree(None)) == ["agreed", "agreed"]
