@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import io
 import weakref
 
 import torch
@@ -28,11 +27,8 @@ def resume_gives_the_same_bits():
     model, handle = attached(FEEDBACK)
     models.train(model, range(6))
     weights = copy.deepcopy(model.state_dict())
-    file = io.BytesIO()
-    torch.save(handle.state_dict(), file)
+    state = models.through_a_file(handle.state_dict())
     handle.close()
-    file.seek(0)
-    state = torch.load(file, weights_only=True)
     replica, part = (mesh().get_local_rank(name) for name in ("replicate", "shard"))
     place = f"rank{replica}of2@shard{part}of{mesh()['shard'].size()}"
     units = {key.partition(f"{place}/")[2] for key in state if f"model/{place}/" in key}

@@ -1,5 +1,7 @@
 """A small model, its data and its training, the same in all tests."""
 
+import io
+
 import torch
 from torch import distributed as dist
 from torch import nn
@@ -107,6 +109,22 @@ def expect_equal_on_ranks(tensor):
     dist.all_gather(all_of_them, tensor)
     for other in all_of_them:
         expect_equal(tensor, other)
+
+
+def through_a_file(value, weights_only=True):
+    """As who loads it has it."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=weights_only)
+
+
+def expect_state(handle, expected):
+    """Bit for bit, of this rank."""
+    state = handle.state_dict()
+    assert state.keys() == expected.keys(), state.keys() ^ expected.keys()
+    for key, value in state.items():
+        expect_equal(value, expected[key])
 
 
 def expect_raises(kind, words, call):

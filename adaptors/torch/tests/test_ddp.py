@@ -5,8 +5,8 @@ import pytest
 import launch
 import scenarios
 
-_SCENARIOS = scenarios.of("ddp_training.py", "ddp_unused.py", "ddp_options.py", "ddp_state.py",
-                          "ddp_misuse.py")
+_SCENARIOS = scenarios.of("ddp_training.py", "ddp_unused.py", "ddp_options.py", "ddp_checkpoints.py",
+                          "ddp_handles.py", "ddp_refusals.py", "ddp_failures.py")
 # Where a rank stands against several, or the number of ranks is no power of two.
 _OF_THREE = ["buckets_are_rebuilt", "distributed_checkpoints", "nothing_is_lost_by_a_resume",
              "joins_that_divide_by_fewer_ranks", "a_check_that_fails_on_one_rank",

@@ -1,14 +1,11 @@
-"""What handles keep, save and leave behind. Scenarios of ddp_program."""
+"""What handles save, and what becomes of it elsewhere. Scenarios of ddp_program."""
 
 import copy
 import gc
-import io
 import shutil
 import tempfile
-import threading
 import tracemalloc
 import warnings
-import weakref
 
 import torch
 from torch import distributed as dist
@@ -25,22 +22,23 @@ def _resumed(state, weights, steps):
     model.module.load_state_dict(weights)
     if state is not None:
         handle.load_state_dict(state)
-        for key, value in handle.state_dict().items():
-            expect_equal(value, state[key])
+        models.expect_state(handle, state)
     models.train(model, steps)
     handle.close()
     return models.weights(model)
+
+
+def _of_four_ranks(state):
+    """As if as many had saved it."""
+    return {key.replace("of2", "of4"): value for key, value in state.items()}
 
 
 def resume_gives_the_same_bits():
     model, handle = attached(FEEDBACK)
     models.train(model, range(6))
     weights = copy.deepcopy(model.module.state_dict())
-    file = io.BytesIO()
-    torch.save(handle.state_dict(), file)
+    state = models.through_a_file(handle.state_dict())
     handle.close()
-    file.seek(0)
-    state = torch.load(file, weights_only=True)
     rank = f"rank{dist.get_rank()}of2"
     names = [name for name, _ in model.module.named_parameters()]
     assert set(state) == {"gradwire/model/step", f"gradwire/model/controller/{rank}",
@@ -79,8 +77,7 @@ def distributed_checkpoints():
               for key, value in handle.state_dict().items()}
     checkpoint.load(loaded, checkpoint_id=folder[0])
     handle.load_state_dict(loaded)
-    for key, value in handle.state_dict().items():
-        expect_equal(value, saved[key])
+    models.expect_state(handle, saved)
     handle.close()
     dist.barrier()
     if dist.get_rank() == 0:
@@ -92,7 +89,7 @@ def foreign_checkpoints():
     mine = handle.state_dict()
     foreign = {key.replace("mine", "other"): value for key, value in mine.items()}
     expect_raises(ValueError, "no state of 'mine'", lambda: handle.load_state_dict(foreign))
-    resized = {key.replace("of2", "of4"): value for key, value in mine.items()}
+    resized = _of_four_ranks(mine)
     expect_raises(ValueError, f"this is rank{dist.get_rank()}of2",
                   lambda: handle.load_state_dict(resized, residuals="error"))
     for state in (mine, resized):
@@ -109,8 +106,7 @@ def foreign_checkpoints():
                       lambda d=damaged: handle.load_state_dict(d))
     fewer = {key: value for key, value in mine.items() if key != one}
     expect_raises(gradwire.Mismatch, "has no mine/0.weight", lambda: handle.load_state_dict(fewer))
-    for key, value in handle.state_dict().items():
-        expect_equal(value, mine[key])
+    models.expect_state(handle, mine)
     handle.close()
 
 
@@ -124,14 +120,11 @@ def a_checkpoint_without_the_step_changes_nothing():
     model, handle = attached(FEEDBACK)
     models.train(model, range(2))
     before = handle.state_dict()
-    for stepless in (state, {key.replace("of2", "of4"): value for key, value in state.items()}):
+    for stepless in (state, _of_four_ranks(state)):
         error = expect_raises(ValueError, "no gradwire/model/step",
                               lambda s=stepless: handle.load_state_dict(s))
         assert "that key too" in str(error), error
-        after = handle.state_dict()
-        assert after.keys() == before.keys()
-        for key, value in after.items():
-            expect_equal(value, before[key])
+        models.expect_state(handle, before)
     models.train(model, range(2, 4))
     assert handle.stats()["commits"] == 4
     handle.close()
@@ -141,7 +134,7 @@ def warnings_that_are_errors_come_last():
     """What they warn of has been done then, and steps are counted on."""
     model, handle = attached(FEEDBACK)
     models.train(model, range(4))
-    foreign = {key.replace("of2", "of4"): value for key, value in handle.state_dict().items()}
+    foreign = _of_four_ranks(handle.state_dict())
     handle.close()
     _, handle = attached(FEEDBACK)
     with warnings.catch_warnings():
@@ -176,8 +169,7 @@ def checkpoints_of_other_specs_and_shapes():
         error = expect_raises(gradwire.Mismatch, words,
                               lambda s=state: handle.load_state_dict(s))
         assert "attach as it was" in str(error), error
-    for key, value in handle.state_dict().items():
-        expect_equal(value, before[key])
+    models.expect_state(handle, before)
     models.train(model, range(2))
     handle.close()
 
@@ -186,9 +178,8 @@ def a_resumed_run_is_one_that_was_wrapped_again():
     """At the same step, with the state handed over in memory."""
     model, handle = attached(FEEDBACK)
     models.train(model, range(6))
-    weights, file = copy.deepcopy(model.module.state_dict()), io.BytesIO()
-    state = handle.state_dict()
-    torch.save(state, file)
+    weights, state = copy.deepcopy(model.module.state_dict()), handle.state_dict()
+    saved = models.through_a_file(state)
     handle.close()
     module = model.module
     del model
@@ -197,9 +188,7 @@ def a_resumed_run_is_one_that_was_wrapped_again():
     handle.load_state_dict(state)
     models.train(wrapped_again, range(6, 12))
     handle.close()
-    file.seek(0)
-    expect_equal(models.weights(wrapped_again),
-                 _resumed(torch.load(file, weights_only=True), weights, range(6, 12)))
+    expect_equal(models.weights(wrapped_again), _resumed(saved, weights, range(6, 12)))
 
 
 def what_was_frozen_after_wrapping_is_saved():
@@ -269,11 +258,9 @@ def state_without_tensors():
     model, handle = attached("none", torch.nn.Linear(3, 3).double())
     model(torch.ones(2, 3).double()).sum().backward()
     state = handle.state_dict()
-    foreign = {key.replace("of2", "of4"): value for key, value in state.items()}
-    for saved in (state, foreign):
+    for saved in (state, _of_four_ranks(state)):
         handle.load_state_dict(saved)
-        for key, value in handle.state_dict().items():
-            expect_equal(value, state[key])
+        models.expect_state(handle, state)
     expect_raises(ValueError, "no gradwire/model/step", lambda: handle.load_state_dict({}))
     handle.close()
 
@@ -283,13 +270,12 @@ def dropped_residuals_begin_at_zero():
     models.train(model, range(4))
     prefix = f"gradwire/model/rank{dist.get_rank()}of2"
     state = handle.state_dict()
-    foreign = {key.replace("of2", "of4"): value for key, value in state.items()}
     handle.close()
     fresh, new_handle = attached("topk(0.01)", min_numel=0)
     models.train(fresh, range(2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        new_handle.load_state_dict(foreign)
+        new_handle.load_state_dict(_of_four_ranks(state))
     loaded = new_handle.state_dict()
     assert int(loaded["gradwire/model/step"]) == 4
     # Without what was kept back: four bytes for each element.
@@ -307,7 +293,7 @@ def replicated_state_is_kept_at_another_size():
     state = handle.state_dict()
     handle.close()
     # What one rank of another job saved is enough for all.
-    foreign = [{key.replace("of2", "of4"): value for key, value in state.items()}]
+    foreign = [_of_four_ranks(state)]
     dist.broadcast_object_list(foreign)
     model, handle = attached("powersgd(rank=2)", min_numel=0)
     with warnings.catch_warnings():
@@ -323,103 +309,3 @@ def replicated_state_is_kept_at_another_size():
     models.train(model, range(4, 6))
     expect_equal_on_ranks(models.weights(model))
     handle.close()
-
-
-def statistics_from_another_thread():
-    """While backward is under way, which they must not disturb."""
-    model, handle = attached(FEEDBACK)
-    trained, counts = threading.Event(), []
-
-    def watch():
-        while not trained.is_set():
-            counts.append(handle.stats()["steps"])
-            assert len(handle.ledger()["tensors"]) == 8
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    models.train(model, range(40))
-    trained.set()
-    watcher.join()
-    assert counts == sorted(counts) and len(set(counts)) > 2, counts
-    assert handle.stats()["commits"] == 40
-    handle.close()
-
-
-def a_rank_that_closes_late():
-    """Later than rank 0 waits for it: as where it evaluates and saves what the others do not."""
-    model, handle = attached(FEEDBACK, settings={"abort_timeout_ms": 200})
-    models.train(model, range(2))
-    if dist.get_rank() == 0:
-        handle.close()
-    dist.barrier()
-    if dist.get_rank() != 0:
-        assert handle.stats()["commits"] == 2 and handle.state_dict()
-        handle.close()
-    assert not handle.attached
-    models.train(model, range(2))  # by torch's own group
-
-
-def detach_and_attach_again():
-    plain, (ours, handle) = models.wrap(), attached("none")
-    models.train(plain, range(3))
-    models.train(ours, range(3))
-    handle.detach()
-    models.train(plain, range(3, 5))
-    models.train(ours, range(3, 5))  # the flush, then torch's own group
-    expect_equal(models.weights(plain), models.weights(ours))
-    assert not handle.attached
-    expect_raises(gradwire.InvalidUsage, "detached", handle.stats)
-    again = gradwire.torch.attach(ours, "none")
-    models.train(plain, range(5, 7))
-    models.train(ours, range(5, 7))
-    expect_equal(models.weights(plain), models.weights(ours))
-    assert again.stats()["steps"] == 2
-    again.close()
-
-
-def a_skipped_flush_is_repeated():
-    scaler = torch.amp.GradScaler("cpu")
-    model, handle = attached("topk(0.01)", scaler=scaler)
-    models.train(model, range(2))
-    handle.detach()
-    overflow = model.module[0].weight.register_hook(lambda grad: grad * float("inf"))
-    models.loss_of(model, 2).backward()
-    assert handle.attached
-    overflow.remove()
-    model.zero_grad()
-    models.loss_of(model, 2).backward()
-    assert not handle.attached
-
-
-def copies_are_not_attached():
-    """They are averaged by torch, as copies of a plain model; attach takes them."""
-    plain, (ours, handle) = models.wrap(), attached("none")
-    for model in (plain, ours):
-        models.train(model, range(2))
-    file = io.BytesIO()
-    torch.save(ours, file)
-    file.seek(0)
-    copies = [copy.deepcopy(ours), torch.load(file, weights_only=False),
-              torch.optim.swa_utils.AveragedModel(ours).module]
-    models.train(plain, range(2, 4))
-    for one in copies:
-        models.train(one, range(2, 4))
-        expect_equal(models.weights(plain), models.weights(one))
-    assert handle.stats()["steps"] == 2
-    again = gradwire.torch.attach(copies[0], "none", name="copy")
-    for model in (plain, ours, copies[0]):
-        models.train(model, range(4, 6))
-    assert (again.stats()["steps"], handle.stats()["steps"]) == (2, 4)
-    expect_equal(models.weights(plain), models.weights(copies[0]))
-    again.close()
-    handle.close()
-
-
-def dropping_the_model_ends_it():
-    model, handle = attached("none")
-    models.train(model, range(2))
-    comm = weakref.ref(handle._comm)
-    del model, handle
-    gc.collect()
-    assert len(gradwire.torch.attaching._routers) == 0
-    assert comm() is None

@@ -1,0 +1,110 @@
+"""What handles tell while they are attached, and how they end. Scenarios of ddp_program."""
+
+import copy
+import gc
+import threading
+import weakref
+
+import torch
+from torch import distributed as dist
+
+import gradwire.torch
+import models
+from models import FEEDBACK, attached, expect_equal, expect_raises
+
+
+def statistics_from_another_thread():
+    """While backward is under way, which they must not disturb."""
+    model, handle = attached(FEEDBACK)
+    trained, counts = threading.Event(), []
+
+    def watch():
+        while not trained.is_set():
+            counts.append(handle.stats()["steps"])
+            assert len(handle.ledger()["tensors"]) == 8
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    models.train(model, range(40))
+    trained.set()
+    watcher.join()
+    assert counts == sorted(counts) and len(set(counts)) > 2, counts
+    assert handle.stats()["commits"] == 40
+    handle.close()
+
+
+def a_rank_that_closes_late():
+    """Later than rank 0 waits for it: as where it evaluates and saves what the others do not."""
+    model, handle = attached(FEEDBACK, settings={"abort_timeout_ms": 200})
+    models.train(model, range(2))
+    if dist.get_rank() == 0:
+        handle.close()
+    dist.barrier()
+    if dist.get_rank() != 0:
+        assert handle.stats()["commits"] == 2 and handle.state_dict()
+        handle.close()
+    assert not handle.attached
+    models.train(model, range(2))  # by torch's own group
+
+
+def detach_and_attach_again():
+    plain, (ours, handle) = models.wrap(), attached("none")
+    models.train(plain, range(3))
+    models.train(ours, range(3))
+    handle.detach()
+    models.train(plain, range(3, 5))
+    models.train(ours, range(3, 5))  # the flush, then torch's own group
+    expect_equal(models.weights(plain), models.weights(ours))
+    assert not handle.attached
+    expect_raises(gradwire.InvalidUsage, "detached", handle.stats)
+    again = gradwire.torch.attach(ours, "none")
+    models.train(plain, range(5, 7))
+    models.train(ours, range(5, 7))
+    expect_equal(models.weights(plain), models.weights(ours))
+    assert again.stats()["steps"] == 2
+    again.close()
+
+
+def a_skipped_flush_is_repeated():
+    scaler = torch.amp.GradScaler("cpu")
+    model, handle = attached("topk(0.01)", scaler=scaler)
+    models.train(model, range(2))
+    handle.detach()
+    overflow = model.module[0].weight.register_hook(lambda grad: grad * float("inf"))
+    models.loss_of(model, 2).backward()
+    assert handle.attached
+    overflow.remove()
+    model.zero_grad()
+    models.loss_of(model, 2).backward()
+    assert not handle.attached
+
+
+def copies_are_not_attached():
+    """They are averaged by torch, as copies of a plain model; attach takes them."""
+    plain, (ours, handle) = models.wrap(), attached("none")
+    for model in (plain, ours):
+        models.train(model, range(2))
+    copies = [copy.deepcopy(ours), models.through_a_file(ours, weights_only=False),
+              torch.optim.swa_utils.AveragedModel(ours).module]
+    models.train(plain, range(2, 4))
+    for one in copies:
+        models.train(one, range(2, 4))
+        expect_equal(models.weights(plain), models.weights(one))
+    assert handle.stats()["steps"] == 2
+    again = gradwire.torch.attach(copies[0], "none", name="copy")
+    for model in (plain, ours, copies[0]):
+        models.train(model, range(4, 6))
+    assert (again.stats()["steps"], handle.stats()["steps"]) == (2, 4)
+    expect_equal(models.weights(plain), models.weights(copies[0]))
+    again.close()
+    handle.close()
+
+
+def dropping_the_model_ends_it():
+    model, handle = attached("none")
+    models.train(model, range(2))
+    comm = weakref.ref(handle._comm)
+    del model, handle
+    gc.collect()
+    assert len(gradwire.torch.attaching._routers) == 0
+    assert comm() is None
