@@ -14,6 +14,7 @@ sys.path += [_TRAIN, os.path.join(_TRAIN, "torch")]
 
 # pylint: disable=wrong-import-position
 import accuracy_table
+import hook_table
 import job
 import settings
 import step_table
@@ -106,6 +107,21 @@ def test_low_rank_ends_as_well_as_the_hook():
     assert not holds([2.1, 2.21, 2.31])
 
 
+def test_a_further_parameter_costs_what_buckets_differ_by():
+    def row(few_us, many_us):
+        buckets = [{"parameters": count, "hook_us": us, "end_us": 60.0}
+                   for count, us in ((32, few_us), (232, many_us))]
+        measured = {"setting": _NONE, "buckets": buckets, "torch": "2", "gradwire": "0"}
+        table = hook_table.HookTable((_NONE,), 1)
+        result = table.result(job.Cell(hook_table.WORKLOAD, "unlimited", 2), {"all": measured})
+        assert table.sections(result)[0][0]["parameters"] == 32
+        return result["settings"][0]
+
+    assert row(50.0, 150.0)["parameter_us"] == 0.5 and row(50.0, 150.0)["holds"]
+    assert not row(101.0, 150.0)["holds"]
+    assert not row(50.0, 451.0)["holds"]
+
+
 def _quick(table, folder):
     command = [sys.executable, _PROGRAM, "--quick", "--table", table, "--out", str(folder)]
     done = subprocess.run(command, env=launch.environment(), check=False, capture_output=True,
@@ -114,13 +130,13 @@ def _quick(table, folder):
     (result,) = json.loads((folder / table / "table.json").read_text(encoding="utf-8"))
     markdown = (folder / table / "table.md").read_text(encoding="utf-8")
     assert all(f"| `{row['setting']}` |" in markdown for row in result["settings"])
-    assert result["parameters"] >= 5_000_000
     return done.stdout, result
 
 
 def test_steps_are_measured_once(tmp_path):
     _, result = _quick("step", tmp_path)
     assert [row["setting"] for row in result["settings"]] == [settings.NOOP, settings.PLAIN, _NONE]
+    assert result["parameters"] >= 5_000_000
     for row in result["settings"]:
         interval = row["step_ms"]
         assert 0 < interval["low"] <= interval["value"] <= interval["high"]
@@ -143,3 +159,10 @@ def test_trainings_give_curves_and_a_page(tmp_path):
         assert row["final"] == [merit] and 0 <= merit <= 100
     page = (tmp_path / "accuracy" / "plots.html").read_text(encoding="utf-8")
     assert page.count('<g class="series') == 2 and "http" not in page
+
+
+def test_the_hook_takes_time(tmp_path):
+    _, result = _quick("hook", tmp_path)
+    (row,) = result["settings"]
+    assert row["setting"] == _NONE and row["parameters"] == 32
+    assert row["hook_us"] > 0 and row["end_us"] > 0

@@ -42,7 +42,8 @@ class AccuracyTable:
     def measure(self, jobs, cell, part, size):
         """As rank.py training."""
         setting, seed = self._trainings[part]
-        return jobs.rank(cell, "training", seed, setting=setting, **dataclasses.asdict(size))
+        return jobs.rank(cell, "training", workload=cell.workload, seed=seed, setting=setting,
+                         **dataclasses.asdict(size))
 
     def result(self, cell, by_part):
         """{"settings": a row each, "comparisons": a row each}"""

@@ -25,6 +25,7 @@ import accuracy_table
 import arguments
 import builds
 import cells
+import hook_table
 import job
 import jobs
 import page
@@ -32,7 +33,10 @@ import settings
 import step_table
 import tables
 
-_TABLES = {table.NAME: table for table in (step_table.StepTable, accuracy_table.AccuracyTable)}
+_TABLES = {
+    table.NAME: table
+    for table in (step_table.StepTable, accuracy_table.AccuracyTable, hook_table.HookTable)
+}
 _WORKLOADS = ("cnn", "transformer")
 _LINKS = ("200mbit", "1gbit", cells.UNLIMITED)
 _SEEDS = 3
@@ -42,6 +46,7 @@ _QUICK_SETTINGS = (settings.PLAIN, settings.OURS + "none")
 _QUICK_SIZES = {
     "step": step_table.Size(blocks=2, block=2, warm_up=1, auto_warm_up=1),
     "accuracy": accuracy_table.Size(steps=2, evaluate_every=1),
+    "hook": hook_table.Size(calls=2),
 }
 
 
@@ -51,11 +56,13 @@ def _parser():
     parser.add_argument("--table", choices=_TABLES, default="step", help="(default: step)")
     parser.add_argument("--workload", action="append", choices=_WORKLOADS, help="(default: cnn)")
     parser.add_argument("--link", action="append", metavar="RATE",
-                        help=f"repeat it (default: {', '.join(_LINKS)})")
+                        help=f"repeat it (default: {', '.join(_LINKS)}; of --table hook, "
+                        f"{cells.UNLIMITED})")
     parser.add_argument("--ranks", type=arguments.number(int, 1), action="append",
                         help="repeat it (default: 2)")
     parser.add_argument("--setting", type=settings.given, action="append", metavar="LIBRARY:WHAT",
-                        help="repeat it (default: " + ", ".join(settings.ALL) + ")")
+                        help=f"repeat it (default: {', '.join(settings.ALL)}; of --table hook, "
+                        f"{', '.join(hook_table.SETTINGS)})")
     parser.add_argument("--seeds", type=arguments.number(int, 1), default=_SEEDS,
                         help=f"of trainings (default: {_SEEDS})")
     parser.add_argument("--out", default="out/bench-torch", help="(default: out/bench-torch)")
@@ -70,14 +77,26 @@ def _parser():
     return parser
 
 
+def _check_hook(parser, args):
+    """Of --table hook."""
+    if args.workload:
+        parser.error("argument --workload: --table hook has buckets of its own")
+    if not all(setting.startswith(settings.OURS) for setting in args.setting or ()):
+        parser.error(f"argument --setting: --table hook takes {settings.OURS}SPEC only")
+
+
 def parse_args(argv):
     """The command line, with what --quick stands for."""
-    args = _parser().parse_args(argv)
-    quick = args.quick
-    args.workload = args.workload or ["cnn"]
-    args.link = args.link or ([cells.UNLIMITED] if quick else _LINKS)
+    parser = _parser()
+    args = parser.parse_args(argv)
+    quick, is_hook = args.quick, args.table == hook_table.HookTable.NAME
+    if is_hook:
+        _check_hook(parser, args)
+    args.workload = args.workload or [hook_table.WORKLOAD if is_hook else "cnn"]
+    args.link = args.link or ([cells.UNLIMITED] if quick or is_hook else _LINKS)
     args.ranks = args.ranks or [2]
-    args.setting = args.setting or (_QUICK_SETTINGS if quick else settings.ALL)
+    every = _QUICK_SETTINGS if quick else settings.ALL
+    args.setting = args.setting or (hook_table.SETTINGS if is_hook else every)
     args.seeds = 1 if quick else args.seeds
     size = _QUICK_SIZES[args.table] if quick else _TABLES[args.table].Size()
     given = {f.name: getattr(args, f.name) for f in dataclasses.fields(size)}
@@ -88,9 +107,9 @@ def parse_args(argv):
 def _markdown(table, results, command):
     lines = [f"# {table.TITLE}", "", f"    {command}"]
     for result in results:
+        size = f"{result['parameters']:,} parameters, " if "parameters" in result else ""
         lines += ["", f"## {result['workload']}, {result['link']}, {result['ranks']} ranks", "",
-                  f"{result['parameters']:,} parameters, PyTorch {result['torch']}, gradwire "
-                  f"{result['gradwire']}."]
+                  f"{size}PyTorch {result['torch']}, gradwire {result['gradwire']}."]
         for rows in table.sections(result):
             lines += ["", *tables.markdown_lines(rows)] if rows else []
     return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ class ArgumentsTest(unittest.TestCase):
     def test_what_makes_no_table_is_refused_with_the_range(self):
         for option, least in (
             ("--blocks", 2), ("--block", 1), ("--warm-up", 0), ("--auto-warm-up", 0),
-            ("--steps", 1), ("--evaluate-every", 1), ("--seeds", 1), ("--ranks", 1),
+            ("--steps", 1), ("--evaluate-every", 1), ("--calls", 1), ("--seeds", 1), ("--ranks", 1),
         ):  # fmt: skip
             bench_torch.parse_args([f"{option}={least}"])
             with contextlib.redirect_stderr(io.StringIO()) as err:
@@ -37,6 +37,17 @@ class ArgumentsTest(unittest.TestCase):
                 with self.assertRaises(SystemExit, msg=bad):
                     bench_torch.parse_args(["--setting", bad])
             self.assertIn(f"no setting '{bad}'; there are torch:none", err.getvalue())
+
+    def test_the_hook_is_measured_without_a_model_or_hooks_of_pytorch(self):
+        hook = ["--table", "hook"]
+        args = bench_torch.parse_args([*hook, "--setting", "gradwire:bf16"])
+        self.assertEqual((args.workload, args.link), (["buckets"], [cells.UNLIMITED]))
+        for given, words in ((["--workload", "cnn"], "has buckets of its own"),
+                             (["--setting", settings.PLAIN], "takes gradwire:SPEC only")):
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                with self.assertRaises(SystemExit, msg=given):
+                    bench_torch.parse_args([*hook, *given])
+            self.assertIn(f"argument {given[0]}: --table hook {words}", err.getvalue())
 
     def test_the_least_of_each_makes_a_table(self):
         cell = job.Cell("cnn", cells.UNLIMITED, 2)

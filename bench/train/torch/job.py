@@ -26,9 +26,9 @@ class TorchJobs:
     def __init__(self, jobs, python):
         self._jobs, self._python = jobs, str(python)
 
-    def rank(self, cell, mode, seed, **options):
+    def rank(self, cell, mode, **options):
         """The JSON of `rank.py MODE`; of options each value of a tuple is given apart."""
-        command = [self._python, str(_RANK), mode, f"--workload={cell.workload}", f"--seed={seed}"]
+        command = [self._python, str(_RANK), mode]
         for name, value in options.items():
             values = value if isinstance(value, tuple) else (value,)
             command += [f"--{name.replace('_', '-')}={v}" for v in values]

@@ -1,7 +1,9 @@
-"""What every rank of a measurement runs: rank.py steps|training OPTIONS, with torchrun's variables.
+"""What every rank of a measurement runs: rank.py steps|training|hook OPTIONS, with torchrun's
+variables.
 
 steps: blocks of steps under one setting after the other, each with a replica of its own.
 training: one setting from the first weights on, with evaluations in between.
+hook: the processor time of one setting's hook.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import torch
 from torch import distributed as dist
 
 import gradwire
+import hook_time
 import hooks
 import settings
 import turns
@@ -22,21 +25,25 @@ import workloads
 def parse_args():
     """The command line."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--workload", choices=workloads.BY_NAME, required=True)
-    common.add_argument("--seed", type=int, required=True)
     common.add_argument("--json", required=True, help="rank 0 writes it")
+    trained = argparse.ArgumentParser(add_help=False)
+    trained.add_argument("--workload", choices=workloads.BY_NAME, required=True)
+    trained.add_argument("--seed", type=int, required=True)
     parser = argparse.ArgumentParser(description="One rank of ./run bench-torch.")
     modes = parser.add_subparsers(dest="mode", required=True)
-    steps = modes.add_parser("steps", parents=[common])
+    steps = modes.add_parser("steps", parents=[common, trained])
     steps.add_argument("--setting", action="append", dest="settings", required=True)
     steps.add_argument("--blocks", type=int, required=True)
     steps.add_argument("--block", type=int, required=True)
     steps.add_argument("--warm-up", type=int, required=True)
     steps.add_argument("--auto-warm-up", type=int, required=True)
-    training = modes.add_parser("training", parents=[common])
+    training = modes.add_parser("training", parents=[common, trained])
     training.add_argument("--setting", required=True)
     training.add_argument("--steps", type=int, required=True)
     training.add_argument("--evaluate-every", type=int, required=True)
+    hook = modes.add_parser("hook", parents=[common])
+    hook.add_argument("--setting", required=True)
+    hook.add_argument("--calls", type=int, required=True)
     return parser.parse_args()
 
 
@@ -127,8 +134,13 @@ def train(workload, args):
     }  # fmt: skip
 
 
-def _parameters(workload):
-    return sum(parameter.numel() for parameter in workload.network().parameters())
+def _measure(args):
+    if args.mode == "hook":
+        return hook_time.measure(args.setting, args.calls)
+    workload = workloads.BY_NAME[args.workload]()
+    measured = (measure_steps if args.mode == "steps" else train)(workload, args)
+    parameters = sum(parameter.numel() for parameter in workload.network().parameters())
+    return {"workload": args.workload, "parameters": parameters, "seed": args.seed, **measured}
 
 
 def main():
@@ -136,14 +148,11 @@ def main():
     args = parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    workload = workloads.BY_NAME[args.workload]()
-    measured = (measure_steps if args.mode == "steps" else train)(workload, args)
+    measured = _measure(args)
     if dist.get_rank() == 0:
         result = {
             "netlab": os.environ.get("GRADWIRE_NETLAB"), "ranks": dist.get_world_size(),
-            "torch": torch.__version__, "gradwire": gradwire.__version__,
-            "workload": args.workload, "parameters": _parameters(workload), "seed": args.seed,
-            **measured,
+            "torch": torch.__version__, "gradwire": gradwire.__version__, **measured,
         }  # fmt: skip
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(result, file)

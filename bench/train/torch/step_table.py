@@ -67,7 +67,8 @@ class StepTable:
     def measure(self, jobs, cell, _part, size):
         """As rank.py steps."""
         every = (settings.NOOP, *self._settings)
-        return jobs.rank(cell, "steps", _SEED, setting=every, **dataclasses.asdict(size))
+        return jobs.rank(cell, "steps", workload=cell.workload, seed=_SEED, setting=every,
+                         **dataclasses.asdict(size))
 
     def result(self, cell, by_part):
         """{"settings": a row each, "comparisons": a row each}"""
