@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from gradwire import _bindings as c
 from gradwire._library import check, fitting, interruptible, lib
 from gradwire.buffers import as_buffer, data_type
+from gradwire.collectives import Collectives, operation
 from gradwire.errors import InvalidArgument, InvalidUsage
 from gradwire.lifetime import Lifetime, end_later
 from gradwire.request import Request, Submission
 from gradwire.tensors import Tensor
-
-_OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
-        "min": c.gwRedOp_t.gwMin, "avg": c.gwRedOp_t.gwAvg}
 
 
 class Outcome(enum.Enum):
@@ -25,12 +23,6 @@ class Outcome(enum.Enum):
     COMMITTED = c.gwStepOutcome_t.gwStepCommitted
     SKIPPED = c.gwStepOutcome_t.gwStepSkipped
     ABORTED = c.gwStepOutcome_t.gwStepAborted
-
-
-def _operation(op):
-    if op not in _OPS:
-        raise InvalidArgument(f"'{op}' is no operation; there are {', '.join(_OPS)}")
-    return _OPS[op]
 
 
 def settings_text(settings):
@@ -69,7 +61,7 @@ def _start(function, *args):
     return handle
 
 
-class Comm:
+class Comm(Collectives):
     """One rank's end of a job. Calls of several threads wait for each other, but for abort() and
     discard().
 
@@ -212,83 +204,6 @@ class Comm:
             self._check(lib.gwCommGetAsyncError(self._handle, ctypes.byref(code)))
             self._check(code.value)
 
-    # ---- exact collectives: complete on return ----
-
-    def all_reduce(self, send, recv=None, op="sum"):
-        """recv[i] = op over the ranks' send[i]; recv None: in place."""
-        source, target = _reduced(send, recv)
-        self._call(lib.gwAllReduce, source, target, source.count, source.dtype,
-                   _operation(op), self._handle, None)
-
-    def reduce(self, send, recv=None, op="sum", root=0):
-        """As all_reduce, but only `root` gets the result."""
-        source, target = _reduced(send, recv)
-        self._call(lib.gwReduce, source, target, source.count, source.dtype,
-                   _operation(op), fitting(root, "root"), self._handle, None)
-
-    def broadcast(self, buffer, root=0):
-        """`buffer` becomes root's on all ranks."""
-        place = as_buffer(buffer, writable=True)
-        self._call(lib.gwBroadcast, place, place, place.count, place.dtype, fitting(root, "root"),
-                   self._handle, None)
-
-    def all_gather(self, send, recv):
-        """recv: world_size * len(send) elements, the ranks' sends one behind the other."""
-        source, target = _pair(send, recv, lambda count: count * self.world_size)
-        self._call(lib.gwAllGather, source, target, source.count, source.dtype,
-                   self._handle, None)
-
-    def reduce_scatter(self, send, recv, op="sum"):
-        """send: world_size * len(recv) elements; recv gets this rank's part of the sum."""
-        target, source = _pair(recv, send, lambda count: count * self.world_size, writable=False)
-        self._call(lib.gwReduceScatter, source, target, target.count, target.dtype,
-                   _operation(op), self._handle, None)
-
-    def all_to_all(self, send, recv):
-        """Both: world_size * count elements; part i of send goes to rank i."""
-        source, target = _pair(send, recv, lambda count: count)
-        if source.count % self.world_size:
-            raise ValueError(f"{source.count} elements are no multiple of {self.world_size} ranks")
-        self._call(lib.gwAllToAll, source, target, source.count // self.world_size,
-                   source.dtype, self._handle, None)
-
-    def send(self, buffer, peer):
-        """Returns when `peer` receives it: see exchange() for both directions at a time."""
-        place = as_buffer(buffer)
-        self._call(lib.gwSend, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
-                   None)
-
-    def receive(self, buffer, peer):
-        """Fills `buffer` with what `peer` sends: as many elements, of the same type."""
-        place = as_buffer(buffer, writable=True)
-        self._call(lib.gwRecv, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
-                   None)
-
-    def exchange(self, sends, receives):
-        """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
-        # What can be wrong of an argument raises here, before the group is open.
-        outgoing = [(as_buffer(buffer), fitting(peer, "peer")) for buffer, peer in sends]
-        incoming = [(as_buffer(buffer, writable=True), fitting(peer, "peer"))
-                    for buffer, peer in receives]
-
-        # A group belongs to the thread that begins it. Its end has the first error of its calls.
-        def group():
-            lib.gwGroupStart()
-            try:
-                for place, peer in outgoing:
-                    lib.gwSend(place, place.count, place.dtype, peer, self._handle, None)
-                for place, peer in incoming:
-                    lib.gwRecv(place, place.count, place.dtype, peer, self._handle, None)
-            finally:
-                # Left open it would take in all that this thread calls later, and do nothing.
-                code = lib.gwGroupEnd()
-            return code
-
-        self._call(group)
-
-    def barrier(self):
-        self._call(lib.gwBarrier, self._handle, None)
-
     # ---- registered tensors ----
 
     def tensor(self, name, shape, dtype="float32", spec=None):
@@ -311,7 +226,7 @@ class Comm:
         """
         self._check_owns(group.comm)
         return self._submit(Submission(group.buffers, keep), lib.gwAllReduceTensors, group.count,
-                            group.tensors, group.send, group.recv, _operation(op))
+                            group.tensors, group.send, group.recv, operation(op))
 
     def scatter(self, tensor, send, recv, op="sum", keep=None):
         """Reduce-scatters a Tensor; see there. keep: as for submit()."""
@@ -320,7 +235,7 @@ class Comm:
         tensor.check(source)
         tensor.check(target, self.world_size)
         return self._submit(Submission((source, target), keep), lib.gwReduceScatterTensor,
-                            tensor.handle, source.address, target.address, _operation(op))
+                            tensor.handle, source.address, target.address, operation(op))
 
     def _check_owns(self, comm):
         """comm: of tensors that are to be submitted here."""
@@ -427,22 +342,3 @@ class Comm:
     def ledger(self):
         """What happened to each tensor: codec, bytes, times, error."""
         return self._json(lib.gwCommGetLedger)
-
-
-def _reduced(send, recv):
-    """Buffers of a reduction, which have equal lengths; recv None: in place."""
-    if recv is None:
-        place = as_buffer(send, writable=True)
-        return place, place
-    return _pair(send, recv, lambda count: count)
-
-
-def _pair(first, second, elems, writable=True):
-    """Buffers of first and second, which has elems(count of first)."""
-    one, other = as_buffer(first, not writable), as_buffer(second, writable)
-    if one.dtype != other.dtype or other.count != elems(one.count):
-        raise ValueError(
-            f"{one.count} elements of {one.dtype.name} need {elems(one.count)} of the same type, "
-            f"not {other.count} of {other.dtype.name}"
-        )
-    return one, other

@@ -1,0 +1,122 @@
+"""The exact collectives of a communicator."""
+
+from gradwire import _bindings as c
+from gradwire._library import fitting, lib
+from gradwire.buffers import as_buffer
+from gradwire.errors import InvalidArgument
+
+_OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
+        "min": c.gwRedOp_t.gwMin, "avg": c.gwRedOp_t.gwAvg}
+
+
+def operation(op):
+    if op not in _OPS:
+        raise InvalidArgument(f"'{op}' is no operation; there are {', '.join(_OPS)}")
+    return _OPS[op]
+
+
+class Collectives:
+    """What a Comm does with arrays that no codec has to do with; complete on return.
+
+    All ranks make the same calls in the same order, with equal counts, types, operations and roots:
+    else all get Mismatch, and the communicator stays usable. send() and receive() are for two ranks.
+
+    Arrays are what has the buffer protocol (numpy, array, bytearray) or DLPack (torch), or a Pointer:
+    contiguous, in host memory, of any of the library's types. Counts are of elements. Two arrays of a
+    call do not overlap, but where it says so. op: "sum", "prod", "max", "min" or "avg". After an
+    error the content of what was to be written is undefined.
+    """
+
+    def all_reduce(self, send, recv=None, op="sum"):
+        """recv[i] = op over the ranks' send[i]; recv None: in place."""
+        source, target = _reduced(send, recv)
+        self._call(lib.gwAllReduce, source, target, source.count, source.dtype,
+                   operation(op), self._handle, None)
+
+    def reduce(self, send, recv=None, op="sum", root=0):
+        """As all_reduce, but only `root` gets the result."""
+        source, target = _reduced(send, recv)
+        self._call(lib.gwReduce, source, target, source.count, source.dtype,
+                   operation(op), fitting(root, "root"), self._handle, None)
+
+    def broadcast(self, buffer, root=0):
+        """`buffer` becomes root's on all ranks."""
+        place = as_buffer(buffer, writable=True)
+        self._call(lib.gwBroadcast, place, place, place.count, place.dtype, fitting(root, "root"),
+                   self._handle, None)
+
+    def all_gather(self, send, recv):
+        """recv: world_size * len(send) elements, the ranks' sends one behind the other."""
+        source, target = _pair(send, recv, lambda count: count * self.world_size)
+        self._call(lib.gwAllGather, source, target, source.count, source.dtype,
+                   self._handle, None)
+
+    def reduce_scatter(self, send, recv, op="sum"):
+        """send: world_size * len(recv) elements; recv gets this rank's part of the sum."""
+        target, source = _pair(recv, send, lambda count: count * self.world_size, writable=False)
+        self._call(lib.gwReduceScatter, source, target, target.count, target.dtype,
+                   operation(op), self._handle, None)
+
+    def all_to_all(self, send, recv):
+        """Both: world_size * count elements; part i of send goes to rank i."""
+        source, target = _pair(send, recv, lambda count: count)
+        if source.count % self.world_size:
+            raise ValueError(f"{source.count} elements are no multiple of {self.world_size} ranks")
+        self._call(lib.gwAllToAll, source, target, source.count // self.world_size,
+                   source.dtype, self._handle, None)
+
+    def send(self, buffer, peer):
+        """Returns when `peer` receives it: see exchange() for both directions at a time."""
+        place = as_buffer(buffer)
+        self._call(lib.gwSend, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
+                   None)
+
+    def receive(self, buffer, peer):
+        """Fills `buffer` with what `peer` sends: as many elements, of the same type."""
+        place = as_buffer(buffer, writable=True)
+        self._call(lib.gwRecv, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
+                   None)
+
+    def exchange(self, sends, receives):
+        """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
+        # What can be wrong of an argument raises here, before the group is open.
+        outgoing = [(as_buffer(buffer), fitting(peer, "peer")) for buffer, peer in sends]
+        incoming = [(as_buffer(buffer, writable=True), fitting(peer, "peer"))
+                    for buffer, peer in receives]
+
+        # A group belongs to the thread that begins it. Its end has the first error of its calls.
+        def group():
+            lib.gwGroupStart()
+            try:
+                for place, peer in outgoing:
+                    lib.gwSend(place, place.count, place.dtype, peer, self._handle, None)
+                for place, peer in incoming:
+                    lib.gwRecv(place, place.count, place.dtype, peer, self._handle, None)
+            finally:
+                # Left open it would take in all that this thread calls later, and do nothing.
+                code = lib.gwGroupEnd()
+            return code
+
+        self._call(group)
+
+    def barrier(self):
+        self._call(lib.gwBarrier, self._handle, None)
+
+
+def _reduced(send, recv):
+    """Buffers of a reduction, which have equal lengths; recv None: in place."""
+    if recv is None:
+        place = as_buffer(send, writable=True)
+        return place, place
+    return _pair(send, recv, lambda count: count)
+
+
+def _pair(first, second, elems, writable=True):
+    """Buffers of first and second, which has elems(count of first)."""
+    one, other = as_buffer(first, not writable), as_buffer(second, writable)
+    if one.dtype != other.dtype or other.count != elems(one.count):
+        raise ValueError(
+            f"{one.count} elements of {one.dtype.name} need {elems(one.count)} of the same type, "
+            f"not {other.count} of {other.dtype.name}"
+        )
+    return one, other
