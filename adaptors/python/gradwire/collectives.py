@@ -18,47 +18,50 @@ def operation(op):
 class Collectives:
     """What a Comm does with arrays that no codec has to do with; complete on return.
 
-    All ranks make the same calls in the same order, with equal counts, types, operations and roots:
-    else all get Mismatch, and the communicator stays usable. send() and receive() are for two ranks.
+    All ranks make the same calls in the same order, with equal counts, types, operations and roots;
+    else all get Mismatch, and the communicator stays usable. send() and receive() are for two.
 
-    Arrays are what has the buffer protocol (numpy, array, bytearray) or DLPack (torch), or a Pointer:
-    contiguous, in host memory, of any of the library's types. Counts are of elements. Two arrays of a
-    call do not overlap, but where it says so. op: "sum", "prod", "max", "min" or "avg". After an
-    error the content of what was to be written is undefined.
+    Arrays are what has the buffer protocol (numpy, array, bytearray) or DLPack (torch), or a
+    Pointer: contiguous, in host memory, of any of the library's types. Counts are of elements. Two
+    arrays of a call do not overlap, but where it says so. op: "sum", "prod", "max", "min" or "avg".
+    After an error the content of what was to be written is undefined.
     """
 
     def all_reduce(self, send, recv=None, op="sum"):
-        """recv[i] = op over the ranks' send[i]; recv None: in place."""
+        """recv[i] becomes op over all ranks' send[i]; recv None, or send itself: in place."""
         source, target = _reduced(send, recv)
         self._call(lib.gwAllReduce, source, target, source.count, source.dtype,
                    operation(op), self._handle, None)
 
     def reduce(self, send, recv=None, op="sum", root=0):
-        """As all_reduce, but only `root` gets the result."""
+        """As all_reduce, but only the rank `root` gets the result."""
         source, target = _reduced(send, recv)
         self._call(lib.gwReduce, source, target, source.count, source.dtype,
                    operation(op), fitting(root, "root"), self._handle, None)
 
     def broadcast(self, buffer, root=0):
-        """`buffer` becomes root's on all ranks."""
+        """`buffer` becomes what it is on the rank `root`."""
         place = as_buffer(buffer, writable=True)
         self._call(lib.gwBroadcast, place, place, place.count, place.dtype, fitting(root, "root"),
                    self._handle, None)
 
     def all_gather(self, send, recv):
-        """recv: world_size * len(send) elements, the ranks' sends one behind the other."""
+        """recv: world_size * len(send) elements, the ranks' sends one behind the other. In place:
+        send is this rank's part of recv."""
         source, target = _pair(send, recv, lambda count: count * self.world_size)
         self._call(lib.gwAllGather, source, target, source.count, source.dtype,
                    self._handle, None)
 
     def reduce_scatter(self, send, recv, op="sum"):
-        """send: world_size * len(recv) elements; recv gets this rank's part of the sum."""
+        """send: world_size * len(recv) elements; recv gets this rank's part of the sum. In place:
+        recv is that part of send."""
         target, source = _pair(recv, send, lambda count: count * self.world_size, writable=False)
         self._call(lib.gwReduceScatter, source, target, target.count, target.dtype,
                    operation(op), self._handle, None)
 
     def all_to_all(self, send, recv):
-        """Both: world_size * count elements; part i of send goes to rank i."""
+        """Both: world_size * count elements; part i of send becomes this rank's part of rank i's
+        recv. Never in place."""
         source, target = _pair(send, recv, lambda count: count)
         if source.count % self.world_size:
             raise ValueError(f"{source.count} elements are no multiple of {self.world_size} ranks")
@@ -66,19 +69,27 @@ class Collectives:
                    source.dtype, self._handle, None)
 
     def send(self, buffer, peer):
-        """Returns when `peer` receives it: see exchange() for both directions at a time."""
+        """Returns when the rank `peer` receives it: exchange() is for both directions at a time.
+
+        TimedOut: it did not call for op_timeout_ms. Mismatch, on both: it receives another count or
+        type. The communicator stays usable.
+        """
         place = as_buffer(buffer)
         self._call(lib.gwSend, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
                    None)
 
     def receive(self, buffer, peer):
-        """Fills `buffer` with what `peer` sends: as many elements, of the same type."""
+        """Fills `buffer` with what `peer` sends: as many elements, of the same type. Errors are
+        those of send()."""
         place = as_buffer(buffer, writable=True)
         self._call(lib.gwRecv, place, place.count, place.dtype, fitting(peer, "peer"), self._handle,
                    None)
 
     def exchange(self, sends, receives):
-        """Lists of (buffer, peer), all at once, with itself too. Those of a pair keep their order."""
+        """Sends and receives all at once, from and to itself too; returns when all are complete.
+
+        sends, receives: lists of (buffer, peer); those of two ranks meet in their order.
+        """
         # What can be wrong of an argument raises here, before the group is open.
         outgoing = [(as_buffer(buffer), fitting(peer, "peer")) for buffer, peer in sends]
         incoming = [(as_buffer(buffer, writable=True), fitting(peer, "peer"))
@@ -100,6 +111,7 @@ class Collectives:
         self._call(group)
 
     def barrier(self):
+        """Returns when all ranks have called it."""
         self._call(lib.gwBarrier, self._handle, None)
 
 

@@ -62,8 +62,14 @@ def _start(function, *args):
 
 
 class Comm(Collectives):
-    """One rank's end of a job. Calls of several threads wait for each other, but for abort() and
-    discard().
+    """One rank's end of a job; from_environment(), from_unique_id() and split() make it.
+
+    Threads: any. Calls of several wait for each other, but for abort() and discard(). Signal
+    handlers run during waits; what they raise amid a call with other ranks ends the communicator.
+
+    Errors are GradwireError: InvalidArgument and InvalidUsage have no effect, after PeerLost and
+    Revoked only close() and discard() are of use, after all others it can go on. No call waits
+    without a bound (op_timeout_ms).
 
     A `with` block leaves in good order, or aborts where it is left by an exception. A communicator
     that is dropped, or still there at exit, takes leave too, or aborts where something is under
@@ -79,13 +85,20 @@ class Comm(Collectives):
     def from_environment(cls, settings=None):
         """Joins as the launcher says: `gradwire run`, torchrun, mpirun, srun; alone: one rank.
 
-        settings: text "name=value; ..." or a dict, names as `gradwire info -c` lists them.
+        Collective; returns when all ranks are ready.
+        settings: text "name=value; ..." or a dict, names as `gradwire info -c` lists them. They win
+        over the environment (GRADWIRE_NAME) and gradwire.toml.
+        TimedOut: names the ranks that have not come within init_timeout_ms. Mismatch: ranks of
+        another version or configuration. StartFailed: see there.
         """
         return cls(_start(lib.gwCommInitEnv, ctypes.byref(_config(settings))))
 
     @classmethod
     def from_unique_id(cls, identity, rank, world_size, settings=None):
-        """Joins `world_size` ranks by the bytes of unique_id()."""
+        """Joins `world_size` ranks by the bytes of unique_id(), which are good for one start.
+
+        As from_environment(); rank 0 is in the process that called unique_id().
+        """
         if len(identity) != c.GW_UNIQUE_ID_BYTES:
             raise InvalidArgument(f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
         made = c.gwUniqueId.from_buffer_copy(identity)
@@ -94,9 +107,12 @@ class Comm(Collectives):
                           fitting(rank, "rank"), config))
 
     def split(self, color, key=0, settings=None):
-        """The ranks of one color as a communicator of their own, in the order of key.
+        """The ranks of one color as a communicator of their own, in the order of key, then of their
+        ranks here.
 
-        All ranks call it. color None: this rank joins none and gets None. settings None: as here.
+        All ranks call it. color: from 0 on; None: this rank joins none and gets None. settings: as
+        for from_environment(); None: as here. The two are independent: either may be closed first.
+        What fails on one rank fails on all; this communicator stays as it was, but for PeerLost.
         """
         config = None if settings is None else ctypes.byref(_config(settings))
         made = c.gwComm_t()
@@ -156,14 +172,17 @@ class Comm(Collectives):
 
     @property
     def rank(self):
+        """Of this process, from 0."""
         return self._int(lib.gwCommUserRank)
 
     @property
     def world_size(self):
+        """Number of ranks."""
         return self._int(lib.gwCommCount)
 
     @property
     def closed(self):
+        """Every call is refused, but for those that end it."""
         return self._life.is_over
 
     def check_open(self):
@@ -174,7 +193,11 @@ class Comm(Collectives):
     # ---- the end ----
 
     def close(self):
-        """Completes what was submitted, takes leave of the other ranks, frees everything."""
+        """Completes what was submitted, takes leave of the other ranks, frees everything.
+
+        All ranks call it; once closed it has no effect. Rank 0 leaves last: TimedOut names who has
+        not left within abort_timeout_ms, PeerLost a rank that died. It is closed then, too.
+        """
         if self.closed:
             return
         try:
@@ -207,7 +230,14 @@ class Comm(Collectives):
     # ---- registered tensors ----
 
     def tensor(self, name, shape, dtype="float32", spec=None):
-        """Registers a gradient: the name is its identity, spec as "qsgd(bits=4)" or "auto"."""
+        """Registers a gradient, a Tensor; local and cheap. All ranks register the same ones before
+        the end of the first step that uses them.
+
+        name: its identity, to which what compression keeps back belongs. shape: its lengths, of
+        elements row by row; low rank sees matrices by it. dtype: "float32", "float16", "bfloat16",
+        or one of numpy or torch. spec: "qsgd(bits=4)", "auto", ...; None: the setting `compress`.
+        InvalidArgument: a name twice, or a spec that is none (the text has the nearest).
+        """
         shape = [fitting(length, "length", ctypes.c_int64) for length in shape]
         lengths = (ctypes.c_int64 * len(shape))(*shape)
         kind = data_type(dtype)
@@ -220,16 +250,20 @@ class Comm(Collectives):
         return Tensor(self, handle, name, math.prod(shape), kind)
 
     def submit(self, group, op="sum", keep=None):
-        """All-reduces the tensors of a Group together.
+        """All-reduces the tensors of a Group together, as their specs say; gives a Request.
 
-        keep: what else must stay until it is complete, as the owner of a Pointer's memory.
+        All ranks submit the same ones in the same order. Until the request is complete the arrays
+        are the library's: what is sent stays as it is, what is received is undefined.
+        op: "sum" or "avg". keep: what else must stay until then, as who owns a Pointer's memory.
+        InvalidUsage, without effect: a tensor twice in a step. Outside steps there is no vote: what
+        is complete counts, and `auto` is bf16.
         """
         self._check_owns(group.comm)
         return self._submit(Submission(group.buffers, keep), lib.gwAllReduceTensors, group.count,
                             group.tensors, group.send, group.recv, operation(op))
 
     def scatter(self, tensor, send, recv, op="sum", keep=None):
-        """Reduce-scatters a Tensor; see there. keep: as for submit()."""
+        """As Tensor.reduce_scatter(); keep: as for submit()."""
         source, target = as_buffer(send), as_buffer(recv, writable=True)
         self._check_owns(tensor.comm)
         tensor.check(source)
@@ -276,7 +310,12 @@ class Comm(Collectives):
     # ---- training steps ----
 
     def begin_step(self, number, loss_scale=None):
-        """Opens a step; number and loss_scale are equal on all ranks."""
+        """Opens a step; number and loss_scale are equal on all ranks.
+
+        number: from 0 on; it seeds random rounding. loss_scale: what gradients are multiplied by,
+        finite and above 0, so that what is kept back counts under another scale, too.
+        InvalidUsage: a step is open.
+        """
         number = fitting(number, "step", ctypes.c_uint64)
         with self.in_call(), self.turn():
             self._check(lib.gwStepBegin(self._handle, number))
@@ -284,9 +323,12 @@ class Comm(Collectives):
                 self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
 
     def end_step(self):
-        """All ranks agree on how the step ended; after other outcomes last_error() says why.
+        """All ranks agree on how the step ended, an Outcome; waits for all of them.
 
-        NonFinite: aborted under nonfinite=error."""
+        Update the weights after COMMITTED only. After the others last_error() says why, and what
+        was kept back is as before: after ABORTED the step can be run again on the same gradients.
+        NonFinite: aborted under nonfinite=error. InvalidUsage: no step is open.
+        """
         outcome = ctypes.c_int()
         with self.in_call():
             try:
@@ -309,7 +351,7 @@ class Comm(Collectives):
     # ---- state and statistics ----
 
     def save_state(self):
-        """This rank's residuals and counters, as a bytearray. Between steps."""
+        """This rank's residuals and counters, as a bytearray of its own. Between steps."""
         size = ctypes.c_size_t()
         self._call(lib.gwStateSave, self._handle, None, ctypes.byref(size))
         state = bytearray(size.value)
@@ -321,7 +363,9 @@ class Comm(Collectives):
     def load_state(self, state):
         """Reads what save_state gave at the same rank, after the same tensors were registered.
 
-        state: whatever has the buffer protocol.
+        state: whatever has the buffer protocol. Mismatch: another rank or number of ranks, other
+        tensors or shapes, or another spec where that kept more than a residual. DataCorrupt: bytes
+        are damaged. Neither has an effect.
         """
         self._call(lib.gwStateLoad, self._handle, as_buffer(state), memoryview(state).nbytes)
 
@@ -336,9 +380,10 @@ class Comm(Collectives):
         return json.loads(buffer.value)
 
     def stats(self):
-        """Counters of the communicator."""
+        """Counters of this rank since the start: a flat dict (docs/ledger.md)."""
         return self._json(lib.gwCommGetStats)
 
     def ledger(self):
-        """What happened to each tensor: codec, bytes, times, error."""
+        """How long steps take (`steps`, ms), what happened to each tensor (`tensors`: codec, bytes,
+        nanoseconds, error) and what `auto` decided (`controller`): a dict (docs/ledger.md)."""
         return self._json(lib.gwCommGetLedger)

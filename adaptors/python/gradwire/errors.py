@@ -41,7 +41,8 @@ class Aborted(GradwireError):
 
 
 class Mismatch(GradwireError):
-    """The ranks disagree about an operation; the text has the field and both values."""
+    """The ranks disagree about an operation, or a checkpoint about a tensor; the text has the field
+    and both values."""
 
     CODE = gwResult_t.gwMismatch
 
@@ -53,19 +54,20 @@ class DataCorrupt(GradwireError):
 
 
 class NonFinite(GradwireError):
-    """A NaN or an infinity met the policy `nonfinite`."""
+    """A NaN or an infinity met the policy `nonfinite`: the same gradients would fail again."""
 
     CODE = gwResult_t.gwNonFinite
 
 
 class PeerLost(GradwireError):
-    """Another rank is gone, or failed and said so; the communicator is of no more use."""
+    """Another rank is gone, or failed and said so; the communicator is of no more use: close it,
+    and start another one without that rank."""
 
     CODE = gwResult_t.gwPeerLost
 
 
 class Revoked(GradwireError):
-    """The communicator was revoked; destroy it."""
+    """The communicator was revoked; close it."""
 
     CODE = gwResult_t.gwRevoked
 

@@ -8,7 +8,7 @@ from gradwire.buffers import as_buffer
 
 
 class Tensor:
-    """A registered gradient."""
+    """A registered gradient, of Comm.tensor(): name, elems (their number) and dtype."""
 
     def __init__(self, comm, handle, name, elems, dtype):
         self.comm = comm
@@ -35,7 +35,8 @@ class Tensor:
             check(function(self.handle, *args), self.comm._handle)
 
     def set_spec(self, spec):
-        """Another codec from the next operation on."""
+        """Another codec from the next operation on, on all ranks; one that is exact or without
+        feedback sends along once what was kept back. InvalidUsage: in a step that has used it."""
         self._call(lib.gwTensorSetSpec, spec.encode())
 
     def discard_step(self):
@@ -43,17 +44,20 @@ class Tensor:
         self._call(lib.gwTensorDiscardStep)
 
     def deregister(self):
-        """The residual is lost, the name is free."""
+        """What was kept back is lost, the name is free, and this is of no more use. InvalidUsage:
+        in a step that has used it."""
         self._call(lib.gwTensorDeregister)
 
     def all_reduce(self, send, recv=None, op="sum"):
-        """Submits it alone; send and recv are the caller's until the request is complete."""
+        """Submits it alone; gives a Request. send, recv: all of the tensor's elements; both are the
+        library's until it is complete, as for Comm.submit(). recv None: in place."""
         return self.comm.submit(Group([self], [send], None if recv is None else [recv]), op)
 
     def reduce_scatter(self, send, recv, op="sum"):
-        """send: the whole gradient; recv gets this rank's shard, the rank-th of world_size equal ones.
+        """send: the whole gradient; recv gets this rank's shard, the rank-th of world_size equal
+        ones. Gives a Request; otherwise as all_reduce().
 
-        recv may lie there in send. Specs: none, or what is reduced as two_shot.
+        recv may lie there in send. Specs: none, or what is reduced as two_shot (InvalidUsage).
         """
         return self.comm.scatter(self, send, recv, op)
 
@@ -62,6 +66,8 @@ class Group:
     """Tensors that travel together and where their elements lie; may be submitted every step."""
 
     def __init__(self, tensors, send, recv=None):
+        """tensors: of one communicator. send, recv: an array for each, with all of its elements;
+        recv None: in place. They are kept; the memory of a Pointer must stay."""
         sources = [as_buffer(s, writable=recv is None) for s in send]
         targets = sources if recv is None else [as_buffer(r, writable=True) for r in recv]
         if not len(tensors) == len(sources) == len(targets):
