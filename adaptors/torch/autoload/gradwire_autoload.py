@@ -13,7 +13,8 @@ def _create(*args):
 
 
 def register():
-    """Once; more often has no effect."""
+    """For dist.init_process_group("cpu:gradwire") and new_group(backend="gradwire"), of tensors in
+    host memory. Once; more often has no effect."""
     from torch import distributed as dist  # pylint: disable=import-outside-toplevel
     if dist.is_available() and not dist.is_backend_available(_NAME):
         dist.Backend.register_backend(_NAME, _create, extended_api=True, devices=["cpu"])

@@ -111,20 +111,31 @@ def _describe(name, ledger, count, numel):
 
 def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None,
            scaler=None, settings=None):
-    """Averages the gradients of a model by gradwire. Collective.
+    """From the next backward on gradwire averages the gradients of a model; gives its Handle.
 
-    model: in DistributedDataParallel, or with fully_shard() over the ranks of each replica.
+    All ranks of the model call it alike, in the thread that trains, between steps. Averages come
+    where torch has gradients, in their type. Rank 0 says on standard error how many tensors are
+    compressed, and the memory that this takes.
+
+    model: in DistributedDataParallel, or with fully_shard() over the ranks of each replica; also
+        within what torch.compile() gives. On the CPU.
     spec: "auto", "none", "bf16", "qsgd(bits=4)", "topk(0.01)", "powersgd(rank=4)", ...
     across: the mesh of the replicas, for fully_shard(): they become equal, and stay so. None: all
         ranks shard the model, and gradients are compressed on their way to their shards.
     name: what tensors and state are called; another one for each model of a process.
     exclude: globs of names that stay exact, as "*.bias": of parameters; of modules that were given
-        to fully_shard().
+        to fully_shard(). One that matches nothing is warned of.
     min_numel: tensors of fewer elements stay exact, and parameters of one dimension. None: 4,096,
         and with "auto" what that leaves out. 0: what the spec itself leaves out, and nothing else.
     scaler: the GradScaler of the loss, asked once a step; needed where gradients in float16 meet a
-        codec with feedback (False: do without).
+        codec with feedback (False: do without). It also sets nonfinite=skip, unless that is set.
     settings: of the communicator, as {"nonfinite": "skip"} or text (docs/settings.md).
+
+    Errors leave the model to torch's own group as before, and attach() may be called again.
+    TypeError, ValueError, and RuntimeError without a process group, with gradients on a GPU or
+    where gradwire is attached already: what to do is in the text. Of one rank they are a
+    RuntimeError of the others, which has its words. gradwire.TimedOut: names the ranks that have
+    not come within init_timeout_ms. gradwire.Mismatch: ranks differ in settings.
     """
     model = getattr(model, "_orig_mod", model)  # within what torch.compile() gives
     wrapped = _wrapped(model, spec, across)

@@ -253,9 +253,12 @@ def create(options, _backend_options):
 
 
 def backend_stats(group=None, timeout=_STATS_TIMEOUT_S):
-    """Counters of the communicator of a process group with the backend gradwire.
+    """Counters of this rank's communicator of a process group with the backend gradwire, from its
+    start on: a flat dict (docs/ledger.md).
 
-    They come behind the operations under way; gradwire.TimedOut: these took `timeout` seconds.
+    group: None is the default one. timeout: seconds that operations under way may take, behind
+    which the counters come, else gradwire.TimedOut. Any thread. TypeError: the group has another
+    backend; ValueError: no positive timeout.
     """
     if not timeout > 0:
         raise ValueError(f"timeout takes a positive number of seconds, not {timeout}")

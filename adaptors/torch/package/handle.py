@@ -44,14 +44,20 @@ class Router:
 
 
 class Handle:
-    """A model's gradients, on their way through gradwire.
+    """A model's gradients, on their way through gradwire; attach() makes it.
 
     A training step is one synchronised backward: it begins with the first gradients that are sent
-    and ends when backward does. Errors are raised by backward().
+    and ends when backward does, on all ranks alike. Its errors are raised by backward(); no rank
+    should then update its weights.
 
-    What was sent in a step, until it ends, has a `request`, fill(value) of its gradients, and
-    deliver() to those who wait for them. Subclasses send.
+    Threads: abort(), stats(), ledger() and attached are for any, at any time, and for a signal's
+    handler; the other calls are for the thread that trains, between steps.
+
+    Who drops both handle and model ends it, as abort() does where a step is open.
     """
+
+    # Subclasses send. What was sent in a step, until it ends, has a `request`, fill(value) of its
+    # gradients, and deliver() to those who wait for them.
 
     def __init__(self, comm, tensors, name, scaler):
         self._comm = comm
@@ -182,6 +188,7 @@ class Handle:
 
     @property
     def name(self):
+        """What attach() was given."""
         return self._name
 
     def sends(self, owners):
@@ -190,12 +197,14 @@ class Handle:
 
     @property
     def has_scaler(self):
+        """Whether attach() was given one that is enabled."""
         return bool(self._scaler)
 
     @property
     def phase(self):
-        """Made of facts that stay true, so that abort(), of another thread or of a signal's handler,
-        finds none half changed."""
+        """Who averages the gradients, for the model's hooks."""
+        # Made of facts that stay true, so that abort(), of another thread or of a signal's handler,
+        # finds none half changed.
         if self._is_aborted:
             return Phase.ABORTED
         if self._comm.closed:
@@ -204,6 +213,7 @@ class Handle:
 
     @property
     def attached(self):
+        """Gradwire averages the gradients, also in the step behind detach()."""
         return self.phase in (Phase.ATTACHED, Phase.DETACHING)
 
     def _check_attached(self):
@@ -211,17 +221,26 @@ class Handle:
             raise gradwire.InvalidUsage(f"'{self._name}' is detached: attach again")
 
     def stats(self):
-        """Counters since attach, as numbers and a few words."""
+        """Counters of this rank since attach(), a flat dict of numbers and a few words: those of
+        docs/ledger.md, `steps` that were committed or skipped, and `blocked_s`, the seconds that
+        backward has waited. InvalidUsage: not attached any more."""
         self._check_attached()
         return {**self._comm.stats(), "steps": self._step, "blocked_s": self._blocked_s}
 
     def ledger(self):
-        """What happened to each tensor: codec, bytes, times, error."""
+        """How long steps take (`steps`, ms), what happened to each tensor (`tensors`: codec, bytes,
+        nanoseconds, error) and what `auto` decided (`controller`): a dict (docs/ledger.md).
+        InvalidUsage: not attached any more."""
         self._check_attached()
         return self._comm.ledger()
 
     def detach(self):
-        """The next step is exact and carries what was kept back; then torch's own group works."""
+        """The next step that is not skipped is exact and also sends what was kept back. From then
+        on torch's own group works, and attach() may be called again.
+
+        All ranks, before the same backward. InvalidUsage, without effect: amid a backward, or not
+        attached any more.
+        """
         self._check_attached()
         if self._is_open:
             self._give_up_before_detach()
@@ -235,9 +254,12 @@ class Handle:
         self._abandon()
 
     def close(self):
-        """Ends at once; what was kept back is lost. Collective, but where a step failed: abort().
+        """Ends now; from the next backward on torch's own group works. What was kept back is lost,
+        unless state_dict() has saved it. Once closed it has no effect.
 
-        Who comes more than 5 s late counts as having left.
+        All ranks: rank 0 waits for the others, but not for those who come more than 5 s late (or
+        abort_timeout_ms, if that is less). After a failed step it does what abort() does, and waits
+        for nobody.
         """
         if self.phase is not Phase.DETACHED and (self._is_open or self._is_broken()):
             self.abort()
@@ -248,7 +270,8 @@ class Handle:
             self._comm.close()
 
     def abort(self):
-        """Ends at once, also amid a step: backward raises, on the other ranks PeerLost.
+        """Ends at once, also amid a step, and waits for nobody: backward() raises Aborted until
+        attach() is called again, on the other ranks PeerLost.
 
         Any thread, any time, also a signal's handler: what a backward under way uses goes with it.
         """
@@ -276,9 +299,12 @@ class Handle:
         return Checkpoint(self._comm, self._name, place_of(self._comm))
 
     def state_dict(self):
-        """This rank's residuals and counters, and what codecs keep: a key for each parameter.
+        """This rank's residuals and counters, and what codecs keep: {key: tensor} for torch.save or
+        torch.distributed.checkpoint, a key for each parameter.
 
-        Keys differ between ranks: save those of all. Their values share one copy of the state.
+        Keys begin with "gradwire/{name}/" and differ between ranks: save those of all. Values are
+        bytes (uint8, one dimension, in host memory) and the count of steps; they share one copy of
+        the state, which training leaves alone. InvalidUsage: not attached any more.
         """
         self._check_attached()
         return self._checkpoint().save(self._step)
@@ -288,11 +314,16 @@ class Handle:
         return checkpoint.load_alike(places)
 
     def load_state_dict(self, state_dict, residuals="drop"):
-        """Reads what state_dict() gave on this rank; other keys are ignored.
+        """Goes on from what state_dict() gave on this rank; other keys are ignored, so those of all
+        ranks may come together. All ranks, behind attach() as it was, and the weights of then.
 
         The residuals of another number of ranks cannot be used: with residuals="drop" a warning
         says so and they begin at zero, with "error" it is a ValueError. What codecs keep alike on
         all ranks (bases, counts) is kept, but for FSDP2 without across=, whose tensors are others.
+
+        Without effect, and attach() as it was is the remedy: ValueError, there is no state of this
+        name, or no count of steps; gradwire.Mismatch, it is of other parameters or shapes, or of
+        another codec that kept more than residuals; gradwire.DataCorrupt, it is damaged.
         """
         self._check_attached()
         if residuals not in ("drop", "error"):

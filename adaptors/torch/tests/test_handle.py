@@ -2,17 +2,28 @@
 
 import array
 import gc
+import inspect
+import pydoc
 import weakref
 from unittest import mock
 
 import pytest
 import torch
 
-import gradwire
+import gradwire.torch
 from gradwire._bindings import gwResult_t
 from gradwire.torch.ddp import DdpHandle
 from gradwire.torch.handle import Handle
 from gradwire.torch.tensors import Description, Tensors
+
+
+def test_help_has_every_public_name():
+    text = pydoc.plaintext.document(gradwire.torch)
+    assert text.index("gradwire.torch.attach(model") < text.index("attach(model, spec, *, across")
+    for name in gradwire.torch.__all__:
+        assert inspect.getdoc(getattr(gradwire.torch, name))
+    for name, member in inspect.getmembers(gradwire.torch.Handle):
+        assert name.startswith("_") or inspect.getdoc(member), name
 
 
 def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
