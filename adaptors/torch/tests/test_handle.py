@@ -13,7 +13,7 @@ import torch
 import gradwire.torch
 from gradwire._bindings import gwResult_t
 from gradwire.torch.ddp import DdpHandle
-from gradwire.torch.handle import Handle
+from gradwire.torch.handle import Handle, Phase, Router
 from gradwire.torch.tensors import Description, Tensors
 
 
@@ -63,10 +63,24 @@ def test_detach_gives_up_what_a_failed_backward_left_open():
         handle._begin()
         comm.submit(gradwire.Group([tensors.of("last")], [array.array("f", bytes(16))])).wait()
         handle.detach()
+        assert handle.phase is Phase.DETACHING and handle.attached
         assert _specs(handle) == ["none", "none", "none"]
         handle._begin()
         handle._end()
-        assert not handle.attached
+        assert handle.phase is Phase.DETACHED and not handle.attached
+
+
+@pytest.mark.parametrize("end, phase", [(Handle.close, Phase.DETACHED),
+                                        (Handle.abort, Phase.ABORTED)])
+def test_torch_averages_behind_the_end_but_not_behind_an_abort(end, phase):
+    handle, router = _handle(), Router(None)
+    assert router.is_free and not router.is_attached
+    router.handle = handle
+    assert handle.phase is Phase.ATTACHED and router.is_attached and not router.is_free
+    end(handle)
+    handle.close()  # takes nothing back
+    assert handle.phase is phase and not router.is_attached
+    assert router.is_free == (phase is Phase.DETACHED)
 
 
 def test_detach_amid_a_backward_changes_nothing():
