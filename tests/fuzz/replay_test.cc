@@ -1,5 +1,6 @@
-// Replays a fuzz target without a fuzzer: its seeds, mutations of them, random bytes. Inputs are
-// copied to blocks of exactly their size, so that a sanitizer sees a read one byte too far.
+// Replays a fuzz target without a fuzzer: its seeds, what is kept of its corpus, mutations of both,
+// random bytes. Inputs are copied to blocks of exactly their size, so that a sanitizer sees a read
+// one byte too far.
 
 #include <gtest/gtest.h>
 
@@ -8,8 +9,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/rng.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace gradwire::fuzz {
@@ -65,8 +69,20 @@ TEST(ReplayTest, SeedsPass) {
   EXPECT_EQ(Feed({}), 0);
 }
 
+// The build says where they are, and how many.
+TEST(ReplayTest, KeptInputsPass) {
+  const std::vector<KeptInput> all = ReadCorpus(GRADWIRE_FUZZ_CORPUS);
+  EXPECT_EQ(all.size(), size_t{GRADWIRE_FUZZ_KEPT});
+  for (const KeptInput& kept : all) {
+    std::printf("%s\n", kept.name.c_str());
+    std::fflush(stdout);  // before the target aborts
+    EXPECT_EQ(Feed(kept.input), 0);
+  }
+}
+
 TEST(ReplayTest, MutatedSeedsPass) {
-  const std::vector<Input> seeds = Seeds();
+  std::vector<Input> seeds = Seeds();
+  for (KeptInput& kept : ReadCorpus(GRADWIRE_FUZZ_CORPUS)) seeds.push_back(std::move(kept.input));
   for (uint64_t round = 0; round < kRounds; ++round) {
     RandomStream random(kSeed, round);
     Input input = seeds[random.Below(seeds.size())];
