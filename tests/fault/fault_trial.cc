@@ -18,11 +18,10 @@
 namespace gradwire {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kStartBoundNs = 20'000 * kMs;
-constexpr int64_t kHardBoundNs = 12'000 * kMs;  // after the fault
+constexpr int64_t kStartBoundNs = 20'000 * kNsPerMs;
+constexpr int64_t kHardBoundNs = 12'000 * kNsPerMs;  // after the fault
 // heartbeat_timeout_ms of such trials, and what a busy machine adds.
-constexpr int64_t kStopBoundNs = kSlowness * 2'000 * kMs;
+constexpr int64_t kStopBoundNs = kSlowness * 2'000 * kNsPerMs;
 
 // "rank 2", "peer 2", "ranks 2 of 4": it alone.
 bool NamesRank(const std::string& text, int rank) {
@@ -69,7 +68,7 @@ class Watch {
   void AwaitSelfKill() {
     const int64_t deadline_ns = NowNs() + kStartBoundNs;
     while (NowNs() < deadline_ns && ranks_->EndedBy(trial_.victim) != SIGKILL) {
-      if (const std::optional<RankReport> report = ranks_->Next(NowNs() + kMs))
+      if (const std::optional<RankReport> report = ranks_->Next(NowNs() + kNsPerMs))
         early_.push_back(*report);
     }
     fault_ns_ = NowNs();
@@ -136,8 +135,8 @@ class Watch {
   }
 
   void TakeTime(const RankReport& report) {
-    result_.worst_return_ns = std::max(result_.worst_return_ns, report.code * kMs);
-    if (report.code * kMs > kReturnBoundNs)
+    result_.worst_return_ns = std::max(result_.worst_return_ns, report.code * kNsPerMs);
+    if (report.code * kNsPerMs > kReturnBoundNs)
       Complain(fmt::format("rank {}: {} took {} ms", report.rank, report.text, report.code));
   }
 
@@ -150,7 +149,7 @@ class Watch {
     result_.worst_error_ns = std::max(result_.worst_error_ns, took_ns);
     const int64_t bound_ns = trial_.fault == Fault::kStop ? kStopBoundNs : kErrorBoundNs;
     if (took_ns > bound_ns)
-      Complain(fmt::format("rank {} was told after {} ms", report.rank, took_ns / kMs));
+      Complain(fmt::format("rank {} was told after {} ms", report.rank, took_ns / kNsPerMs));
     const bool running = trial_.phase == Phase::kCollectives || trial_.phase == Phase::kSteps;
     if (running ? NamesCulpritAndCall(report, trial_.victim)
                 : NamesRank(report.text, trial_.victim)) {

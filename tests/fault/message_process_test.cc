@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,23 +13,12 @@ namespace gradwire {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int64_t kMismatchBoundNs = 1'000'000'000;
-constexpr int64_t kHardBoundNs = 60'000'000'000;
+constexpr int64_t kMismatchBoundNs = kNsPerSecond;
+constexpr int64_t kHardBoundNs = 60 * kNsPerSecond;
 constexpr size_t kElems = 3'000'001;
 
 gwComm_t Join(RankSide& side, const std::string& transport) {
-  gwUniqueId id;
-  if (!side.ExchangeId(&id)) {
-    side.Tell(ReportKind::kVoid, 0, "");
-    return nullptr;
-  }
-  const std::string settings = "debug=none; abort_timeout_ms=3000; transport=" + transport;
-  gwConfig_t config = GW_CONFIG_INITIALIZER;
-  config.settings = settings.c_str();
-  gwComm_t comm = nullptr;
-  const gwResult_t result = gwCommInitRankConfig(&comm, kRanks, id, side.rank, &config);
-  if (result != gwSuccess) side.Tell(ReportKind::kFailed, result, gwGetLastError(nullptr));
-  return comm;
+  return side.Join("debug=none; abort_timeout_ms=3000; transport=" + transport);
 }
 
 gwResult_t Ring(RankSide& side, gwComm_t comm, const std::vector<int32_t>& sent,
@@ -69,30 +57,25 @@ void SendAround(RankSide& side, const std::string& transport) {
   }
   if (gwBarrier(comm, nullptr) != gwSuccess)
     side.Tell(ReportKind::kFailed, 0, gwGetLastError(comm));
-  if (gwCommDestroy(comm) != gwSuccess) side.Tell(ReportKind::kFailed, 0, "gwCommDestroy");
-  side.Tell(ReportKind::kDone, 0, "");
+  side.Leave(comm);
 }
 
 TEST(MessageProcesses, SendAroundOverEveryTransport) {
   for (const std::string& transport : ProcessTransports()) {
     SCOPED_TRACE(transport);
     RankProcesses ranks(kRanks, [&](RankSide& side) { SendAround(side, transport); });
-    const int64_t deadline_ns = NowNs() + kHardBoundNs;
     int done = 0, told = 0;
-    while (!ranks.all_gone() && NowNs() < deadline_ns) {
-      const std::optional<RankReport> report = ranks.Next(deadline_ns);
-      if (!report) continue;
-      EXPECT_NE(report->kind, ReportKind::kFailed)
-          << "rank " << report->rank << ": " << report->text;
-      done += report->kind == ReportKind::kDone ? 1 : 0;
-      if (report->kind != ReportKind::kError) continue;
+    const auto take = [&](const RankReport& report) {
+      EXPECT_NE(report.kind, ReportKind::kFailed) << "rank " << report.rank << ": " << report.text;
+      done += report.kind == ReportKind::kDone ? 1 : 0;
+      if (report.kind != ReportKind::kError) return;
       ++told;
-      EXPECT_EQ(report->code, gwMismatch) << report->text;
-      const std::string text = report->text;
+      EXPECT_EQ(report.code, gwMismatch) << report.text;
+      const std::string text = report.text;
       EXPECT_NE(text.find("1 (rank 0)"), std::string::npos) << text;
       EXPECT_NE(text.find("2 (rank 1)"), std::string::npos) << text;
-    }
-    EXPECT_TRUE(ranks.all_gone()) << "hangs";
+    };
+    EXPECT_TRUE(ranks.TakeAll(NowNs() + kHardBoundNs, take)) << "hangs";
     EXPECT_EQ(done, kRanks);
     EXPECT_EQ(told, 2);
   }
@@ -108,30 +91,25 @@ void SendUntilError(RankSide& side, int victim) {
   if (side.rank == victim) side.Tell(ReportKind::kReady, 0, "");
   while (result == gwSuccess) result = Ring(side, comm, sent, &got);
   side.Tell(ReportKind::kError, result, gwGetLastError(comm));
-  if (gwCommDestroy(comm) != gwSuccess) side.Tell(ReportKind::kFailed, 0, "gwCommDestroy");
-  side.Tell(ReportKind::kDone, 0, "");
+  side.Leave(comm);
 }
 
 TEST(MessageProcesses, ADeadPeerIsToldToAll) {
   for (int victim = 0; victim < kRanks; ++victim) {
     SCOPED_TRACE(victim);
     RankProcesses ranks(kRanks, [&](RankSide& side) { SendUntilError(side, victim); });
-    const int64_t deadline_ns = NowNs() + kHardBoundNs;
     int done = 0, told = 0;
-    while (!ranks.all_gone() && NowNs() < deadline_ns) {
-      const std::optional<RankReport> report = ranks.Next(deadline_ns);
-      if (!report) continue;
-      EXPECT_NE(report->kind, ReportKind::kFailed)
-          << "rank " << report->rank << ": " << report->text;
-      if (report->kind == ReportKind::kReady) ranks.Signal(victim, SIGKILL);
-      done += report->kind == ReportKind::kDone ? 1 : 0;
-      if (report->kind != ReportKind::kError) continue;
+    const auto take = [&](const RankReport& report) {
+      EXPECT_NE(report.kind, ReportKind::kFailed) << "rank " << report.rank << ": " << report.text;
+      if (report.kind == ReportKind::kReady) ranks.Signal(victim, SIGKILL);
+      done += report.kind == ReportKind::kDone ? 1 : 0;
+      if (report.kind != ReportKind::kError) return;
       ++told;
-      EXPECT_EQ(report->code, gwPeerLost) << report->text;
-      EXPECT_NE(std::string(report->text).find("rank " + std::to_string(victim)), std::string::npos)
-          << report->text;
-    }
-    EXPECT_TRUE(ranks.all_gone()) << "hangs";
+      EXPECT_EQ(report.code, gwPeerLost) << report.text;
+      EXPECT_NE(std::string(report.text).find("rank " + std::to_string(victim)), std::string::npos)
+          << report.text;
+    };
+    EXPECT_TRUE(ranks.TakeAll(NowNs() + kHardBoundNs, take)) << "hangs";
     EXPECT_EQ(done, kRanks - 1);
     EXPECT_EQ(told, kRanks - 1);
   }

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,12 +28,6 @@ void Make(Pipe* pipe) {
 
 }  // namespace
 
-int64_t NowNs() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
-
 bool RankSide::ExchangeId(gwUniqueId* id) {
   if (rank != 0) {
     // A rank 0 that is stopped before it has written would be awaited forever.
@@ -48,6 +41,26 @@ bool RankSide::ExchangeId(gwUniqueId* id) {
     if (write(fd, id, sizeof *id) < 0) continue;
   }
   return true;
+}
+
+gwComm_t RankSide::Join(const std::string& settings) {
+  gwUniqueId id;
+  if (!ExchangeId(&id)) {
+    Tell(ReportKind::kVoid, 0, "");
+    return nullptr;
+  }
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = settings.c_str();
+  gwComm_t comm = nullptr;
+  const gwResult_t result = gwCommInitRankConfig(&comm, world_size, id, rank, &config);
+  if (result != gwSuccess) Tell(ReportKind::kFailed, result, gwGetLastError(nullptr));
+  return comm;
+}
+
+void RankSide::Leave(gwComm_t comm) const {
+  const gwResult_t result = gwCommDestroy(comm);
+  if (result != gwSuccess) Tell(ReportKind::kFailed, result, "gwCommDestroy");
+  Tell(ReportKind::kDone, 0, "");
 }
 
 bool RankSide::AwaitGo() const {
@@ -121,7 +134,7 @@ void RankProcesses::RunChild(int rank, const std::function<void(RankSide&)>& mai
 std::optional<RankReport> RankProcesses::Next(int64_t deadline_ns) {
   pollfd reader = {.fd = reports_.read_end.get(), .events = POLLIN, .revents = 0};
   const int64_t left_ns = std::max<int64_t>(deadline_ns - NowNs(), 0);
-  const timespec left = {.tv_sec = left_ns / 1'000'000'000, .tv_nsec = left_ns % 1'000'000'000};
+  const timespec left = {.tv_sec = left_ns / kNsPerSecond, .tv_nsec = left_ns % kNsPerSecond};
   if (ppoll(&reader, 1, &left, nullptr) <= 0) return std::nullopt;
   RankReport report;
   if (read(reports_.read_end.get(), &report, sizeof report) !=
@@ -130,6 +143,14 @@ std::optional<RankReport> RankProcesses::Next(int64_t deadline_ns) {
     return std::nullopt;
   }
   return report;
+}
+
+bool RankProcesses::TakeAll(int64_t deadline_ns,
+                            const std::function<void(const RankReport&)>& take) {
+  while (!all_gone_ && NowNs() < deadline_ns) {
+    if (const std::optional<RankReport> report = Next(deadline_ns)) take(*report);
+  }
+  return all_gone_;
 }
 
 void RankProcesses::Signal(int rank, int signal) { kill(pids_[rank], signal); }

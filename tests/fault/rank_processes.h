@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "gradwire/gradwire.h"
 
 namespace gradwire {
 
-// Monotonic, the same clock in all processes.
-int64_t NowNs();
+// The same clock in all processes.
+inline int64_t NowNs() { return SteadyClock().NowNs(); }
 
 enum class ReportKind : int32_t {
   kReady,   // the phase begins in which something may happen to a rank
@@ -47,6 +48,10 @@ class RankSide {
 
   // Rank 0 makes the unique id, the others get it. False: there is none to be had within seconds.
   bool ExchangeId(gwUniqueId* id);
+  // Joins the others with these settings. Null: it has told why not, as kVoid or kFailed.
+  gwComm_t Join(const std::string& settings);
+  // Destroys `comm` and tells that this rank is through.
+  void Leave(gwComm_t comm) const;
   // Until the test says Go. False: the test is gone.
   bool AwaitGo() const;
   // Whether AwaitGo would return at once.
@@ -65,6 +70,8 @@ class RankProcesses {
 
   // The next report of any rank; nothing at the deadline, or at the end of all ranks.
   std::optional<RankReport> Next(int64_t deadline_ns);
+  // Gives every report to `take` until all ranks are gone. False: at the deadline some are not.
+  bool TakeAll(int64_t deadline_ns, const std::function<void(const RankReport&)>& take);
   // True once no process can report any more.
   bool all_gone() const { return all_gone_; }
   void Signal(int rank, int signal);

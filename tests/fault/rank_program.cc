@@ -94,7 +94,7 @@ void RankProgram::Leave() {
   const int64_t begin_ns = NowNs();
   const gwResult_t destroyed = gwCommDestroy(comm_);
   if (destroyed != gwSuccess) side_->Tell(ReportKind::kFailed, destroyed, "gwCommDestroy");
-  side_->Tell(ReportKind::kTimed, static_cast<int>((NowNs() - begin_ns) / 1'000'000),
+  side_->Tell(ReportKind::kTimed, static_cast<int>((NowNs() - begin_ns) / kNsPerMs),
               "gwCommDestroy");
 }
 
@@ -116,7 +116,7 @@ void RankProgram::Run() {
       const int64_t begin_ns = NowNs();
       const gwResult_t aborted = gwCommAbort(comm_);
       if (aborted != gwSuccess) side_->Tell(ReportKind::kFailed, aborted, "gwCommAbort");
-      side_->Tell(ReportKind::kTimed, static_cast<int>((NowNs() - begin_ns) / 1'000'000),
+      side_->Tell(ReportKind::kTimed, static_cast<int>((NowNs() - begin_ns) / kNsPerMs),
                   "gwCommAbort");
     });
   }

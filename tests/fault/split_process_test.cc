@@ -2,7 +2,6 @@
 // middle.
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string>
 
 #include "tests/fault/rank_processes.h"
@@ -12,23 +11,8 @@ namespace gradwire {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr int64_t kBoundNs = 3'000'000'000;
-constexpr int64_t kHardBoundNs = 60'000'000'000;
-
-// Joins the ranks; null: it told why not.
-gwComm_t Join(RankSide& side, const std::string& settings) {
-  gwUniqueId id;
-  if (!side.ExchangeId(&id)) {
-    side.Tell(ReportKind::kVoid, 0, "");
-    return nullptr;
-  }
-  gwConfig_t config = GW_CONFIG_INITIALIZER;
-  config.settings = settings.c_str();
-  gwComm_t comm = nullptr;
-  const gwResult_t result = gwCommInitRankConfig(&comm, kRanks, id, side.rank, &config);
-  if (result != gwSuccess) side.Tell(ReportKind::kFailed, result, gwGetLastError(nullptr));
-  return comm;
-}
+constexpr int64_t kBoundNs = 3 * kNsPerSecond;
+constexpr int64_t kHardBoundNs = 60 * kNsPerSecond;
 
 // Tells kFailed unless the ranks of `comm` sum to `expected`.
 void CheckSum(RankSide& side, gwComm_t comm, int expected) {
@@ -40,7 +24,7 @@ void CheckSum(RankSide& side, gwComm_t comm, int expected) {
 }
 
 void SplitAndSum(RankSide& side, const std::string& settings) {
-  gwComm_t comm = Join(side, settings);
+  gwComm_t comm = side.Join(settings);
   if (comm == nullptr) return;
   gwComm_t half = nullptr;
   const gwResult_t result = gwCommSplit(comm, side.rank % 2, -side.rank, &half, nullptr);
@@ -63,15 +47,12 @@ TEST(SplitProcesses, SumInTheirGroupsOverEveryTransport) {
     SCOPED_TRACE(transport);
     const std::string settings = "debug=none; abort_timeout_ms=3000; transport=" + transport;
     RankProcesses ranks(kRanks, [&](RankSide& side) { SplitAndSum(side, settings); });
-    const int64_t deadline_ns = NowNs() + kHardBoundNs;
     int done = 0;
-    while (!ranks.all_gone() && NowNs() < deadline_ns) {
-      const std::optional<RankReport> report = ranks.Next(deadline_ns);
-      if (!report) continue;
-      EXPECT_EQ(report->kind, ReportKind::kDone) << "rank " << report->rank << ": " << report->text;
-      done += report->kind == ReportKind::kDone ? 1 : 0;
-    }
-    EXPECT_TRUE(ranks.all_gone()) << "hangs";
+    const auto take = [&](const RankReport& report) {
+      EXPECT_EQ(report.kind, ReportKind::kDone) << "rank " << report.rank << ": " << report.text;
+      done += report.kind == ReportKind::kDone ? 1 : 0;
+    };
+    EXPECT_TRUE(ranks.TakeAll(NowNs() + kHardBoundNs, take)) << "hangs";
     EXPECT_EQ(done, kRanks);
   }
 }
@@ -79,7 +60,7 @@ TEST(SplitProcesses, SumInTheirGroupsOverEveryTransport) {
 // A failpoint in the split alone: settings of the new communicator arm it.
 void SplitWithDeath(RankSide& side, int victim, const std::string& failpoint) {
   const std::string settings = "transport=shm; debug=none; abort_timeout_ms=1500";
-  gwComm_t comm = Join(side, settings);
+  gwComm_t comm = side.Join(settings);
   if (comm == nullptr) return;
   const std::string armed = settings + (side.rank == victim ? "; failpoint=" + failpoint : "");
   gwConfig_t config = GW_CONFIG_INITIALIZER;
@@ -88,32 +69,28 @@ void SplitWithDeath(RankSide& side, int victim, const std::string& failpoint) {
   const gwResult_t result = gwCommSplit(comm, side.rank % 2, 0, &half, &config);
   side.Tell(ReportKind::kError, result, gwGetLastError(comm));
   if (half != nullptr) side.Tell(ReportKind::kFailed, 0, "a communicator in spite of the error");
-  if (gwCommDestroy(comm) != gwSuccess) side.Tell(ReportKind::kFailed, 0, "gwCommDestroy");
-  side.Tell(ReportKind::kDone, 0, "");
+  side.Leave(comm);
 }
 
 void ExpectToldOfDeath(int victim, const std::string& failpoint) {
   SCOPED_TRACE(testing::Message() << failpoint << " on rank " << victim);
   RankProcesses ranks(kRanks, [&](RankSide& side) { SplitWithDeath(side, victim, failpoint); });
-  const int64_t deadline_ns = NowNs() + kHardBoundNs;
   int told = 0, done = 0;
   int64_t first_ns = 0, last_ns = 0;
-  while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<RankReport> report = ranks.Next(deadline_ns);
-    if (!report) continue;
-    EXPECT_NE(report->kind, ReportKind::kFailed) << "rank " << report->rank << ": " << report->text;
-    done += report->kind == ReportKind::kDone ? 1 : 0;
-    if (report->kind != ReportKind::kError) continue;
+  const auto take = [&](const RankReport& report) {
+    EXPECT_NE(report.kind, ReportKind::kFailed) << "rank " << report.rank << ": " << report.text;
+    done += report.kind == ReportKind::kDone ? 1 : 0;
+    if (report.kind != ReportKind::kError) return;
     ++told;
-    EXPECT_NE(report->rank, victim) << "lives";
-    EXPECT_EQ(report->code, gwPeerLost) << report->text;
-    const std::string text = report->text;
+    EXPECT_NE(report.rank, victim) << "lives";
+    EXPECT_EQ(report.code, gwPeerLost) << report.text;
+    const std::string text = report.text;
     EXPECT_NE(text.find("rank " + std::to_string(victim)), std::string::npos) << text;
     EXPECT_NE(text.find("gwCommSplit"), std::string::npos) << text;
-    if (first_ns == 0) first_ns = report->time_ns;
-    last_ns = report->time_ns;
-  }
-  EXPECT_TRUE(ranks.all_gone()) << "hangs";
+    if (first_ns == 0) first_ns = report.time_ns;
+    last_ns = report.time_ns;
+  };
+  EXPECT_TRUE(ranks.TakeAll(NowNs() + kHardBoundNs, take)) << "hangs";
   EXPECT_EQ(told, kRanks - 1);
   EXPECT_EQ(done, kRanks - 1);
   EXPECT_LT(last_ns - first_ns, kBoundNs);

@@ -29,7 +29,6 @@ namespace gradwire {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int64_t kSecondNs = 1'000'000'000;
 
 sockaddr_in Loopback(uint16_t port) {
   sockaddr_in address = {};
@@ -120,7 +119,7 @@ TEST(Surroundings, StrangersAtTheStartChangeNothing) {
   const auto port = static_cast<uint16_t>(*found);
   RankProcesses ranks(kRanks, [&](RankSide& side) { WorkAmongStrangers(side, port); });
   Strangers strangers(Loopback(port));
-  const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
+  const int64_t deadline_ns = NowNs() + 30 * kNsPerSecond;
   int heard = 0;
   for (int kind = 0; heard < 200 && NowNs() < deadline_ns; ++kind) {
     heard += strangers.Call(kind);
@@ -130,13 +129,11 @@ TEST(Surroundings, StrangersAtTheStartChangeNothing) {
   ranks.Go(kRanks - 1);
   ranks.Go(0);
   int done = 0;
-  while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<RankReport> report = ranks.Next(deadline_ns);
-    if (!report) continue;
-    EXPECT_TRUE(report->kind == ReportKind::kDone || report->kind == ReportKind::kReady)
-        << "rank " << report->rank << ": " << report->text;
-    done += report->kind == ReportKind::kDone ? 1 : 0;
-  }
+  ranks.TakeAll(deadline_ns, [&](const RankReport& report) {
+    EXPECT_TRUE(report.kind == ReportKind::kDone || report.kind == ReportKind::kReady)
+        << "rank " << report.rank << ": " << report.text;
+    done += report.kind == ReportKind::kDone ? 1 : 0;
+  });
   EXPECT_EQ(done, kRanks);
 }
 
@@ -172,14 +169,8 @@ std::vector<sockaddr_in> ListeningAt(pid_t pid) {
 
 void WorkOverTcp(RankSide& side, const std::string& transport) {
   setenv("UCX_TLS", "tcp", 1);
-  gwUniqueId id;
-  if (!side.ExchangeId(&id)) return side.Tell(ReportKind::kVoid, 0, "");
-  gwConfig_t config = GW_CONFIG_INITIALIZER;
-  const std::string settings = "debug=none; init_timeout_ms=20000; transport=" + transport;
-  config.settings = settings.c_str();
-  gwComm_t comm = nullptr;
-  const gwResult_t result = gwCommInitRankConfig(&comm, kRanks, id, side.rank, &config);
-  if (result != gwSuccess) return side.Tell(ReportKind::kError, result, gwGetLastError(nullptr));
+  gwComm_t comm = side.Join("debug=none; init_timeout_ms=20000; transport=" + transport);
+  if (comm == nullptr) return;
   side.Tell(ReportKind::kReady, 0, "");
   WorkUntilGo(side, comm);
 }
@@ -190,17 +181,18 @@ class StrangersAtTheDataPorts : public testing::TestWithParam<const char*> {};
 TEST_P(StrangersAtTheDataPorts, ChangeNothingOfARunningJob) {
   SCOPED_TRACE(TestSeedText());
   RankProcesses ranks(kRanks, [](RankSide& side) { WorkOverTcp(side, GetParam()); });
-  const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
+  const int64_t deadline_ns = NowNs() + 30 * kNsPerSecond;
   int done = 0, ready = 0;
-  const auto take = [&](int64_t until_ns) {
-    const std::optional<RankReport> report = ranks.Next(until_ns);
-    if (!report) return;
-    EXPECT_TRUE(report->kind == ReportKind::kDone || report->kind == ReportKind::kReady)
-        << "rank " << report->rank << ": " << report->text;
-    ready += report->kind == ReportKind::kReady ? 1 : 0;
-    done += report->kind == ReportKind::kDone ? 1 : 0;
+  const auto take = [&](const RankReport& report) {
+    EXPECT_TRUE(report.kind == ReportKind::kDone || report.kind == ReportKind::kReady)
+        << "rank " << report.rank << ": " << report.text;
+    ready += report.kind == ReportKind::kReady ? 1 : 0;
+    done += report.kind == ReportKind::kDone ? 1 : 0;
   };
-  while (ready < kRanks && !ranks.all_gone() && NowNs() < deadline_ns) take(deadline_ns);
+  const auto take_next = [&](int64_t until_ns) {
+    if (const std::optional<RankReport> report = ranks.Next(until_ns)) take(*report);
+  };
+  while (ready < kRanks && !ranks.all_gone() && NowNs() < deadline_ns) take_next(deadline_ns);
   ASSERT_EQ(ready, kRanks);
   std::deque<Strangers> strangers;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -215,11 +207,11 @@ TEST_P(StrangersAtTheDataPorts, ChangeNothingOfARunningJob) {
       heard += some.Call(kind);
       some.Dribble();
     }
-    take(NowNs() + kSecondNs / 1000);
+    take_next(NowNs() + kNsPerMs);
   }
   EXPECT_EQ(heard, kCallsEach * static_cast<int>(strangers.size()));
   ranks.Go(0);
-  while (!ranks.all_gone() && NowNs() < deadline_ns) take(deadline_ns);
+  ranks.TakeAll(deadline_ns, take);
   EXPECT_EQ(done, kRanks);
 }
 
@@ -241,17 +233,14 @@ TEST(Surroundings, UcxWithoutAWayToTheOthersFailsClearly) {
     (void)gwCommDestroy(comm);
   });
   int errors = 0, clear = 0;
-  const int64_t deadline_ns = NowNs() + 10 * kSecondNs;
-  while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<RankReport> report = ranks.Next(deadline_ns);
-    if (!report) continue;
-    EXPECT_NE(report->code, gwSuccess);
+  const auto take = [&](const RankReport& report) {
+    EXPECT_NE(report.code, gwSuccess);
     ++errors;
-    clear += std::strstr(report->text, "UCX_TLS") != nullptr ? 1 : 0;
-    RecordProperty("rank" + std::to_string(report->rank), report->text);
-    std::printf("rank %d: %s\n", report->rank, report->text);
-  }
-  EXPECT_TRUE(ranks.all_gone());
+    clear += std::strstr(report.text, "UCX_TLS") != nullptr ? 1 : 0;
+    RecordProperty("rank" + std::to_string(report.rank), report.text);
+    std::printf("rank %d: %s\n", report.rank, report.text);
+  };
+  EXPECT_TRUE(ranks.TakeAll(NowNs() + 10 * kNsPerSecond, take));
   EXPECT_EQ(errors, 2);
   EXPECT_EQ(clear, 2);
 }
@@ -266,16 +255,12 @@ void ExpectAutoTakes(const std::string& transport, bool two_hosts) {
   const std::string log = testing::TempDir() + "/auto_" + transport;
   RankProcesses ranks(2, [&](RankSide& side) {
     setenv("UCX_TLS", "self", 1);
-    gwUniqueId id;
-    if (!side.ExchangeId(&id)) return side.Tell(ReportKind::kVoid, 0, "");
     std::string settings = "transport=auto; debug=warn; init_timeout_ms=20000; debug_file=" + log +
                            std::to_string(side.rank);
     if (two_hosts) settings += "; host_id=host" + std::to_string(side.rank);
-    gwConfig_t config = GW_CONFIG_INITIALIZER;
-    config.settings = settings.c_str();
-    gwComm_t comm = nullptr;
-    gwResult_t result = gwCommInitRankConfig(&comm, 2, id, side.rank, &config);
-    if (result == gwSuccess) result = gwBarrier(comm, nullptr);
+    gwComm_t comm = side.Join(settings);
+    if (comm == nullptr) return;
+    gwResult_t result = gwBarrier(comm, nullptr);
     std::string stats(4096, '\0');
     size_t bytes = stats.size();
     if (result == gwSuccess) result = gwCommGetStats(comm, stats.data(), &bytes);
@@ -285,13 +270,10 @@ void ExpectAutoTakes(const std::string& transport, bool two_hosts) {
     (void)gwCommDestroy(comm);
   });
   int done = 0;
-  const int64_t deadline_ns = NowNs() + 30 * kSecondNs;
-  while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<RankReport> report = ranks.Next(deadline_ns);
-    if (!report) continue;
-    EXPECT_EQ(report->kind, ReportKind::kDone) << report->text;
-    done += report->kind == ReportKind::kDone ? 1 : 0;
-  }
+  ranks.TakeAll(NowNs() + 30 * kNsPerSecond, [&](const RankReport& report) {
+    EXPECT_EQ(report.kind, ReportKind::kDone) << report.text;
+    done += report.kind == ReportKind::kDone ? 1 : 0;
+  });
   EXPECT_EQ(done, 2);
   const std::string warned = TextOf(log + "0");
   EXPECT_EQ(warned.find("passes over ucx: rank 0") != warned.npos, two_hosts) << warned;
