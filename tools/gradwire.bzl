@@ -86,7 +86,8 @@ def gw_cc_test(name, copts = [], deps = [], main = "//tests/lib:gtest_main", siz
 
     Tags: "threads" where the test makes a thread: those run under ThreadSanitizer, and main()
     fails the others if they make one. "no-asan", "no-tsan" leave it out of a sanitizer's run;
-    "exclusive" for tests that measure time or take the machine.
+    "exclusive" for tests that measure time or take the machine; "external" for those that run each
+    time, where results of before count for nothing.
 
     Args:
       name: the test.

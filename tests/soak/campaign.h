@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/fault/rank_processes.h"
+#include "base/clock.h"
 
 namespace gradwire {
 
@@ -20,12 +20,16 @@ struct CampaignResult {
   std::string details;  // beside the numbers, for the summary's line
 };
 
-// Whether there is another trial: a campaign begun at `begin_ns` (NowNs) has neither had all nor
-// used up its time.
-inline bool GoesOn(const CampaignOptions& options, const CampaignResult& result, int64_t begin_ns) {
-  const bool in_time =
-      options.seconds == 0 || NowNs() - begin_ns <= options.seconds * 1'000'000'000;
-  return result.trials < options.trials && in_time;
+// When a campaign that begins now must have begun its last trial.
+inline Deadline EndOf(const CampaignOptions& options) {
+  if (options.seconds == 0) return Deadline::Never();
+  return Deadline::After(SteadyClock(), options.seconds * kNsPerSecond);
+}
+
+// Whether there is another trial: a campaign that ends at `end` has neither had all nor used up its
+// time.
+inline bool GoesOn(const CampaignOptions& options, const CampaignResult& result, Deadline end) {
+  return result.trials < options.trials && !end.Expired(SteadyClock());
 }
 
 // Ranks killed, stopped or aborted in random phases.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,7 +16,7 @@
 namespace gradwire {
 namespace {
 
-constexpr int64_t kJobNs = 60'000'000'000;
+constexpr int64_t kJobNs = 60 * kNsPerSecond;
 
 template <typename T, size_t n>
 const T& Pick(RandomStream* random, const T (&values)[n]) {
@@ -188,20 +187,16 @@ JobEnd RunJob(const RandomJob& job, bool delays) {
     side.Tell(wrong.empty() ? ReportKind::kDone : ReportKind::kFailed, 0,
               wrong.empty() ? fmt::format("{:016x}", mine.digest()) : wrong);
   });
-  const int64_t deadline_ns = NowNs() + kJobNs;
   JobEnd end;
   int done = 0;
-  while (!ranks.all_gone() && NowNs() < deadline_ns) {
-    const std::optional<RankReport> report = ranks.Next(deadline_ns);
-    if (!report) continue;
-    if (report->kind == ReportKind::kDone) {
+  end.hung = !ranks.TakeAll(NowNs() + kJobNs, [&](const RankReport& report) {
+    if (report.kind == ReportKind::kDone) {
       ++done;
-      end.digests.insert(report->text);
+      end.digests.insert(report.text);
     } else {
-      end.complaint += fmt::format("  rank {}: {}\n", report->rank, report->text);
+      end.complaint += fmt::format("  rank {}: {}\n", report.rank, report.text);
     }
-  }
-  end.hung = !ranks.all_gone();
+  });
   if (done != job.world_size() && end.complaint.empty())
     end.complaint = fmt::format("  {} of {} ranks came to the end\n", done, job.world_size());
   return end;
@@ -226,8 +221,8 @@ JobEnd RunBothWays(const RandomJob& job) {
 CampaignResult RunConfigurations(const CampaignOptions& options) {
   CampaignResult result;
   int64_t ranks = 0;
-  const int64_t begin_ns = NowNs();
-  for (; GoesOn(options, result, begin_ns); ++result.trials) {
+  const Deadline until = EndOf(options);
+  for (; GoesOn(options, result, until); ++result.trials) {
     const RandomJob job(
         Hasher().Add(options.seed).Add(static_cast<uint64_t>(result.trials)).digest());
     ranks += job.world_size();

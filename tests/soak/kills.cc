@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 #include "tests/fault/fault_trial.h"
-#include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
 
 namespace gradwire {
@@ -28,8 +27,8 @@ FaultTrial TrialOf(uint64_t seed) {
 CampaignResult RunKills(const CampaignOptions& options) {
   CampaignResult result;
   int64_t told = 0, worst_error_ns = 0, worst_return_ns = 0;
-  const int64_t begin_ns = NowNs();
-  for (; GoesOn(options, result, begin_ns); ++result.trials) {
+  const Deadline end = EndOf(options);
+  for (; GoesOn(options, result, end); ++result.trials) {
     const uint64_t seed =
         Hasher().Add(options.seed).Add(static_cast<uint64_t>(result.trials)).digest();
     const FaultTrial trial = TrialOf(seed);

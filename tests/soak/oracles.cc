@@ -6,7 +6,6 @@
 
 #include "cli/measure/quantile.h"
 #include "runtime/sim/auto_oracle.h"
-#include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
 
 namespace gradwire {
@@ -25,8 +24,8 @@ CampaignResult RunOracles(const CampaignOptions& options) {
   CampaignResult result;
   std::vector<double> last, whole, none;
   int64_t missed = 0;
-  const int64_t begin_ns = NowNs();
-  for (; GoesOn(options, result, begin_ns); ++result.trials) {
+  const Deadline end = EndOf(options);
+  for (; GoesOn(options, result, end); ++result.trials) {
     const OracleRow row = AskOracle(options.seed + static_cast<uint64_t>(result.trials));
     last.push_back(row.last_regret);
     whole.push_back(row.whole_regret);

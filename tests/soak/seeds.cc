@@ -3,15 +3,14 @@
 #include <cstdio>
 
 #include "runtime/sim/sim_check.h"
-#include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
 
 namespace gradwire {
 
 CampaignResult RunSeeds(const CampaignOptions& options) {
   CampaignResult result;
-  const int64_t begin_ns = NowNs();
-  for (; GoesOn(options, result, begin_ns); ++result.trials) {
+  const Deadline end = EndOf(options);
+  for (; GoesOn(options, result, end); ++result.trials) {
     const SimVerdict verdict = CheckSimSeed(options.seed + static_cast<uint64_t>(result.trials));
     result.hangs += verdict.hung ? 1 : 0;
     if (verdict.complaint.empty()) continue;

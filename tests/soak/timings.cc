@@ -1,15 +1,14 @@
 #include <cstdio>
 
 #include "tests/conformance/determinism_world.h"
-#include "tests/fault/rank_processes.h"
 #include "tests/soak/campaign.h"
 
 namespace gradwire {
 
 CampaignResult RunTimings(const CampaignOptions& options) {
   CampaignResult result;
-  const int64_t begin_ns = NowNs();
-  for (; GoesOn(options, result, begin_ns); ++result.trials) {
+  const Deadline end = EndOf(options);
+  for (; GoesOn(options, result, end); ++result.trials) {
     const std::string complaint = CheckTiming(options.seed, static_cast<uint64_t>(result.trials));
     if (complaint.empty()) continue;
     ++result.failures;

@@ -1,0 +1,18 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/soak/campaign.h"
+
+namespace gradwire {
+namespace {
+
+// What it finds is for auto_oracle_test: one training may fail where 300 pass.
+TEST(OracleCampaign, AsksTheOracle) {
+  const CampaignResult result = RunOracles({.trials = 1});
+  EXPECT_EQ(result.trials, 1);
+  EXPECT_NE(result.details.find("0 baselines missed"), std::string::npos) << result.details;
+}
+
+}  // namespace
+}  // namespace gradwire
