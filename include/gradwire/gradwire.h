@@ -206,12 +206,14 @@ GW_API gwResult_t gwCommCount(gwComm_t comm, int* count);
 GW_API gwResult_t gwCommUserRank(gwComm_t comm, int* rank);
 
 /* ---- exact collectives ----
- * Parameters as NCCL's. All of NCCL's element types and operations. Results are exact: what fp32
- * (for fp16 and bf16: fp32 with rounding at every addition) gives in a fixed order. gwAvg divides
- * the sum, which may be too large for fp16 where the average is not. Host buffers with a NULL
- * stream: complete on return. `sendbuff` may be `recvbuff` as NCCL defines in-place for the
- * collective, otherwise they must not overlap. Buffers are aligned to their element. A count of 0
- * is allowed. After an error the contents of `recvbuff` are undefined. */
+ * Parameters as NCCL's. Ten element types: int8, uint8, int32, uint32, int64, uint64, float16,
+ * float32, float64, bfloat16 (all of NCCL's but its two of 8 bits). Five operations: sum,
+ * product, maximum, minimum, average. Results are exact: what fp32 (for fp16 and bf16: fp32 with
+ * rounding at every addition) gives in a fixed order. gwAvg divides the sum, which may be too large
+ * for fp16 where the average is not. Host buffers with a NULL stream: complete on return.
+ * `sendbuff` may be `recvbuff` as NCCL defines in-place for the collective, otherwise they must not
+ * overlap. Buffers are aligned to their element. A count of 0 is allowed. After an error the
+ * contents of `recvbuff` are undefined. */
 
 GW_API gwResult_t gwAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                               gwDataType_t datatype, gwRedOp_t op, gwComm_t comm,
