@@ -56,8 +56,18 @@ void RendezvousHost::OnBytes(int conn, ConstBytes bytes, int64_t now_ns) {
 void RendezvousHost::OnClosed(int conn) {
   const auto it = guests_.find(conn);
   if (it == guests_.end() || done_) return;
-  if (IsStranger(it->second)) return Reject(conn);
-  Lost(conn, "it closed its connection");
+  if (!IsStranger(it->second)) return Lost(conn, "it closed its connection");
+  // A stranger's end must not be that of the start, whatever rank it said it is.
+  NoteUnproven(it->second, "left before it had proven itself");
+  Reject(conn);
+}
+
+void RendezvousHost::NoteUnproven(const Guest& guest, const std::string& did) {
+  if (guest.phase != Phase::kProof) return;
+  const uint32_t rank = guest.hello.get<HelloFields>()->rank;
+  if (rank < 1 || rank >= static_cast<uint32_t>(options_.me.world_size)) return;
+  unproven_[static_cast<int>(rank)] =
+      fmt::format("rank {}, or somebody in its name, called from {} and {}", rank, guest.from, did);
 }
 
 void RendezvousHost::Reject(int conn) {
@@ -108,6 +118,7 @@ void RendezvousHost::OnProof(int conn, const ControlMessage& message, int64_t no
   const auto mine = ProofTag(secret, ProofRole::kHost, guest.hello, guest.host_hello);
   if (!expected.ok() || !mine.ok()) return Fail(expected.ok() ? mine.status() : expected.status());
   if (!SameTag(message.get<ProofFields>()->tag, *expected)) {
+    NoteUnproven(guest, "did not know this job's secret");
     return Refuse(conn, Status(gwUnauthenticated, "wrong secret"));
   }
   const int64_t wait_ns = std::max<int64_t>(options_.start_ns + options_.timeout_ns - now_ns, 0);
@@ -254,8 +265,21 @@ Status RendezvousHost::Late() const {
         "give rank 0 room: open files by ulimit -n, those of its machine by fs.file-max, or memory";
     return Status(gwSystemError, std::move(detail));
   }
+  if (!joined) detail.message += UnprovenAmong(missing);
   if (missing.size() == 1) detail.peer = missing[0];
   return Status(gwTimeout, std::move(detail));
+}
+
+std::string RendezvousHost::UnprovenAmong(const std::vector<int>& ranks) const {
+  constexpr int kMost = 4;  // what is told is cut somewhere
+  std::string text;
+  int left = kMost;
+  for (const int rank : ranks) {
+    const auto note = unproven_.find(rank);
+    if (note == unproven_.end() || left-- <= 0) continue;
+    text += fmt::format("; {}", note->second);
+  }
+  return text;
 }
 
 void RendezvousHost::CheckLiveness(int64_t now_ns) {
@@ -281,7 +305,10 @@ void RendezvousHost::Tick(int64_t now_ns) {
   for (auto it = guests_.begin(); it != guests_.end();) {
     const auto here = it++;
     const bool late = now_ns - here->second.since_ns >= options_.hello_timeout_ns;
-    if (IsStranger(here->second) && late) Reject(here->first);
+    if (!IsStranger(here->second) || !late) continue;
+    NoteUnproven(here->second, fmt::format("had not proven itself after {} s",
+                                           static_cast<double>(options_.hello_timeout_ns) / 1e9));
+    Reject(here->first);
   }
 }
 

@@ -90,6 +90,8 @@ class RendezvousHost {
   };
 
   bool IsStranger(const Guest& g) const { return g.phase <= Phase::kProof; }
+  // Somebody said hello as a rank, proved nothing, and `did` what is told.
+  void NoteUnproven(const Guest& guest, const std::string& did);
   // Both forget the connection.
   void Reject(int conn);
   void Refuse(int conn, const Status& why);
@@ -105,6 +107,7 @@ class RendezvousHost {
   void Tell(int conn);
   void SendRoster();
   Status Late() const;
+  std::string UnprovenAmong(const std::vector<int>& ranks) const;
   bool All(Phase phase) const;
 
   RendezvousHostOptions options_;
@@ -113,6 +116,9 @@ class RendezvousHost {
   std::vector<int> conn_of_;  // by rank, -1: not joined
   Liveness liveness_;
   Roster roster_;
+  // What NoteUnproven was told last, by rank: strangers may say any, and as often as they like. It
+  // stands beside the numbers of missing ranks, and nothing else follows from it.
+  std::map<int, std::string> unproven_;
   int64_t rejected_ = 0;
   int told_ = 0;                 // guests that know of the failure, or are gone
   std::string no_room_;          // empty: all who called could connect

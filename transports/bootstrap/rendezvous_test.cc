@@ -262,6 +262,73 @@ TEST(Rendezvous, FailureIsNotHeldBackForLong) {
   EXPECT_TRUE(host.core.done());
 }
 
+// Of whom nothing is proven nothing is believed; where a rank is missing, it is told.
+TEST(Rendezvous, WhoDidNotProveItselfIsToldBesideTheMissing) {
+  Host host(4);
+  const auto call = [&](int conn, int rank) {
+    host.Connect(conn);
+    host.Feed(conn, Guest(rank, 4).TakeOutput());
+  };
+  call(1, 1);
+  host.core.OnClosed(1);
+  call(2, 2);  // and says nothing more
+  host.Connect(3);
+  RendezvousIdentity stranger = Identity(3, 4);
+  stranger.secret = "another";
+  RendezvousGuest three({.me = stranger, .blob = "blob", .host = "host:1"});
+  host.Converse(3, &three);
+  EXPECT_EQ(three.status().code(), gwUnauthenticated);
+  for (const int rank : {0, 4, -1}) {  // none of whom is missing
+    call(10 + rank, rank);
+    host.core.OnClosed(10 + rank);
+  }
+  host.now = 5 * kSecond;
+  host.core.Tick(host.now);
+  EXPECT_EQ(host.core.rejected(), 6);
+  EXPECT_TRUE(host.core.status().ok());
+  host.now = 60 * kSecond;
+  host.core.Tick(host.now);
+  EXPECT_EQ(host.core.status().code(), gwTimeout);
+  EXPECT_EQ(host.core.status().detail().message,
+            "ranks 1, 2, 3 of 4 did not join within 60 s; "
+            "rank 1, or somebody in its name, called from peer:1 and left before it had proven "
+            "itself; "
+            "rank 2, or somebody in its name, called from peer:2 and had not proven itself after 5 "
+            "s; "
+            "rank 3, or somebody in its name, called from peer:3 and did not know this job's "
+            "secret");
+}
+
+TEST(Rendezvous, WhoJoinsAtTheSecondCallIsNotToldAsMissing) {
+  Host host(3);
+  host.Connect(1);
+  host.Feed(1, Guest(1, 3).TakeOutput());
+  host.core.OnClosed(1);
+  host.now = 59 * kSecond;
+  host.Connect(2);
+  RendezvousGuest one = Guest(1, 3);
+  host.Converse(2, &one);
+  host.now = 60 * kSecond;
+  host.core.Tick(host.now);
+  EXPECT_EQ(host.core.status().detail().message, "rank 2 of 3 did not join within 60 s");
+}
+
+// However many there are.
+TEST(Rendezvous, StrangersDoNotMakeTheErrorLonger) {
+  constexpr int kRanks = 300;
+  Host host(kRanks);
+  for (int i = 0; i < 10 * kRanks; ++i) {
+    host.Connect(i);
+    host.Feed(i, Guest(1 + i % (kRanks - 1), kRanks).TakeOutput());
+    host.core.OnClosed(i);
+  }
+  host.now = 60 * kSecond;
+  host.core.Tick(host.now);
+  const std::string message = host.core.status().detail().message;
+  EXPECT_THAT(message, HasSubstr("; rank 4, or somebody in its name"));
+  EXPECT_THAT(message, testing::Not(HasSubstr("; rank 5, or somebody")));
+}
+
 TEST(Rendezvous, LateReadyIsNamed) {
   Host host(2);
   host.Connect(1);
