@@ -68,13 +68,15 @@ void Changes::Add(const JobFacts& job, uint64_t step, const Decision& decision,
                   const Plan& before) {
   TellLast();
   const bool compares = decision.a != decision.b;
-  const std::string moved = Describe(job, compares ? decision.a : before, decision.b);
-  changes_.push_back(
-      {.step = step,
-       .text = (compares ? "on trial: " : "") + (moved.empty() ? "no change" : moved),
-       .why = decision.why,
-       .predicted_us = decision.predicted_us,
-       .was_us = decision.was_us});
+  const std::string moved = Describe(job, before, decision.a);
+  std::vector<std::string> texts;
+  if (!moved.empty() || !compares) texts.push_back(moved.empty() ? "no change" : moved);
+  if (compares) texts.push_back("on trial: " + Describe(job, decision.a, decision.b));
+  changes_.push_back({.step = step,
+                      .text = fmt::format("{}", fmt::join(texts, "; ")),
+                      .why = decision.why,
+                      .predicted_us = decision.predicted_us,
+                      .was_us = decision.was_us});
   if (changes_.size() > kKeptChanges) changes_.pop_front();
   // Nothing is to be measured but what the next decision tells.
   if (compares || moved.empty()) TellLast();

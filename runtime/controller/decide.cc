@@ -264,48 +264,51 @@ bool Decider::IsPairOfB(uint16_t index) {
   return &PlanOf(input_.step.turn) == &*m_.other && before && *before + 1 == index;
 }
 
-std::optional<Decision> Decider::StepOfTrial() {
+Verdict Decider::AddToTrial() {
   const auto index = static_cast<uint16_t>(input_.step.turn - m_.from_turn);
   const double step_us = input_.step.step_us;
-  Verdict verdict = Verdict::kOpen;
-  bool is_far_slower = false;
   if (step_us <= StaleUs()) {
     (&PlanOf(input_.step.turn) == &m_.running ? m_.window : m_.other_window).push_back(input_.step);
-    verdict = m_.trial->Add(index, step_us);
-  } else {
-    ++m_.stale_in_trial;
-    is_far_slower = IsPairOfB(index);
-    // Else, of either plan, there is nothing to compare.
-    if (is_far_slower || m_.stale_in_trial >= kStepsOfChange) verdict = Verdict::kReject;
-    if (verdict == Verdict::kReject) m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
+    return m_.trial->Add(index, step_us);
   }
-  if (verdict == Verdict::kOpen) return std::nullopt;
-  const double excess_us = m_.trial->excess_us();
-  m_.spent_us += std::max(0.0, excess_us);
+  ++m_.stale_in_trial;
+  m_.stalled_b = IsPairOfB(index);
+  if (!m_.stalled_b && m_.stale_in_trial < kStepsOfChange) return Verdict::kOpen;
+  m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
+  return Verdict::kReject;
+}
+
+// What the trial that ends says of plan B.
+Decider::TrialResult Decider::SumUpTrial() const {
   const double ratio = std::exp(m_.trial->mean());
   const int blocks = m_.trial->blocks();
-  const bool is_proven_slower = blocks > 0 ? ratio > kFarSlower : is_far_slower;
-  if (blocks > 0) LearnFromTrial(*m_.other, verdict);
+  if (blocks > 0) {
+    return {.blocks = blocks,
+            .is_far_slower = ratio > kFarSlower,
+            .text = fmt::format("took {:.3f} of the time in {} blocks", ratio, blocks)};
+  }
+  if (m_.stalled_b) return {.is_far_slower = true, .text = "was far slower"};
+  return {.text = "could not be compared: ranks were late in every block"};
+}
+
+std::optional<Decision> Decider::StepOfTrial() {
+  const Verdict verdict = AddToTrial();
+  if (verdict == Verdict::kOpen) return std::nullopt;
+  const TrialResult result = SumUpTrial();
+  m_.spent_us += std::max(0.0, m_.trial->excess_us());
+  if (result.blocks > 0) LearnFromTrial(*m_.other, verdict);
   m_.trial.reset();
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
   EndExploration(verdict);
-  if (std::exchange(m_.left_out_none, false) && !is_proven_slower) return GoOnWarmingUp();
+  if (std::exchange(m_.left_out_none, false) && !result.is_far_slower) return GoOnWarmingUp();
   if (verdict == Verdict::kKeep) {
     BanPlan(m_.running);
-    return Switch(std::move(b),
-                  fmt::format("it took {:.3f} of the time in {} blocks", ratio, blocks),
-                  m_.predicted_us, m_.was_us);
+    return Switch(std::move(b), "it " + result.text, m_.predicted_us, m_.was_us);
   }
   BanPlan(b);
-  if (blocks == 0) {
-    is_far_slower |= m_.stale_in_trial < kStepsOfChange && excess_us > 0;
-    return Switch(m_.running, is_far_slower ? "the other was far slower" : "nothing to compare", 0,
-                  0);
-  }
-  return Switch(m_.running,
-                fmt::format("the other took {:.3f} of the time in {} blocks", ratio, blocks), 0, 0);
+  return Switch(m_.running, "the other " + result.text, 0, 0);
 }
 
 // Two plans measured by turns.
@@ -369,6 +372,7 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, const Tria
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   m_.stale_in_trial = 0;
   m_.stale_index.reset();
+  m_.stalled_b = false;
   m_.to_tell = false;
   m_.trial.emplace(trial);
   m_.other = std::move(other);

@@ -208,6 +208,24 @@ TEST(DecideTrial, StalledStepsOfATrialDoNotCount) {
   EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
 }
 
+// One of `every` steps of a trial is stalled.
+std::string WhyATrialEnds(int every) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.006;
+  const auto comparing = [&] { return world.comparing(); };
+  if (!StepUntil(&world, comparing, [] {})) return "there is no trial";
+  for (int i = 0; world.comparing(); ++i) {
+    if (i % every == 0) world.StallNext(5);
+    world.Step();
+  }
+  return world.decisions.back().why;
+}
+
+TEST(DecideTrial, TellsWhyItEndsWithoutABlockThatCounts) {
+  EXPECT_EQ(WhyATrialEnds(1), "the other was far slower");
+  EXPECT_EQ(WhyATrialEnds(3), "the other could not be compared: ranks were late in every block");
+}
+
 // What was switched to because of a prediction may be the slower one.
 TEST(DecideTrial, APlanIsSavedOnceItHasWonItsComparison) {
   DecisionWorld world(Layers());

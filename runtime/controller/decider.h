@@ -69,7 +69,14 @@ class Decider {
   void Settle();
 
   // Trials.
+  struct TrialResult {
+    int blocks = 0;  // that counted
+    bool is_far_slower = false;
+    std::string text;  // what plan B did
+  };
   bool IsPairOfB(uint16_t index);
+  Verdict AddToTrial();
+  TrialResult SumUpTrial() const;
   std::optional<Decision> StepOfTrial();
   void LearnFromTrial(const Plan& b, Verdict verdict);
   void EndExploration(Verdict verdict);
