@@ -284,10 +284,10 @@ Decider::TrialResult Decider::SumUpTrial() const {
   const int blocks = m_.trial->blocks();
   if (blocks > 0) {
     return {.blocks = blocks,
-            .is_far_slower = ratio > kFarSlower,
+            .ratio = ratio,
             .text = fmt::format("took {:.3f} of the time in {} blocks", ratio, blocks)};
   }
-  if (m_.stalled_b) return {.is_far_slower = true, .text = "was far slower"};
+  if (m_.stalled_b) return {.ratio = kStaleFactor, .text = "was far slower"};
   return {.text = "could not be compared: ranks were late in every block"};
 }
 
@@ -302,7 +302,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   m_.to_verify.reset();
   Plan b = *std::exchange(m_.other, std::nullopt);
   EndExploration(verdict);
-  if (std::exchange(m_.left_out_none, false) && !result.is_far_slower) return GoOnWarmingUp();
+  if (std::exchange(m_.left_out_none, false) && !RulesOutNone(result.ratio)) return GoOnWarmingUp();
   if (verdict == Verdict::kKeep) {
     BanPlan(m_.running);
     return Switch(std::move(b), "it " + result.text, m_.predicted_us, m_.was_us);

@@ -17,7 +17,8 @@ constexpr size_t kWarmUpSteps = 10;  // of each of the two plans, at most
 constexpr size_t kLeastWarmUpSteps = 3;
 constexpr double kSteadyError = 0.02;
 constexpr size_t kClearSteps = 2;
-constexpr double kClearShare = 0.5;  // of the shortest step, saved by prediction
+constexpr double kClearShare = 0.3;  // of the shortest step, saved by prediction
+constexpr double kRulesOutNone = 1.2;
 
 }  // namespace
 
@@ -41,10 +42,10 @@ std::optional<Decision> Decider::Measure(Memory::Phase phase, double was_us) {
                 fmt::format("warm-up: {} is measured", is_bf16 ? "bf16" : "none"), 0, was_us);
 }
 
-// Where bf16 waits for its bytes so much that half of the step may be saved, none, which sends
-// twice as many, is not measured: on slow links its steps would be most of a short training. Of the
-// steps measured the shortest counts, for what disturbs a step makes it longer. All of its time
-// under way is taken for that of bytes.
+// Where bf16 waits for its bytes so much that a good part of the step may be saved, none, which
+// sends twice as many, is not measured: on slow links its steps would be most of a short training.
+// Of the steps measured the shortest counts, for what disturbs a step makes it longer. All of its
+// time under way is taken for that of bytes.
 std::optional<Decision> Decider::LeaveOutNone() {
   if (m_.phase != Memory::Phase::kBf16 || m_.window.size() < kClearSteps) return std::nullopt;
   const bool knows_tensors = std::any_of(m_.model.ready_us.begin(), m_.model.ready_us.end(),
@@ -69,6 +70,10 @@ std::optional<Decision> Decider::LeaveOutNone() {
   return Switch(std::move(best), "warm-up: much faster than bf16 by prediction", predicted_us,
                 bf16.step_us);
 }
+
+// Whether bf16, which takes so many times as long as a plan that sends less, shows by that that
+// none takes longer still: more bytes than that plan saves come on top.
+bool Decider::RulesOutNone(double bf16_ratio) { return bf16_ratio >= kRulesOutNone; }
 
 // It was not as clear as that: bytes are not all that takes time, or the first steps were
 // disturbed.

@@ -281,7 +281,8 @@ std::optional<Decision> Decider::Propose(double step_us) {
   const double predicted_us = Predict(best);
   const bool lighter = IsLighter(best);
   if (predicted_us > (lighter ? 1.0 : kWorthTrying) * step_us) return std::nullopt;
-  if (!IsMisled() && predicted_us < kWorthSwitching * step_us) {
+  const bool sends_less = WireBytes(job_, best) < WireBytes(job_, m_.running);
+  if (sends_less && !IsMisled() && predicted_us < kWorthSwitching * step_us) {
     m_.to_verify = m_.running;
     return Switch(std::move(best), "much faster by prediction", predicted_us, step_us);
   }

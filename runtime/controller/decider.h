@@ -63,6 +63,7 @@ class Decider {
   bool IsSteady() const;
   std::optional<Decision> Measure(Memory::Phase phase, double was_us);
   std::optional<Decision> LeaveOutNone();
+  static bool RulesOutNone(double bf16_ratio);
   std::optional<Decision> GoOnWarmingUp();
   std::optional<Decision> EndOfBf16();
   std::optional<Decision> EndOfNone();
@@ -70,8 +71,8 @@ class Decider {
 
   // Trials.
   struct TrialResult {
-    int blocks = 0;  // that counted
-    bool is_far_slower = false;
+    int blocks = 0;    // that counted
+    double ratio = 1;  // plan B's step over plan A's
     std::string text;  // what plan B did
   };
   bool IsPairOfB(uint16_t index);
