@@ -16,7 +16,7 @@ class Phase(enum.Enum):
 
         attach() -> ATTACHED -- detach() --> DETACHING -- a step that commits --> DETACHED
 
-    close() leads to DETACHED from the first two, abort() to ABORTED from any.
+    close() leads to DETACHED from the first two, abort() to ABORTED.
     """
 
     ATTACHED = "gradwire"
@@ -271,10 +271,12 @@ class Handle:
 
     def abort(self):
         """Ends at once, also amid a step, and waits for nobody: backward() raises Aborted until
-        attach() is called again, on the other ranks PeerLost.
+        attach() is called again, on the other ranks PeerLost. Once detached it has no effect.
 
         Any thread, any time, also a signal's handler: what a backward under way uses goes with it.
         """
+        if self.phase is Phase.DETACHED:
+            return
         self._is_aborted = True
         self._comm.discard()
 

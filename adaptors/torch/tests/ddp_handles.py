@@ -33,6 +33,16 @@ def statistics_from_another_thread():
     handle.close()
 
 
+def an_abort_after_the_end():
+    """As in a `finally` that cleans up: torch's own group goes on."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    handle.close()
+    handle.abort()
+    models.train(model, range(2, 4))
+    models.expect_equal_on_ranks(models.weights(model))
+
+
 def a_rank_that_closes_late():
     """Later than rank 0 waits for it: as where it evaluates and saves what the others do not."""
     model, handle = attached(FEEDBACK, settings={"abort_timeout_ms": 200})
