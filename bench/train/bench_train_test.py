@@ -160,10 +160,11 @@ class NeverSlowerTest(unittest.TestCase):
 
 
 class SweepTest(unittest.TestCase):
-    def _row(self, *bytes_left):
+    def _row(self, *bytes_left, auto_ms=12):
         by_part = {}
         for part, left in zip(sweep.parts(_CELL, None), bytes_left):
-            rows = [_row("none", [10], wire_bytes=100), _row("auto", [9], wire_bytes=100 * left)]
+            rows = [_row("none", [20] * 4, wire_bytes=100), _row("bf16", [10] * 4, wire_bytes=50),
+                    _row("auto", [auto_ms] * 4, wire_bytes=100 * left)]
             by_part[part] = {"train": {"results": [{**row, "ratio": 1} for row in rows]}}
         return sweep.row(_CELL, by_part)
 
@@ -174,6 +175,10 @@ class SweepTest(unittest.TestCase):
     def test_compresses_no_more_beside_busy_neighbours(self):
         self.assertTrue(self._row(0.13, 0.25, 1, 1, 0.25)["holds"])
         self.assertFalse(self._row(0.13, 0.25, 1, 1, 0.13)["holds"])
+
+    def test_or_is_as_fast_beside_them_as_any_codec(self):
+        row = self._row(0.13, 0.25, 1, 1, 0.13, auto_ms=10.4)
+        self.assertEqual((row["hog winner"], row["holds"]), ("bf16", True))
 
 
 class AdviseTest(unittest.TestCase):

@@ -32,15 +32,21 @@ def rounds_of(round_s, size):
     return max(size.blocks, min(math.ceil(size.rotation_s / round_s), _MOST_ROUNDS))
 
 
+def against_winner(cell, times):
+    """The fixed codec that is fastest on even rounds, and `auto` over it on odd ones.
+
+    times: by spec, of each round."""
+    winner = min(cell.fixed, key=lambda spec: runs.typical(times[spec][::2]))
+    odd_rounds = zip(times[cell.auto][1::2], times[winner][1::2])
+    return winner, ratios.median_ratio([auto / best for auto, best in odd_rounds])
+
+
 def row(cell, by_part):
     """The winner is picked on even rounds and compared on odd ones."""
     measured = by_part["all"]
     rows = {r["spec"]: r for r in measured["train"]["results"]}
     times = {spec: runs.block_medians(r) for spec, r in rows.items()}
-    winner = min(cell.fixed, key=lambda spec: runs.typical(times[spec][::2]))
-    ratio = ratios.median_ratio(
-        [a / b for a, b in zip(times[cell.auto][1::2], times[winner][1::2])]
-    )
+    winner, ratio = against_winner(cell, times)
     none = ratios.median_ratio([a / b for a, b in zip(times[cell.auto], times["none"])])
     cold = rows[cell.auto]["warm_up_step_ms"]
     # Older results do not tell; the oracle judges more strictly.
@@ -58,7 +64,7 @@ def row(cell, by_part):
         "cold_ms": statistics.median(cold[:_CONTROLLER_WARM_UP]) if cold else None,
         "exploring_ms": statistics.median(cold[_CONTROLLER_WARM_UP:] or cold) if cold else None,
         "judged": "processor bound" if processor_bound else "oracle",
-        "holds": _is_safe(none) if processor_bound else _is_near(ratio),
+        "holds": _is_safe(none) if processor_bound else is_near(ratio),
     }
 
 
@@ -66,5 +72,6 @@ def _is_safe(none):
     return none.value <= 1 / runs.SAFE_SPEED
 
 
-def _is_near(ratio):
+def is_near(ratio):
+    """To the winner."""
     return ratio.value <= _ALLOWED_MEDIAN and ratio.high <= _ALLOWED_UPPER
