@@ -166,6 +166,28 @@ Status MakeCases(const Texts& texts, PerfOptions* options) {
   return Status::Ok();
 }
 
+// Exact sums do, and those of codecs that any all-reduce can carry.
+bool TakesAlgorithm(const PerfCase& c) {
+  if (c.collective != Collective::kAllReduce) return false;
+  const StatusOr<Codec> codec = MakeCodec(c.spec);
+  if (!codec.ok()) return false;
+  return codec->spec == "none" || (codec->carrier != nullptr && !codec->carrier->Gathers());
+}
+
+Status CheckAlgorithm(const Texts& texts, std::span<const PerfCase> cases) {
+  if (texts.library.algorithm.empty()) return Status();
+  if (std::any_of(cases.begin(), cases.end(), TakesAlgorithm)) return Status();
+  const PerfCase& first = cases.front();
+  const bool encoded = first.collective == Collective::kAllReduce;
+  return Status(
+      gwInvalidArgument,
+      fmt::format("--algorithm {} changes nothing here: {}", texts.library.algorithm,
+                  encoded ? first.spec + " takes its own way"
+                          : fmt::format("{} takes its own", Name(first.collective))),
+      "Leave it out; all-reduces with none take it, and with codecs that `gradwire codecs` "
+      "lists as linear");
+}
+
 // As many as nccl-tests has: for each of the threads all of its GPUs.
 Status CountThreadRanks(const Texts& texts, PerfOptions* options) {
   if (texts.threads == 0 && texts.ranks_per_thread == 0) return Status();
@@ -208,6 +230,7 @@ std::optional<int> ParsePerfOptions(std::span<const std::string> args, PerfOptio
   Status status = CountThreadRanks(texts, options);
   if (status.ok()) status = CheckOptionsOfGpus(texts);
   if (status.ok()) status = MakeCases(texts, options);
+  if (status.ok()) status = CheckAlgorithm(texts, options->cases);
   if (status.ok()) return std::nullopt;
   return ReportError("perf", status);
 }

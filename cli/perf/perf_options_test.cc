@@ -48,6 +48,13 @@ TEST(PerfOptions, LibraryOptionsBecomeSettings) {
             "slice_elems=4096");
 }
 
+TEST(PerfOptions, AnAlgorithmIsForThoseThatTakeIt) {
+  for (const char* spec : {"none", "terngrad", "topk(0.01)"}) {
+    PerfOptions options;
+    EXPECT_EQ(Parse({"--algorithm", "ring", "-x", "bf16", "-x", spec}, &options), std::nullopt);
+  }
+}
+
 TEST(PerfOptions, TakesCommandLinesOfNcclTests) {
   PerfOptions options;
   ASSERT_EQ(Parse({"-b",
@@ -92,22 +99,25 @@ TEST(PerfOptions, TakesCommandLinesOfNcclTests) {
 }
 
 TEST(PerfOptions, RefusesWhatCannotBeMeasured) {
-  const std::vector<std::vector<std::string>> wrong = {{"-b", "x"},
-                                                       {"-b", "2K", "-e", "1K"},
-                                                       {"-d", "quarter"},
-                                                       {"-o", "mean"},
-                                                       {"-x", "qsdg"},
-                                                       {"-x", "bf16", "-d", "int32"},
-                                                       {"--collective", "allreduse"},
-                                                       {"-x", "bf16", "-o", "max"},
-                                                       {"-n", "0"},
-                                                       {"-a", "4"},
-                                                       {"-x", "bf16", "--collective", "broadcast"},
-                                                       {"-C", "2"},
-                                                       {"-m", "0"},
-                                                       {"-t", "200", "-g", "2"},
-                                                       {"-G", "1"},
-                                                       {"-R", "1"}};
+  const std::vector<std::vector<std::string>> wrong = {
+      {"-b", "x"},
+      {"-b", "2K", "-e", "1K"},
+      {"-d", "quarter"},
+      {"-o", "mean"},
+      {"-x", "qsdg"},
+      {"-x", "bf16", "-d", "int32"},
+      {"--collective", "allreduse"},
+      {"-x", "bf16", "-o", "max"},
+      {"-n", "0"},
+      {"-a", "4"},
+      {"-x", "bf16", "--collective", "broadcast"},
+      {"--collective", "broadcast", "--algorithm", "ring"},
+      {"-x", "bf16", "--algorithm", "ring"},
+      {"-C", "2"},
+      {"-m", "0"},
+      {"-t", "200", "-g", "2"},
+      {"-G", "1"},
+      {"-R", "1"}};
   for (const auto& args : wrong) {
     PerfOptions options;
     EXPECT_EQ(Parse(args, &options), kExitUsage) << args[0] << " " << args[1];
