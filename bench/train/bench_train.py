@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the tables of the controller, cell by cell, and writes them as JSON and Markdown.
+"""Measures trainings, with the controller and with fixed codecs, as tables in JSON and Markdown.
 
 What has been measured is kept in the output folder: a run that was interrupted goes on where it
 stopped, and a later one with further cells adds to the tables. --fresh measures again, and so does
@@ -21,11 +21,13 @@ import change
 import jobs
 import never_slower
 import oracle
+import quality
 import runs
 import sweep
 import tables
 
-_TABLES = {table.NAME: table for table in (oracle, never_slower, change, sweep, accuracy, advise)}
+_TABLES = {table.NAME: table for table in (oracle, never_slower, change, sweep, accuracy, advise,
+                                       quality)}
 
 
 def parse_args(argv):

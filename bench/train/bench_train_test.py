@@ -19,6 +19,7 @@ import change
 import jobs
 import never_slower
 import oracle
+import quality
 import ratios
 import runs
 import sweep
@@ -312,6 +313,48 @@ class AccuracyTest(unittest.TestCase):
         self.assertEqual([c.id for c in accuracy.select("1-3")], [1, 2, 3])
         with self.assertRaisesRegex(ValueError, "takes numbers from 1 to 3"):
             accuracy.select("4")
+
+
+class _Trainings:
+    """Jobs whose accuracy is that of `none`, but for what a spec costs."""
+
+    def __init__(self, cost):
+        self._cost, self.specs = cost, []
+
+    def fashion_mnist(self, cell, options):
+        """As Jobs.fashion_mnist."""
+        seed = int(options[-1].removeprefix("--seed="))
+        self.specs.append(cell.spec)
+        cost = 0 if cell.spec == "none" else self._cost
+        return {"final_accuracy": 86 + seed - cost, "steps": 10, "stats": {"sent_bytes": 5000}}
+
+
+class QualityTest(unittest.TestCase):
+    def _rows(self, cost, *numbers):
+        trainings, size = _Trainings(cost), runs.Size(seeds=2)
+        rows = []
+        for cell in quality.select(",".join(numbers)):
+            by_part = {part: quality.measure(trainings, cell, part, size)
+                       for part in quality.parts(cell, size)}
+            rows.append(quality.row(cell, by_part))
+        return rows, trainings.specs
+
+    def test_a_codec_is_compared_with_none_by_seed(self):
+        (row,), _ = self._rows(0.5, "1")
+        self.assertEqual((row["spec"], row["none %"], row["accuracy %"]),
+                         ("bf16", "87.00 88.00", "86.50 87.50"))
+        self.assertEqual((row["against none"], row["kB/step of rank 0"]), ("-0.50", 0.5))
+        self.assertTrue(row["holds"])
+
+    def test_so_many_points_are_allowed(self):
+        held = {row["spec"]: row["holds"] for row in self._rows(1.25, "1-21")[0]}
+        self.assertFalse(held["bf16"])
+        self.assertTrue(held["efsign"])
+        self.assertTrue(held["randk(0.01)"], "it is reported, not judged")
+
+    def test_none_is_trained_once_with_each_optimizer(self):
+        _, specs = self._rows(0.5, "1-31")
+        self.assertEqual(specs.count("none"), 3 * 2)
 
 
 class ArgumentsTest(unittest.TestCase):

@@ -25,7 +25,7 @@ namespace gradwire::fuzz {
 namespace {
 
 constexpr size_t kHeadBytes = 5;
-constexpr int kMaxRanks = 3;
+constexpr int kMaxRanks = 9;  // one more than speak in topk
 constexpr int64_t kMaxElems = 1500;  // four blocks and a tail of every lane shape
 constexpr uint8_t kDamagesState = 1, kHasResidual = 2, kInPlace = 4, kType = 8;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
@@ -229,7 +229,7 @@ std::vector<Input> Seeds() {
   std::vector<Input> seeds;
   for (size_t method = 0; method < SummedCodecs().size(); ++method) {
     for (const int more : {0, 319, 899}) {  // than one element
-      for (const uint8_t ranks : {1, kMaxRanks}) {
+      for (const uint8_t ranks : {1, 3, kMaxRanks}) {
         for (const uint8_t how : {kHasResidual, static_cast<uint8_t>(kHasResidual | kInPlace)}) {
           const size_t type = seeds.size() % std::size(kTypes);
           Input seed = {static_cast<uint8_t>(method), ranks,

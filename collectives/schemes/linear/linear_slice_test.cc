@@ -245,8 +245,9 @@ void CheckAlgorithms(const World& before, const World& expected, Case c) {
 
 // In the first step and in one that begins with what that has kept.
 TEST(LinearSlice, EveryAlgorithmGivesTheSameIntegerSum) {
-  for (const char* spec : {"qsgd(bits=4,sum=carrier)", "qsgd(bits=8,sum=carrier)", "terngrad",
-                           "signsgd", "signsgd(momentum=0.9)", "intsgd", "intsgd(bits=32)"}) {
+  for (const char* spec : {"qsgd(bits=4,sum=carrier)", "qsgd(bits=4,sum=carrier,feedback=on)",
+                           "qsgd(bits=8,sum=carrier)", "terngrad", "signsgd",
+                           "signsgd(momentum=0.9)", "intsgd", "intsgd(bits=32)"}) {
     for (int n = 2; n <= 16; ++n) {
       const Case c = {
           .algorithm = "direct", .n = n, .sizes = {1500, 70}, .residual = true, .spec = spec};
