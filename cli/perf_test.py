@@ -267,6 +267,10 @@ class ScheduleTest(unittest.TestCase):
             self.assertEqual(note in done.stdout, told, args)
 
 
+# What tells the messages of an operation apart.
+_KEY = ("src", "dst", "slice", "run", "message")
+
+
 class RecordTest(unittest.TestCase):
     def test_a_record_that_cannot_be_written_is_told(self):
         for how in (["--record", "/no/such/record"], ["--set", "record_messages=/no/such/record"]):
@@ -280,8 +284,8 @@ class RecordTest(unittest.TestCase):
                               done.stderr)
 
     def _recorded(self, ranks, *options, job=None):
-        """Per operation: {(src, dst, slice, message): bytes} of all ranks, which are threads, or
-        started by `job`."""
+        """Per operation: {(src, dst, slice, run, message): bytes} of all ranks, which are threads,
+        or started by `job`."""
         job = job or ["perf", "--ranks", str(ranks)]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "record")
@@ -291,7 +295,7 @@ class RecordTest(unittest.TestCase):
             for rank in range(ranks):
                 with open(f"{path}.{rank}", encoding="utf-8") as file:
                     for message in map(json.loads, file):
-                        key = tuple(message[k] for k in ("src", "dst", "slice", "message"))
+                        key = tuple(message[k] for k in _KEY)
                         operations[message["op_seq"]][key] = message["bytes"]
         return list(operations.values())
 
@@ -299,8 +303,9 @@ class RecordTest(unittest.TestCase):
         """The same, of one operation, as `gradwire schedule` lists it."""
         scheduled = _json("schedule", algorithm, "--ranks", str(ranks), "--elems", str(elems),
                           *options)
-        return {(m["src"], m["dst"], m["slice"], m["message"]): m["bytes"]
-                for m in scheduled["messages"]}
+        messages = {tuple(m[k] for k in _KEY): m["bytes"] for m in scheduled["messages"]}
+        self.assertEqual(len(messages), len(scheduled["messages"]), "a message listed twice")
+        return messages
 
     def _expect_scheduled(self, algorithm, ranks, elems, *codec, transport=None):
         """What was sent is what is scheduled, once out of place and once in place, and no more.
@@ -342,6 +347,46 @@ class RecordTest(unittest.TestCase):
     def test_encoded_algorithms_send_their_schedules(self):
         for ranks in (2, 3, 4):
             self._expect_scheduled("two_shot", ranks, 25_001, "-x", "qsgd(bits=4)")
+
+    def test_codecs_that_travel_as_arrays_send_their_schedules(self):
+        """Whatever the algorithm: each of their rounds is a run of its own."""
+        specs = ("qsgd(bits=4,sum=carrier)", "qsgd(bits=8,sum=carrier,feedback=on)", "terngrad",
+                 "signsgd", "signsgd(momentum=0.9)", "randk(0.01)", "powersgd(rank=2)",
+                 "powersgd(rank=4,start_step=1000)")
+        for spec in specs:
+            for algorithm, ranks in (("ring", 3), ("direct", 4), ("halving_doubling", 3)):
+                options = ("--slice", "8192", "-x", spec)
+                wanted = self._scheduled(algorithm, ranks, 200_000, *options)
+                found = self._recorded(ranks, "-b", "800000", "--algorithm", algorithm, *options)
+                self.assertEqual(found, [wanted] * 2, (spec, algorithm))
+
+    def test_rounds_that_depend_on_the_state_are_those_of_the_first_operation(self):
+        for spec in ("acp(rank=4)", "intsgd", "intsgd(bits=8)", "topk(0.01,agreement=gather)"):
+            # What is gathered goes by the algorithm that is chosen for it.
+            algorithm = "auto" if "gather" in spec else "ring"
+            wanted = self._scheduled(algorithm, 3, 200_000, "-x", spec)
+            chosen = () if algorithm == "auto" else ("--algorithm", algorithm)
+            found = self._recorded(3, "-b", "800000", "-x", spec, *chosen)
+            self.assertEqual(found[0], wanted, spec)
+            self.assertEqual(len(found), 2)
+
+    def test_a_round_longer_than_a_run_takes_several(self):
+        options = ("--slice", "256", "-x", "powersgd(rank=32)")
+        wanted = self._scheduled("ring", 2, 1 << 20, *options)
+        self.assertEqual({run for _, _, _, run, _ in wanted}, set(range(8)))
+        found = self._recorded(2, "-b", "4M", "--algorithm", "ring", *options)
+        self.assertEqual(found, [wanted] * 2)
+
+    def test_what_nobody_knows_without_data_is_refused(self):
+        for spec, elems, why in (("topk(0.01)", "1M", "depends on the data"),
+                                 ("randk(0.01)", "900", "900 elements < min_numel 1024"),
+                                 ("powersgd", "1031", "its factors have")):
+            done = _gradwire("schedule", "ring", "-n", "3", "--elems", elems, "-x", spec)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(why, done.stderr)
+        # Its steps are those of the algorithm.
+        steps = _gradwire("schedule", "ring", "-n", "3", "-x", "topk(0.01)")
+        self.assertEqual(steps.returncode, 0, steps.stderr)
 
     def test_processes_send_their_schedules(self):
         for transport in ("shm", "tcp", "ucx"):

@@ -86,6 +86,8 @@ class CarrierMethod {
   // share their collectives.
   virtual RoundSpec Round(int round, const TensorMeta&, int world_size, ConstBytes agreed,
                           ConstBytes replicated) const = 0;
+  // Whether any round's `elems` depends on `agreed`, so that nobody knows it without the data.
+  virtual bool SizesDependOnData() const { return false; }
   // Local data -> carrier (RoundSpec::elems elements of its dtype).
   virtual Status Fill(int round, const StepView&, View carrier, ExecContext*) const = 0;
   // The sum of the carriers, or all of them, -> agreed scratch; in the last round out, e_out and

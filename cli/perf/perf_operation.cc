@@ -3,21 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 
 #include "cli/measure/comm_calls.h"
+#include "cli/measure/near_square.h"
 
 namespace gradwire {
-namespace {
-
-// Low-rank codecs want matrices.
-std::array<int64_t, 2> NearSquare(int64_t count) {
-  auto rows = static_cast<int64_t>(std::sqrt(static_cast<double>(count)));
-  while (rows > 1 && count % rows != 0) --rows;
-  return rows > 0 ? std::array{rows, count / rows} : std::array<int64_t, 2>{0, 0};
-}
-
-}  // namespace
 
 PerfOperation::PerfOperation(gwComm_t comm, const PerfCase& c, int ranks)
     : comm_(comm), case_(c), count_(static_cast<size_t>(CountOf(c, ranks))) {}

@@ -7,12 +7,15 @@
 
 #include "base/json_value.h"
 #include "cli/arguments.h"
+#include "cli/measure/near_square.h"
 #include "cli/operation_names.h"
 #include "cli/schedule/schedule_view.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "collectives/schedule_json.h"
 #include "collectives/schemes/slice_size.h"
+#include "compress/contribution.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 namespace {
@@ -66,23 +69,27 @@ Status CheckRanks(const Options& options) {
                                                options.root, options.ranks));
 }
 
-StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collective, bool encoded) {
-  if (options.algorithm != kAuto) {
-    StatusOr<const AlgorithmRow*> row = FindAlgorithm(collective, options.algorithm, encoded);
-    // Without a codec a name that only encoded algorithms have is no mistake: the steps are the
-    // same.
-    if (row.ok() || encoded) return row;
-    StatusOr<const AlgorithmRow*> other = FindAlgorithm(collective, options.algorithm, true);
-    return other.ok() && options.elems < 0 ? other : row;
+// A tensor's messages are those of its codec only where the codec takes it, and can be told only
+// where no data is needed for that.
+Status CheckTensor(const RunShape& shape, int ranks) {
+  TensorState tensor;
+  tensor.shape.assign(shape.matrix.begin(), shape.matrix.end());
+  tensor.elems = shape.elems;
+  tensor.dtype = shape.dtype;
+  if (const std::string why = ExemptionFrom(*shape.codec, tensor); !why.empty()) {
+    return Status(gwInvalidArgument,
+                  fmt::format("such a tensor is exempt from {}: {}", shape.codec->spec, why),
+                  "Leave -x out: it travels as it is");
   }
-  const StatusOr<DType> dtype = ParseDType(options.dtype);
-  if (!dtype.ok()) return dtype.status();
-  const int64_t bytes = std::max<int64_t>(options.elems, 0) * SizeOf(*dtype);
-  return ChooseAlgorithm({.collective = collective,
-                          .world_size = options.ranks,
-                          .bytes = bytes,
-                          .one_host = !options.several_hosts,
-                          .encoded = encoded});
+  const CarrierMethod* const method = shape.codec->carrier.get();
+  if (method == nullptr) return Status::Ok();
+  GW_RETURN_IF_ERROR(method->Check(MetaOf(shape), ranks));
+  if (!method->SizesDependOnData()) return Status::Ok();
+  return Status(gwInvalidArgument,
+                fmt::format("how much {} sends depends on the data: its first round agrees on "
+                            "which elements the second one sums",
+                            shape.codec->spec),
+                "See what was sent: `gradwire perf --record FILE`");
 }
 
 StatusOr<RunShape> MakeShape(const Options& options) {
@@ -90,21 +97,53 @@ StatusOr<RunShape> MakeShape(const Options& options) {
   if (!dtype.ok()) return dtype.status();
   StatusOr<Codec> codec = MakeCodec(options.spec);
   if (!codec.ok()) return codec.status();
-  const bool is_chosen = options.slice_elems > 0;
-  RunShape shape = {
-      .elems = options.elems,
-      .dtype = *dtype,
-      .slice_elems = is_chosen ? options.slice_elems
-                               : DefaultSliceSize(!options.several_hosts)
-                                     .ElemsFor(WireBytesPerElem(codec->payload.get(), *dtype))};
+  const SliceSize slice = options.slice_elems > 0 ? SliceSize{.elems = options.slice_elems}
+                                                  : DefaultSliceSize(!options.several_hosts);
+  RunShape shape = {.elems = options.elems, .dtype = *dtype};
+  shape.slice_elems = slice.ElemsFor(WireBytesPerElem(codec->payload.get(), *dtype));
   if (codec->spec == "none") return shape;
-  if (!codec->payload) {
-    return Status(gwInvalidArgument,
-                  fmt::format("{} has no payload: it travels as plain arrays", codec->spec),
-                  "Leave -x out; the messages are those of the exact algorithm");
-  }
+  // As the runtime has it: arrays of codes and of few values take long slices as they are.
+  if (codec->payload == nullptr) shape.slice_elems = slice.elems;
   shape.codec = std::move(*codec);
+  if (options.elems < 0) return shape;
+  shape.matrix = NearSquare(options.elems);
+  GW_RETURN_IF_ERROR(CheckTensor(shape, options.ranks));
   return shape;
+}
+
+// What carries the rounds of a codec that travels as plain arrays is for it to say.
+StatusOr<Collective> CollectiveFor(const Options& options, const RunShape& shape) {
+  const StatusOr<Collective> collective = ParseCollective(options.collective);
+  if (!collective.ok() || !shape.codec || shape.encoded()) return collective;
+  if (*collective != Collective::kAllReduce) {
+    return Status(gwInvalidArgument, fmt::format("{} is for all-reduce, not for {}",
+                                                 shape.codec->spec, Name(*collective)));
+  }
+  const bool gathers = shape.codec->carrier->Gathers() && options.ranks > 1;
+  return gathers ? Collective::kAllGather : Collective::kAllReduce;
+}
+
+int64_t BytesToChooseBy(const Options& options, const RunShape& shape) {
+  if (options.elems < 0) return 0;
+  if (!shape.codec || shape.encoded()) return options.elems * SizeOf(shape.dtype);
+  return LongestRoundBytes(*shape.codec, MetaOf(shape), options.ranks);
+}
+
+StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collective,
+                                     const RunShape& shape) {
+  if (options.algorithm == kAuto) {
+    return ChooseAlgorithm({.collective = collective,
+                            .world_size = options.ranks,
+                            .bytes = BytesToChooseBy(options, shape),
+                            .one_host = !options.several_hosts,
+                            .encoded = shape.encoded()});
+  }
+  StatusOr<const AlgorithmRow*> row = FindAlgorithm(collective, options.algorithm, shape.encoded());
+  // Without a codec a name that only encoded algorithms have is no mistake: the steps are the
+  // same.
+  if (row.ok() || shape.encoded()) return row;
+  StatusOr<const AlgorithmRow*> other = FindAlgorithm(collective, options.algorithm, true);
+  return other.ok() && options.elems < 0 ? other : row;
 }
 
 bool ShowsOneRank(const Options& options) { return options.rank >= 0 && options.elems < 0; }
@@ -117,6 +156,13 @@ Status CheckMessages(const Options& options, const AlgorithmRow& row, const RunS
                             messages, kMaxMessages),
                 "Ask for fewer elements or ranks or longer slices, or, without --elems, for the "
                 "steps of one --rank");
+}
+
+std::string TensorText(const RunShape& shape) {
+  if (!shape.codec) return "";
+  const auto [rows, cols] = shape.matrix;
+  return fmt::format(", {} by {}, with {}{}", rows, cols, shape.codec->spec,
+                     shape.encoded() ? "" : ", in the tensor's first operation");
 }
 
 std::string Text(const Options& options, const AlgorithmRow& row,
@@ -134,7 +180,9 @@ std::string Text(const Options& options, const AlgorithmRow& row,
     text += fmt::format("# rank {}\n{}", schedule.rank, ScheduleTable(schedule));
   }
   if (options.elems < 0) return text;
-  return text + fmt::format("# messages of {} elements of {}\n", shape.elems, options.dtype) +
+  return text +
+         fmt::format("# messages of {} elements of {}{}\n", shape.elems, options.dtype,
+                     TensorText(shape)) +
          MessageTable(ListMessages(schedules, shape));
 }
 
@@ -157,6 +205,7 @@ std::string Json(const Options& options, const AlgorithmRow& row,
     json["elems"] = shape.elems;
     json["dtype"] = options.dtype;
     json["spec"] = shape.codec ? shape.codec->spec : "none";
+    if (shape.codec) json["shape"] = {shape.matrix[0], shape.matrix[1]};
     json["slice_elems"] = shape.slice_elems;
     json["messages"] = MessagesJson(ListMessages(schedules, shape));
   }
@@ -165,11 +214,11 @@ std::string Json(const Options& options, const AlgorithmRow& row,
 
 Status Show(const Options& options) {
   GW_RETURN_IF_ERROR(CheckRanks(options));
-  const StatusOr<Collective> collective = ParseCollective(options.collective);
-  if (!collective.ok()) return collective.status();
   const StatusOr<RunShape> shape = MakeShape(options);
   if (!shape.ok()) return shape.status();
-  const StatusOr<const AlgorithmRow*> row = Choose(options, *collective, shape->codec.has_value());
+  const StatusOr<Collective> collective = CollectiveFor(options, *shape);
+  if (!collective.ok()) return collective.status();
+  const StatusOr<const AlgorithmRow*> row = Choose(options, *collective, *shape);
   if (!row.ok()) return row.status();
   GW_RETURN_IF_ERROR(CheckMessages(options, **row, *shape));
   const std::vector<Schedule> schedules =

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_CLI_SCHEDULE_SCHEDULE_VIEW_H_
 #define GRADWIRE_CLI_SCHEDULE_SCHEDULE_VIEW_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,35 +13,44 @@
 #include "base/json_value.h"
 #include "base/status.h"
 #include "collectives/schedule.h"
+#include "compress/carrier_method.h"
 #include "compress/registry.h"
 
 namespace gradwire {
 
-// What the run of a schedule would carry.
+// What an operation would carry.
 struct RunShape {
   int64_t elems = 0;  // as NCCL counts them for the collective
   DType dtype = DType::kFloat32;
   int64_t slice_elems = 0;
-  std::optional<Codec> codec;  // of an encoded algorithm; it has a payload codec
+  // Of a tensor. Its sizes do not depend on data.
+  std::optional<Codec> codec;
+  std::array<int64_t, 2> matrix = {0, 0};  // the shape of that tensor
+
+  bool encoded() const { return codec.has_value() && codec->payload != nullptr; }
 };
 
-// One message of the run; bytes are without headers.
+// One message of the operation; bytes are without headers.
 struct ScheduledMessage {
   int src = 0, dst = 0;
   int64_t slice = 0;
+  uint8_t run = 0;  // of the slice: a carrier method's rounds are one or more each
   int32_t message = 0, round = 0;
   int64_t bytes = 0;
 };
+
+TensorMeta MetaOf(const RunShape& shape);
 
 // The schedules of all ranks, in rank order, or of `rank` alone where it is none below 0.
 std::vector<Schedule> MakeSchedules(const AlgorithmRow& algorithm, int ranks, int root,
                                     int rank = -1);
 
-// The messages of the run, or a few more: without making them.
+// The messages of the operation, or a few more: without making them.
 double EstimateMessages(const AlgorithmRow& algorithm, int ranks, const RunShape& shape);
 
-// All messages of the run, by slice, then round, then sender: what the runtime sends for these
-// schedules, computed by the code that sends it. `schedules` are those of all ranks.
+// All messages of the operation, by slice, run, round and sender: what the runtime sends for these
+// schedules, computed by the code that sends it. `schedules` are those of all ranks. Of a carrier
+// method they are those of a tensor's first operation.
 std::vector<ScheduledMessage> ListMessages(std::span<const Schedule> schedules,
                                            const RunShape& shape);
 

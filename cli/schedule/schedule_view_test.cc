@@ -48,6 +48,36 @@ TEST(EstimateMessages, IsAtLeastWhatIsListed) {
   }
 }
 
+TEST(EstimateMessages, IsAtLeastWhatIsListedOfCarriers) {
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      RunShape shape = {.elems = 100'000, .slice_elems = 1024, .matrix = {250, 400}};
+      shape.codec = *MakeCodec(spec);
+      if (shape.encoded() || shape.codec->carrier->SizesDependOnData()) continue;
+      const bool gathers = shape.codec->carrier->Gathers();
+      const AlgorithmRow& ring =
+          **FindAlgorithm(gathers ? Collective::kAllGather : Collective::kAllReduce, "ring");
+      const auto listed = ListMessages(MakeSchedules(ring, 3, 0), shape);
+      const double estimated = EstimateMessages(ring, 3, shape);
+      EXPECT_GT(SumOfBytes(listed), 0) << spec;
+      EXPECT_GE(estimated, static_cast<double>(listed.size())) << spec;
+    }
+  }
+}
+
+// One after the other: the scales of a slice, then its levels.
+TEST(ListMessages, RoundsOfACarrierAreRunsOfItsSlices) {
+  RunShape shape = {.elems = 4096, .slice_elems = 2048};
+  shape.codec = *MakeCodec("qsgd(bits=8,sum=carrier)");
+  const auto messages = ListMessages(SchedulesOf("direct", false, 2), shape);
+  std::vector<std::pair<int64_t, int>> runs;
+  for (const ScheduledMessage& m : messages) {
+    const std::pair<int64_t, int> run = {m.slice, m.run};
+    if (runs.empty() || runs.back() != run) runs.push_back(run);
+  }
+  EXPECT_EQ(runs, (std::vector<std::pair<int64_t, int>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+}
+
 TEST(ListMessages, KeysAreUniqueAndInOrder) {
   const auto messages =
       ListMessages(SchedulesOf("tree", false, 5), {.elems = 100'000, .slice_elems = 1 << 14});
@@ -87,9 +117,9 @@ TEST(ScheduleTable, HasALineForEachStep) {
 
 TEST(MessagesJson, HasTheKeysOfARecord) {
   const ScheduledMessage message = {
-      .src = 1, .dst = 2, .slice = 3, .message = 4, .round = 5, .bytes = 6};
+      .src = 1, .dst = 2, .slice = 3, .run = 7, .message = 4, .round = 5, .bytes = 6};
   EXPECT_EQ(MessagesJson({&message, 1}).dump(),
-            R"([{"src":1,"dst":2,"slice":3,"message":4,"round":5,"bytes":6}])");
+            R"([{"src":1,"dst":2,"slice":3,"run":7,"message":4,"round":5,"bytes":6}])");
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ Status MessageRecord::WriteTo(const std::string& path, int rank) const {
   std::ofstream file(path);
   for (const SentMessage& m : messages_) {
     file << fmt::format(
-        "{{\"src\": {}, \"dst\": {}, \"op_seq\": {}, \"slice\": {}, \"message\": {}, \"bytes\": "
-        "{}}}\n",
-        rank, m.dst, m.key.op_seq, m.key.slice, m.message, m.bytes);
+        "{{\"src\": {}, \"dst\": {}, \"op_seq\": {}, \"slice\": {}, \"run\": {}, \"message\": {}, "
+        "\"bytes\": {}}}\n",
+        rank, m.dst, m.key.op_seq, m.key.slice, m.key.run, m.message, m.bytes);
   }
   if (left_out_ > 0) file << fmt::format("{{\"left_out\": {}}}\n", left_out_);
   file.close();

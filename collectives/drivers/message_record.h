@@ -26,9 +26,9 @@ class MessageRecord {
   void Add(const SentMessage& message);
   const std::vector<SentMessage>& messages() const { return messages_; }
 
-  // Lines of JSON: {"src": 0, "dst": 1, "op_seq": 0, "slice": 0, "message": 0, "bytes": 4}, and
-  // where some were only counted how many: {"left_out": 3}. gwSystemError: `path` cannot be
-  // written.
+  // Lines of JSON: {"src": 0, "dst": 1, "op_seq": 0, "slice": 0, "run": 0, "message": 0,
+  // "bytes": 4}, and where some were only counted how many: {"left_out": 3}. gwSystemError: `path`
+  // cannot be written.
   Status WriteTo(const std::string& path, int rank) const;
 
   // 32 MiB.

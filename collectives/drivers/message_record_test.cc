@@ -21,10 +21,10 @@ std::vector<std::string> Written(const MessageRecord& record) {
 
 TEST(MessageRecord, IsWrittenAsLines) {
   MessageRecord record;
-  record.Add({.dst = 1, .key = {.op_seq = 7, .slice = 2}, .message = 5, .bytes = 64});
+  record.Add({.dst = 1, .key = {.op_seq = 7, .slice = 2, .run = 1}, .message = 5, .bytes = 64});
   EXPECT_EQ(Written(record),
             std::vector<std::string>{"{\"src\": 3, \"dst\": 1, \"op_seq\": 7, \"slice\": 2, "
-                                     "\"message\": 5, \"bytes\": 64}"});
+                                     "\"run\": 1, \"message\": 5, \"bytes\": 64}"});
   EXPECT_EQ(record.WriteTo("/nowhere/at/all", 3).code(), gwSystemError);
 }
 

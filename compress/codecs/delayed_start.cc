@@ -51,6 +51,8 @@ class DelayedStart final : public CarrierMethod {
     return kCountBytes + method_->ReplicatedBytes(meta, world_size);
   }
 
+  bool SizesDependOnData() const override { return method_->SizesDependOnData(); }
+
   // Before the start all is in the last round, and the others have nothing to sum.
   RoundSpec Round(int round, const TensorMeta& meta, int world_size, ConstBytes agreed,
                   ConstBytes replicated) const override {

@@ -60,7 +60,13 @@ class Rank {
   }
 
   RoundSpec Round(int round) const {
-    return method_.Round(round, Meta(), world_size_, view_.agreed, view_.replicated_in);
+    const RoundSpec spec =
+        method_.Round(round, Meta(), world_size_, view_.agreed, view_.replicated_in);
+    if (!method_.SizesDependOnData()) {
+      EXPECT_EQ(spec.elems,
+                method_.Round(round, Meta(), world_size_, {}, view_.replicated_in).elems);
+    }
+    return spec;
   }
 
   const std::vector<std::byte>& Fill(int round) {

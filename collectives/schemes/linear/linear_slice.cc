@@ -66,7 +66,7 @@ Status LinearSlice::LayOut() {
   int64_t bytes = 0;
   for (PieceState& state : pieces_) {
     const CarrierMethod& method = *parts_[state.piece.part].method;
-    const TensorMeta meta = ViewOf(state).meta;
+    const TensorMeta meta = MetaOf(state);
     state.agreed_bytes = method.AgreedBytes(meta, context_.world_size);
     state.agreed_offset = bytes;
     bytes += AlignUp(state.agreed_bytes);
@@ -77,32 +77,52 @@ Status LinearSlice::LayOut() {
   return scratch_.EnsureBytes(bytes);
 }
 
+bool LinearSlice::SkipToNextRun() {
+  if (run_ && next_run_ < sum_.count) {
+    BeginRun();
+    return true;
+  }
+  if (run_ && in_last_round()) return false;
+  if (run_) ++round_;
+  PlanRound();
+  while (sum_.count == 0 && !in_last_round()) {
+    ++round_;
+    PlanRound();
+  }
+  BeginRun();
+  return true;
+}
+
 // All pieces of a round travel as one array.
-Status LinearSlice::BeginRound() {
+void LinearSlice::PlanRound() {
   int64_t elems = 0;
   for (PieceState& state : pieces_) {
-    const StepView view = ViewOf(state);
-    state.round = parts_[state.piece.part].method->Round(round_, view.meta, context_.world_size,
-                                                         view.agreed, view.replicated_in);
+    const TensorPart& part = parts_[state.piece.part];
+    state.round = part.method->Round(round_, MetaOf(state), context_.world_size, AgreedOf(state),
+                                     part.replicated_in);
     state.carrier_offset = elems * SizeOf(state.round.dtype);
     elems += state.round.elems;
   }
   const RoundSpec spec = pieces_.empty() ? RoundSpec() : pieces_[0].round;
-  const int64_t bytes = elems * SizeOf(spec.dtype);
-  GW_RETURN_IF_ERROR(carrier_.EnsureBytes(bytes));
-  if (gathers()) {
-    GW_RETURN_IF_ERROR(gathered_.EnsureBytes(bytes * context_.world_size));
-    GW_RETURN_IF_ERROR(piece_.EnsureBytes(LargestScattered() * context_.world_size));
-  }
   sum_ = {.collective = gathers() ? Collective::kAllGather : Collective::kAllReduce,
-          .send = carrier_.data(),
-          .recv = (gathers() ? gathered_ : carrier_).data(),
           .count = elems,
           .dtype = spec.dtype,
           .op = spec.op,
           .rank = context_.rank,
           .world_size = context_.world_size};
   next_run_ = 0;
+}
+
+Status LinearSlice::BeginRound() {
+  PlanRound();
+  const int64_t bytes = sum_.count * SizeOf(sum_.dtype);
+  GW_RETURN_IF_ERROR(carrier_.EnsureBytes(bytes));
+  if (gathers()) {
+    GW_RETURN_IF_ERROR(gathered_.EnsureBytes(bytes * context_.world_size));
+    GW_RETURN_IF_ERROR(piece_.EnsureBytes(LargestScattered() * context_.world_size));
+  }
+  sum_.send = carrier_.data();
+  sum_.recv = (gathers() ? gathered_ : carrier_).data();
   BeginRun();
   next_piece_ = 0;
   return Status();
@@ -123,14 +143,25 @@ void LinearSlice::BeginRun() {
   next_run_ += elems;
 }
 
+TensorMeta LinearSlice::MetaOf(const PieceState& state) const {
+  const TensorPart& part = parts_[state.piece.part];
+  return {.shape = part.shape,
+          .elems = state.piece.elems,
+          .dtype = part.grad.dtype,
+          .has_residual = part.has_residual};
+}
+
+// Empty while nothing is laid out.
+Bytes LinearSlice::AgreedOf(const PieceState& state) {
+  if (scratch_.size() == 0) return {};
+  return scratch_.bytes().Sub(state.agreed_offset, state.agreed_bytes);
+}
+
 StepView LinearSlice::ViewOf(const PieceState& state) {
   const Piece& piece = state.piece;
   const TensorPart& part = parts_[piece.part];
   StepView view;
-  view.meta = {.shape = part.shape,
-               .elems = piece.elems,
-               .dtype = part.grad.dtype,
-               .has_residual = part.has_residual};
+  view.meta = MetaOf(state);
   view.world_size = context_.world_size;
   view.grad = part.grad.Sub(piece.first, piece.elems);
   view.in_scale = context_.in_scale;
@@ -150,11 +181,9 @@ StepView LinearSlice::ViewOf(const PieceState& state) {
                  .step = part.dither_step,
                  .rank = static_cast<uint32_t>(context_.rank),
                  .first_elem = piece.first};
-  // Not there yet while it is laid out.
-  if (scratch_.size() > 0) {
-    view.agreed = scratch_.bytes().Sub(state.agreed_offset, state.agreed_bytes);
+  view.agreed = AgreedOf(state);
+  if (scratch_.size() > 0)
     view.workspace = scratch_.bytes().Sub(state.workspace_offset, state.workspace_bytes);
-  }
   return view;
 }
 

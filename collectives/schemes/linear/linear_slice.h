@@ -27,6 +27,10 @@ class LinearSlice final : public SliceOp {
               std::span<const Piece> slice, const PreparedSchedule* schedule, int64_t run_bytes);
 
   StatusOr<SliceAction> Next() override;
+  // For those who ask for MessageBytes alone, in place of Next: goes on to the next run without
+  // memory or data, and says whether there is one. The method's sizes do not depend on data; of
+  // the parts only shape, type and replicated_in count.
+  bool SkipToNextRun();
   StatusOr<bool> ComputeLocal() override;
   Bytes Memory(const Region& region) override { return run_->Memory(region); }
   int64_t MessageBytes(const Region& region) const override { return run_->MessageBytes(region); }
@@ -47,6 +51,7 @@ class LinearSlice final : public SliceOp {
     int64_t workspace_offset = 0, workspace_bytes = 0;
   };
   Status LayOut();
+  void PlanRound();
   Status BeginRound();
   void BeginRun();
   SliceAction BeginAbsorbing();
@@ -55,6 +60,8 @@ class LinearSlice final : public SliceOp {
   Status FillPiece(const PieceState& state);
   Status AbsorbPiece(const PieceState& state);
   void CheckResult(const TensorPart& part, const StepView& view);
+  TensorMeta MetaOf(const PieceState& state) const;
+  Bytes AgreedOf(const PieceState& state);
   StepView ViewOf(const PieceState& state);
   View CarrierOf(const PieceState& state);
   ConstView ReducedOf(const PieceState& state);

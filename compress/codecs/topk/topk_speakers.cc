@@ -159,6 +159,8 @@ class TopkSpeakers final : public CarrierMethod {
   }
   int64_t ReplicatedBytes(const TensorMeta&, int) const override { return sizeof(State); }
 
+  // The values of the second round are at the indices that the first one has gathered.
+  bool SizesDependOnData() const override { return true; }
   RoundSpec Round(int round, const TensorMeta& meta, int world_size, ConstBytes agreed,
                   ConstBytes replicated) const override {
     if (round == 0) {
