@@ -57,11 +57,17 @@ Status Engine::StartThread() {
   return Status();
 }
 
+// A system call, and on links that are full the kernel finds other work to do in it: only where
+// somebody sleeps. In one order with Idle: the sleeper sees what it is woken for, or this sees it.
+void Engine::WakeSleeper() {
+  if (sleeps_.load()) transport_->Wake();
+}
+
 std::unique_lock<std::mutex> Engine::LockCore() {
   std::unique_lock lock(core_mu_, std::try_to_lock);
   if (lock.owns_lock()) return lock;
   lock_waiters_.fetch_add(1);
-  transport_->Wake();
+  WakeSleeper();
   lock.lock();
   lock_waiters_.fetch_sub(1);
   return lock;
@@ -74,7 +80,9 @@ void Engine::Push(std::function<void()> work) {
   }
   // In one order with StopHelping: the last helper sees the work, or this sees that nobody helps.
   has_inbox_.store(true);
-  if (helpers_.load() == 0) Wake();
+  if (helpers_.load() > 0) return;
+  WakeSleeper();
+  CallThread();
 }
 
 void Engine::CallThread() {
@@ -198,8 +206,10 @@ void Engine::Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t m
     core->lock();
     return;
   }
-  if (has_inbox_.load(std::memory_order_acquire) || lock_waiters_.load() > 0 || stop_) return;
-  const Status waited = transport_->Wait(max_sleep_ns);
+  sleeps_.store(true);
+  const bool is_wanted = has_inbox_.load() || lock_waiters_.load() > 0 || stop_;
+  const Status waited = is_wanted ? Status() : transport_->Wait(max_sleep_ns);
+  sleeps_.store(false);
   if (!waited.ok()) SleepBlindly(core, waited);
 }
 

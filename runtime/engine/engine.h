@@ -75,6 +75,7 @@ class Engine {
   void Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns);
   void SleepBlindly(std::unique_lock<std::mutex>* core, const Status& why);
   void LetOthersIn(std::unique_lock<std::mutex>* core);
+  void WakeSleeper();
   void Push(std::function<void()> work);
   void CallThread();
   void Park(int64_t ns);
@@ -95,6 +96,7 @@ class Engine {
   std::atomic<bool> has_inbox_{false};
   std::atomic<int> helpers_{0};
   std::atomic<int> lock_waiters_{0};  // somebody wants the core: a sleeper must not keep it
+  std::atomic<bool> sleeps_{false};   // who has the core sleeps on the transport, or is about to
   std::mutex park_mu_;
   std::condition_variable
       park_;             // the thread rests here while somebody helps or nothing is to be done

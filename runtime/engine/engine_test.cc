@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <atomic>
 #include <memory>
 #include <new>
 #include <span>
@@ -26,7 +27,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Loopback, but for a Wait that may fail.
+// Loopback, but for a Wait that may fail, or lasts until somebody wakes it.
 class DeafTransport final : public Transport {
  public:
   explicit DeafTransport(Status wait) : wait_(std::move(wait)) {
@@ -35,8 +36,11 @@ class DeafTransport final : public Transport {
     inner_ = std::move(*MakeLoopbackEnd(*hub, 0));
     const std::string address = inner_->address();
     EXPECT_TRUE(inner_->Connect({&address, 1}).ok());
+    caps_ = inner_->caps();
   }
-  const TransportCaps& caps() const override { return inner_->caps(); }
+  // As of a transport that must be polled for what it has accepted: nobody rests beside it.
+  void NeedPolls() { caps_.accepted_is_visible = false; }
+  const TransportCaps& caps() const override { return caps_; }
   std::string address() const override { return inner_->address(); }
   Status Connect(std::span<const std::string> addresses) override {
     return inner_->Connect(addresses);
@@ -47,17 +51,23 @@ class DeafTransport final : public Transport {
   }
   int Progress(Sink* sink) override { return inner_->Progress(sink); }
   Status Wait(int64_t timeout_ns) override {
-    ++waits;
-    return wait_.ok() ? inner_->Wait(timeout_ns) : wait_;
+    waits.fetch_add(1);
+    if (!wait_.ok()) return wait_;
+    return inner_->Wait(waits_for_wake ? 60 * kNsPerSecond : timeout_ns);
   }
-  void Wake() override { inner_->Wake(); }
+  void Wake() override {
+    wakes.fetch_add(1);
+    inner_->Wake();
+  }
   void Cancel(uint32_t op_seq) override { inner_->Cancel(op_seq); }
 
-  int waits = 0;
+  std::atomic<int> waits{0}, wakes{0};
+  std::atomic<bool> waits_for_wake{false};
 
  private:
   const Status wait_;
   std::unique_ptr<Transport> inner_;
+  TransportCaps caps_;
 };
 
 struct Ends final : EngineListener {
@@ -115,6 +125,39 @@ TEST(Engine, ItsThreadGoesOnBehindACallerThatThrows) {
   lone.engine.Submit(operation);
   ASSERT_TRUE(IsDoneInTime(*operation)) << "the thread takes the caller for one that helps";
   EXPECT_TRUE(operation->status.ok()) << operation->status.ToString();
+}
+
+TEST(Engine, ACallThatSubmitsWakesATransportOnlyWhereSomebodySleepsOnIt) {
+  float value = 1;
+  {
+    LoneEngine resting;
+    ASSERT_TRUE(resting.engine.StartThread().ok());
+    const std::shared_ptr<Operation> operation = OneFloat(&value);
+    resting.engine.Submit(operation);
+    ASSERT_TRUE(IsDoneInTime(*operation));
+    EXPECT_EQ(resting.transport.wakes, 0);
+  }
+  LoneEngine sleeping;
+  sleeping.transport.NeedPolls();
+  sleeping.transport.waits_for_wake = true;
+  ASSERT_TRUE(sleeping.engine.StartThread().ok());
+  while (sleeping.transport.waits == 0) sched_yield();
+  const std::shared_ptr<Operation> operation = OneFloat(&value);
+  sleeping.engine.Submit(operation);
+  ASSERT_TRUE(IsDoneInTime(*operation)) << "the sleeper was not woken";
+  EXPECT_EQ(sleeping.transport.wakes, 1);
+}
+
+// What must happen at once where whoever has the core sleeps on the transport.
+TEST(Engine, WhoWantsTheCoreWakesTheOneThatSleepsWithIt) {
+  LoneEngine lone;
+  lone.transport.NeedPolls();
+  lone.transport.waits_for_wake = true;
+  ASSERT_TRUE(lone.engine.StartThread().ok());
+  while (lone.transport.waits == 0) sched_yield();
+  const int64_t begin_ns = SteadyClock().NowNs();
+  EXPECT_TRUE(lone.engine.WithCore([](const EngineCore& core) { return core.idle(); }));
+  EXPECT_LT(SteadyClock().NowNs() - begin_ns, 20 * kNsPerSecond);
 }
 
 void ExpectNoMemory(const Operation& operation) {
