@@ -60,7 +60,7 @@ int IntArgument(const SpecText& spec, std::string_view key, int otherwise) {
 
 // Less than one level off at each encoding.
 Bound Levels(const SpecText& spec) {
-  const double levels = std::ldexp(1.0, IntArgument(spec, "bits", 4) - 1) - 1;
+  const double levels = std::ldexp(1.0, IntArgument(spec, "bits", 8) - 1) - 1;
   return [levels](const Element& e) {
     const double workers = e.sum_of_scales / levels;
     return kSlack * (workers + (e.scale_of_sum + workers) / levels);

@@ -42,6 +42,15 @@ TEST(CompareWithTruth, TheTruthIsWithinEveryBound) {
   }
 }
 
+TEST(CompareWithTruth, QsgdHasEightBitsUnlessItSaysOtherwise) {
+  std::vector<float> out = TrueSum(Patterns());
+  for (float& v : out) v += 0.5f;
+  const int64_t wrong = Compare("qsgd(bits=8)", out).wrong;
+  EXPECT_GT(wrong, 0);
+  EXPECT_EQ(Compare("qsgd", out).wrong, wrong);
+  EXPECT_LT(Compare("qsgd(bits=4)", out).wrong, wrong);
+}
+
 TEST(CompareWithTruth, TwiceRoundedSumsAreWithinBf16AndOutsideFp16) {
   const std::vector<Pattern> patterns = Patterns();
   std::vector<float> out(kElems);
