@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 #include <string>
@@ -42,6 +44,16 @@ StatusOr<std::vector<Value>> OneOrAll(StatusOr<Value> (*parse)(std::string_view)
   return std::vector{*value};
 }
 
+struct Alias {
+  std::string_view text;
+  DType dtype;
+};
+constexpr std::array kAliases = {
+    Alias{"bf16", DType::kBfloat16},   Alias{"fp16", DType::kFloat16},
+    Alias{"fp32", DType::kFloat32},    Alias{"fp64", DType::kFloat64},
+    Alias{"float16", DType::kFloat16}, Alias{"float32", DType::kFloat32},
+    Alias{"float64", DType::kFloat64}};
+
 StatusOr<ReduceOp> ParseReduceOp(std::string_view text) {
   return FoundOrNearest(ReduceOpFromName(text), "reduction", text, kReduceOps);
 }
@@ -49,6 +61,8 @@ StatusOr<ReduceOp> ParseReduceOp(std::string_view text) {
 }  // namespace
 
 StatusOr<DType> ParseDType(std::string_view text) {
+  const auto alias = std::ranges::find(kAliases, text, &Alias::text);
+  if (alias != kAliases.end()) return alias->dtype;
   return FoundOrNearest(DTypeFromName(text), "element type", text, kDTypes);
 }
 

@@ -15,7 +15,7 @@ namespace gradwire {
 // "all-reduce", "allreduce", "all_reduce", "AllReduce": letters count, nothing else.
 StatusOr<Collective> ParseCollective(std::string_view text);
 
-// As nccl-tests names them.
+// As nccl-tests names them, or as bf16, fp16, fp32, fp64, float16, float32, float64.
 StatusOr<DType> ParseDType(std::string_view text);
 // One, or with "all" every one.
 StatusOr<std::vector<DType>> ParseDTypes(std::string_view text);

@@ -37,6 +37,20 @@ TEST(ParseDType, SuggestsTheNearest) {
   EXPECT_NE(parsed.status().ToString().find("'float'"), std::string::npos);
 }
 
+TEST(ParseDType, SpellingsOfOtherToolsAreFine) {
+  for (const auto& [text, dtype] : {std::pair("bf16", DType::kBfloat16),
+                                    {"fp16", DType::kFloat16},
+                                    {"float16", DType::kFloat16},
+                                    {"fp32", DType::kFloat32},
+                                    {"float32", DType::kFloat32},
+                                    {"fp64", DType::kFloat64},
+                                    {"float64", DType::kFloat64}}) {
+    const StatusOr<DType> parsed = ParseDType(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+    EXPECT_EQ(*parsed, dtype) << text;
+  }
+}
+
 TEST(ParseOneOrAll, TakesBoth) {
   ASSERT_TRUE(ParseDTypes("all").ok());
   EXPECT_EQ(ParseDTypes("all")->size(), static_cast<size_t>(kDTypes));

@@ -52,8 +52,9 @@ void AddSizeOptions(CommandLine* line, Texts* texts) {
 
 void AddCaseOptions(CommandLine* line, Texts* texts) {
   line->Add("--collective", &texts->collective, "default all-reduce");
-  line->Add("-d,--datatype", &texts->dtype,
-            "float, half, bfloat16, int32, ... or all; default float");
+  line->Add(
+      "-d,--datatype", &texts->dtype,
+      "float, half, bfloat16, int32, ... (also fp32, fp16, bf16,\nfp64) or all; default float");
   line->Add("-o,--op", &texts->op, "sum, prod, max, min, avg or all; default sum");
   line->Add("-r,--root", &texts->root,
             "root of broadcast and reduce; -1: each rank in turn; default 0")

@@ -52,7 +52,7 @@ std::optional<int> Parse(std::span<const std::string> args, Options* options) {
   line.Add("-r,--root", &options->root, "root of broadcast and reduce; default 0")
       .InRange(0, kMaxRanks - 1);
   line.Add("--elems", &options->elems, "list the messages for this many elements").Size();
-  line.Add("-d,--dtype", &options->dtype, "default float");
+  line.Add("-d,--dtype", &options->dtype, "as of perf; default float");
   line.Add("-x,--spec", &options->spec, "codec, as qsgd(bits=4); default none");
   line.Add("--slice", &options->slice_elems, "elements of a slice; default: chosen")
       .Size()
