@@ -113,7 +113,13 @@ Argument& Argument::Seconds() {
 }
 
 Argument& Argument::OneOf(const std::vector<std::string>& texts) {
-  option_->check(CLI::IsMember(texts));
+  const auto check = [texts](const std::string& text) {
+    if (std::ranges::find(texts, text) != texts.end()) return std::string();
+    const std::vector<std::string_view> names(texts.begin(), texts.end());
+    return fmt::format("'{}' is none of {}. {}", text, fmt::join(texts, ", "),
+                       DidYouMean(text, names));
+  };
+  option_->check(check, fmt::format("{{{}}}", fmt::join(texts, ",")));
   return *this;
 }
 
@@ -181,8 +187,26 @@ void CommandLine::AddProgram(std::vector<std::string>* program) { program_ = pro
 CommandLine CommandLine::AddChoice(const std::string& name) {
   CLI::Option_group* group = app_->add_option_group(name);
   group->require_option(1);
+  choices_.push_back(group);
   // The group belongs to the whole, which it keeps.
   return CommandLine(std::shared_ptr<CLI::App>(app_, group));
+}
+
+// Of the choice that was not made, or twice; empty: all were made.
+std::string CommandLine::TellChoice() const {
+  for (const CLI::App* group : choices_) {
+    std::vector<std::string> names;
+    size_t given = 0;
+    for (const CLI::Option* option : group->get_options()) {
+      if (option == group->get_help_ptr()) continue;
+      names.push_back(option->get_name());
+      given += option->count() > 0 ? 1 : 0;
+    }
+    if (given == 1) continue;
+    return given == 0 ? fmt::format("{} is required", fmt::join(names, " or "))
+                      : fmt::format("{} exclude each other", fmt::join(names, " and "));
+  }
+  return {};
 }
 
 std::string CommandLine::TellExtras() const {
@@ -214,6 +238,9 @@ std::optional<int> CommandLine::Parse(std::span<const std::string> args) {
     // In CLI11's words the name comes first.
     const std::string text = error.what();
     return fail(CLI::ParseError(text.substr(0, text.find(':')) + " takes one value", kExitUsage));
+  } catch (const CLI::RequiredError& error) {
+    const std::string choice = TellChoice();
+    return choice.empty() ? fail(error) : fail(CLI::ParseError(choice, kExitUsage));
   } catch (const CLI::ParseError& error) {
     return fail(error);
   }

@@ -73,8 +73,10 @@ class CommandLine {
 
   // What is wrong with arguments that nothing takes.
   std::string TellExtras() const;
+  std::string TellChoice() const;
 
   std::shared_ptr<CLI::App> app_;
+  std::vector<const CLI::App*> choices_;         // of which one option each must be given
   std::vector<std::string>* program_ = nullptr;  // the caller's; null: there is to be none
 };
 

@@ -146,6 +146,27 @@ TEST(CommandLine, SuggestsTheNearestOption) {
   }
 }
 
+TEST(CommandLine, SaysInItsOwnWordsWhatToChoose) {
+  const auto refuse = [](const Texts& args) {
+    CommandLine line("test", "gradwire test");
+    int steps = 0, seconds = 0;
+    std::string kind;
+    CommandLine choice = line.AddChoice("time");
+    choice.Add("-n,--steps", &steps, "number");
+    choice.Add("--seconds", &seconds, "time");
+    line.Add("--kind", &kind, "text").OneOf({"host", "device"});
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(line.Parse(args), kExitUsage);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(refuse({}), testing::StartsWith("gradwire test: --steps or --seconds is required\n"));
+  EXPECT_THAT(refuse({"-n", "1", "--seconds", "2"}),
+              testing::StartsWith("gradwire test: --steps and --seconds exclude each other\n"));
+  EXPECT_THAT(refuse({"-n", "1", "--kind", "hots"}),
+              testing::StartsWith("gradwire test: --kind: 'hots' is none of host, device. Did you "
+                                  "mean 'host'?\n"));
+}
+
 TEST(CommandLine, TheFileBehindJsonIsOptional) {
   const auto parse = [](Texts args) {
     CommandLine line("test", "gradwire test");
