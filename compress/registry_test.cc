@@ -99,10 +99,10 @@ TEST(RegistryTest, ErrorsNameWhatIsAccepted) {
   EXPECT_THAT(SpecOf("signsgd(momentum=1)"), HasSubstr("0.9999"));
   for (const char* clip : {"0.999", "1e-300", "-1", "18.1", "nan", "1x"}) {
     EXPECT_THAT(SpecOf("terngrad(clip=" + std::string(clip) + ")"),
-                HasSubstr("accepted: 0, or 1 to 18"))
+                HasSubstr("Accepted: 0, or 1 to 18"))
         << clip;
   }
-  EXPECT_THAT(SpecOf("qsgd(norm=l2)"), HasSubstr("accepted: max"));
+  EXPECT_THAT(SpecOf("qsgd(norm=l2)"), HasSubstr("Accepted: max"));
   EXPECT_THAT(SpecOf("qsgd(bits=4,bits=4)"), HasSubstr("given twice"));
   EXPECT_THAT(SpecOf("qsgd(4,bits=4)"), HasSubstr("given twice"));
   EXPECT_THAT(SpecOf("qsgd(bits=4,256)"), HasSubstr("has no name"));

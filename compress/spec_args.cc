@@ -43,7 +43,7 @@ std::string FormatSpecText(const SpecText& spec) {
 }
 
 std::string NameHint(std::string_view name, std::span<const std::string_view> known) {
-  if (known.empty()) return "none is accepted";
+  if (known.empty()) return "None is accepted";
   return DidYouMean(name, known) + " Known: " + Joined(known);
 }
 
@@ -54,11 +54,10 @@ const std::string* SpecArgs::Find(std::string_view key) const {
   return nullptr;
 }
 
-void SpecArgs::Fail(std::string_view key, std::string_view value, const std::string& accepted) {
+void SpecArgs::Fail(std::string_view key, std::string_view value, const std::string& hint) {
   if (!status_.ok()) return;
   const std::string setting = std::string(key) + "=" + std::string(value);
-  status_ = Status(gwInvalidArgument, spec_.name + " does not accept " + setting,
-                   "accepted: " + accepted);
+  status_ = Status(gwInvalidArgument, spec_.name + " does not accept " + setting, hint);
 }
 
 int64_t SpecArgs::Int(std::string_view key, int64_t otherwise, const IntRange& range) {
@@ -69,7 +68,7 @@ int64_t SpecArgs::Int(std::string_view key, int64_t otherwise, const IntRange& r
     if (!whole || value < range.min || value > range.max || value % range.multiple_of != 0) {
       std::string accepted = std::to_string(range.min) + ".." + std::to_string(range.max);
       if (range.multiple_of != 1) accepted += ", multiples of " + std::to_string(range.multiple_of);
-      Fail(key, *text, accepted);
+      Fail(key, *text, "Accepted: " + accepted);
       value = otherwise;
     }
   }
@@ -93,8 +92,8 @@ double SpecArgs::ReadReal(std::string_view key, double otherwise, const Reals& a
     const bool within = value >= accepted.min && value <= accepted.max;
     if (!whole || !(within || (accepted.zero && value == 0))) {
       Fail(key, *text,
-           (accepted.zero ? "0, or " : "") + FormatReal(accepted.min) + " to " +
-               FormatReal(accepted.max));
+           std::string("Accepted: ") + (accepted.zero ? "0, or " : "") + FormatReal(accepted.min) +
+               " to " + FormatReal(accepted.max));
       value = otherwise;
     }
   }
@@ -114,7 +113,7 @@ std::string SpecArgs::Choice(std::string_view key,
     const auto found = std::find(choices.begin(), choices.end(), *text);
     if (found == choices.end()) {
       const std::span<const std::string_view> known(choices.begin(), choices.size());
-      Fail(key, *text, Joined(known) + ". " + DidYouMean(*text, known));
+      Fail(key, *text, DidYouMean(*text, known) + " Accepted: " + Joined(known));
     } else {
       value = *found;
     }

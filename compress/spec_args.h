@@ -64,7 +64,7 @@ class SpecArgs {
   };
   double ReadReal(std::string_view key, double otherwise, const Reals& accepted);
   const std::string* Find(std::string_view key) const;
-  void Fail(std::string_view key, std::string_view value, const std::string& accepted);
+  void Fail(std::string_view key, std::string_view value, const std::string& hint);
 
   const SpecText& spec_;
   SpecText canonical_;

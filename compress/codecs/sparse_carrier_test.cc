@@ -25,7 +25,7 @@ TEST(SparseSpecs, SayWhatTheyAccept) {
     EXPECT_EQ(Make(spec).status().code(), gwInvalidArgument) << spec;
   }
   EXPECT_NE(
-      Make("topk(agreement=votes)").status().ToString().find("accepted: speakers, owners, gather"),
+      Make("topk(agreement=votes)").status().ToString().find("Accepted: speakers, owners, gather"),
       std::string::npos);
   EXPECT_EQ(Make("topk")->spec, "topk(density=0.01,agreement=speakers,feedback=on)");
   EXPECT_EQ(Make("topk(agreement=owners)")->spec,

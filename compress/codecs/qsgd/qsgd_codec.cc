@@ -39,7 +39,7 @@ Rounding RoundingFor(Feedback feedback) {
 
 // The number of ranks decides the width of the lanes, and so the block.
 Codec MakeCarrier(SpecArgs* args, int bits) {
-  args->Refuse("block", "no block with sum=carrier: it follows from the number of ranks");
+  args->Refuse("block", "No block with sum=carrier: it follows from the number of ranks");
   const Feedback feedback = args->ReadFeedback(Feedback::kOff);
   return {.spec = args->canonical(),
           .feedback = feedback,

@@ -27,7 +27,7 @@ TopkGatherOptions ReadGatherOptions(double density, const std::string& agreement
   TopkGatherOptions options = {.density = density};
   if (agreement != kGather) {
     for (const char* key : {"momentum", "warmup"}) {
-      args->Refuse(key, std::string("goes with agreement=") + kGather);
+      args->Refuse(key, std::string("It goes with agreement=") + kGather);
     }
     return options;
   }
