@@ -1,4 +1,5 @@
-// The error of ranks that submit different numbers of operations in one step, whoever finds it.
+// The error of ranks that submit different numbers of operations up to the end of a step, whoever
+// finds it. Exact operations in front of gwStepBegin count too: they are of the same turn.
 #ifndef GRADWIRE_COLLECTIVES_DRIVERS_SUBMIT_MISMATCH_H_
 #define GRADWIRE_COLLECTIVES_DRIVERS_SUBMIT_MISMATCH_H_
 
@@ -9,20 +10,22 @@
 
 namespace gradwire {
 
-inline constexpr char kSubmittedField[] = "operations in step";
-inline constexpr char kSubmittedHint[] = "All ranks must submit the same operations in every step";
+inline constexpr char kSubmittedField[] = "operations since the last step";
+inline constexpr char kSubmittedHint[] =
+    "All ranks must submit the same operations, in steps and between them";
 // Before a number that was heard of a rank, which may have submitted more.
 inline constexpr char kAtLeast[] = "at least ";
 
 // `expected` and `actual` are numbers, each with its rank: "3 (rank 1)".
 inline Status SubmitMismatch(std::string expected, std::string actual, int peer = -1) {
-  return Status(gwMismatch,
-                {.message = "the ranks submit different numbers of operations in one step",
-                 .hint = kSubmittedHint,
-                 .peer = peer,
-                 .field = kSubmittedField,
-                 .expected = std::move(expected),
-                 .actual = std::move(actual)});
+  return Status(
+      gwMismatch,
+      {.message = "the ranks have submitted different numbers of operations since the last step",
+       .hint = kSubmittedHint,
+       .peer = peer,
+       .field = kSubmittedField,
+       .expected = std::move(expected),
+       .actual = std::move(actual)});
 }
 
 }  // namespace gradwire

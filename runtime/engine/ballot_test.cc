@@ -25,7 +25,7 @@ VoteFields Against(uint32_t submitted) { return {.step = 7, .submitted = submitt
 void ExpectNames(const Status& status, const std::string& expected, const std::string& actual,
                  int peer) {
   EXPECT_EQ(status.code(), gwMismatch);
-  EXPECT_EQ(status.detail().field, "operations in step");
+  EXPECT_EQ(status.detail().field, "operations since the last step");
   EXPECT_EQ(status.detail().expected, expected);
   EXPECT_EQ(status.detail().actual, actual);
   EXPECT_EQ(status.detail().peer, peer);

@@ -116,7 +116,7 @@ TEST(DecideTurn, NumbersThatDifferAbort) {
     const char* field;
     void (*change)(VoteFields*);
   };
-  const Case cases[] = {{"operations in step", [](VoteFields* v) { v->submitted = 4; }},
+  const Case cases[] = {{"operations since the last step", [](VoteFields* v) { v->submitted = 4; }},
                         {"step", [](VoteFields* v) { v->step = 8; }},
                         {"tensor table", [](VoteFields* v) { v->table_digest = 1; }},
                         {"plan epoch", [](VoteFields* v) { v->plan_epoch = 1; }},

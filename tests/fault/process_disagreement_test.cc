@@ -127,7 +127,7 @@ constexpr Disagreement kDisagreements[] = {
        return RunAborted(comm, {.shape = shape, .sends_tensor = false});
      }},
     // Of the same turn is also the all-reduce by which the row before has ended.
-    {"operations in step", "2", "3",
+    {"operations since the last step", "2", "3",
      [](gwComm_t comm, bool is_odd) {
        return RunAborted(comm, {.sends_tensor = false, .sums = is_odd ? 2 : 1});
      }},

@@ -192,13 +192,13 @@ constexpr StepDisagreement kInSteps[] = {
        *result = trainer->Step(5);
        trainer->loss_scale = 1.0f;
      }},
-    {"operations in step", "1", "0",
+    {"operations since the last step", "1", "0",
      [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
        EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
        if (!is_odd) (void)gwAllReduce(mine, theirs, 9, gwFloat32, gwSum, comm, nullptr);
        result->code = gwStepEnd(comm, &result->outcome);
      }},
-    {"operations in step", "1", "2",
+    {"operations since the last step", "1", "2",
      [](gwComm_t comm, Trainer*, bool is_odd, StepResult* result) {
        EXPECT_EQ(gwStepBegin(comm, 5), gwSuccess);
        for (int i = 0; i < (is_odd ? 2 : 1); ++i) {
@@ -290,7 +290,8 @@ TEST_P(OddRank, ThatSubmitsNothingIsToldToAll) {
       result.code = gwStepEnd(comm, &result.outcome);
     }
     EXPECT_EQ(result.outcome, gwStepAborted);
-    ExpectNamed(gwGetLastError(comm), {"operations in step", "1 (rank ", "0 (", rank, odd()});
+    ExpectNamed(gwGetLastError(comm),
+                {"operations since the last step", "1 (rank ", "0 (", rank, odd()});
   });
 }
 
