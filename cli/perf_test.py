@@ -337,6 +337,16 @@ class RecordTest(unittest.TestCase):
             for ranks in (2, 3, 4):
                 self._expect_scheduled(algorithm, ranks, 25_001)
 
+    def test_the_other_collectives_send_their_schedules(self):
+        """-b is nccl-tests' size: of all ranks' parts, where --elems is of one."""
+        elems, ranks = 1024, 3
+        for collective, parts, root in (("broadcast", 1, 0), ("broadcast", 1, 2), ("reduce", 1, 1),
+                                        ("all-gather", ranks, 0), ("reduce-scatter", ranks, 0)):
+            options = ("--collective", collective, "--root", str(root))
+            wanted = self._scheduled("auto", ranks, elems, *options)
+            found = self._recorded(ranks, "-b", str(4 * parts * elems), *options)
+            self.assertEqual(found, [wanted] * 2, (collective, root))
+
     def test_what_is_chosen_depends_on_the_hosts(self):
         """As by communicators."""
         command = ("schedule", "auto", "-n", "4", "--elems", "300000")
