@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,12 +12,14 @@
 #include "base/clock.h"
 #include "cli/arguments.h"
 #include "cli/launch/launcher.h"
+#include "cli/launch/processors.h"
 #include "cli/launch/rank_variables.h"
 #include "cli/netlab/later_rates.h"
 #include "cli/netlab/netlab.h"
 #include "cli/netlab/rate.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
+#include "runtime/start/usable_cores.h"
 #include "transports/ucx/ucx_folder.h"
 
 namespace gradwire {
@@ -42,6 +45,7 @@ struct RunOptions {
   double timeout_s = 0;  // 0: none
   double grace_s = 15;
   std::string counters_path;
+  bool binds = false;
   std::vector<std::string> command;
 };
 
@@ -63,6 +67,8 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
       .Seconds();
   line.Add("--counters", &options->counters_path,
            "with --netlab: write each rank's interface counters as JSON; - is stdout");
+  line.AddFlag("--bind", &options->binds,
+               "divide the processors among the ranks, each of which keeps to its own");
   line.AddProgram(&options->command);
   return line.Parse(args);
 }
@@ -125,8 +131,15 @@ std::string PathForRanks() {
   return PathWithFirst(self.parent_path().string(), path != nullptr ? path : "/usr/bin:/bin");
 }
 
+// By rank; all may use all where they are not bound.
+StatusOr<std::vector<std::vector<int>>> CoresOfRanks(const RunOptions& options) {
+  if (!options.binds) return std::vector<std::vector<int>>(options.ranks);
+  return DivideCores(UsableCores(), options.ranks);
+}
+
 std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& job,
-                                 const std::optional<Netlab>& lab) {
+                                 const std::optional<Netlab>& lab,
+                                 const std::vector<std::vector<int>>& cores) {
   std::vector<RankSetup> ranks;
   for (int rank = 0; rank < options.ranks; ++rank) {
     RankSetup setup{.variables = RankVariables(job, rank)};
@@ -139,6 +152,7 @@ std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& jo
       }
     }
     if (lab) setup.net_namespace_fd = lab->namespace_fd(rank);
+    setup.cores = cores[rank];
     ranks.push_back(std::move(setup));
   }
   return ranks;
@@ -175,14 +189,20 @@ StatusOr<int> Run(const RunOptions& options) {
   }
   const StatusOr<std::vector<LaterRate>> later = ParseLaterRates(options.netlab_then);
   if (!later.ok()) return later.status();
+  for (const LaterRate& rate : *later) {
+    int64_t& least = link->least_rate_bits_per_s;
+    least = least == 0 ? rate.bits_per_s : std::min(least, rate.bits_per_s);
+  }
   GW_RETURN_IF_ERROR(CheckOutputs({&options.counters_path, 1}));
+  const StatusOr<std::vector<std::vector<int>>> cores = CoresOfRanks(options);
+  if (!cores.ok()) return cores.status();
   std::optional<Netlab> lab;
   if (link) lab = MakeNetlab(options, *link);
   StatusOr<JobAddress> job = MakeJobAddress(options.ranks, lab.has_value());
   if (!job.ok()) return job.status();
   std::vector<RateChange> changes;
   LaunchOptions launch{.command = options.command,
-                       .ranks = MakeRanks(options, *job, lab),
+                       .ranks = MakeRanks(options, *job, lab, *cores),
                        .timeout_ns = static_cast<int64_t>(options.timeout_s * 1e9),
                        .grace_ns = static_cast<int64_t>(options.grace_s * 1e9)};
   if (lab) launch.actions = ReshapeActions(*later, *lab, &changes);

@@ -142,6 +142,16 @@ class RunTest(unittest.TestCase):
             self.assertEqual(job.returncode, code, redirection)
             self.assertEqual(job.stdout, "hi\n" if code == 0 else "", redirection)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor cannot be divided")
+    def test_bound_ranks_keep_to_processors_of_their_own(self):
+        job = _run("-n", "2", "--bind", "--", sys.executable, "-c",
+                   "import os; print(*sorted(os.sched_getaffinity(0)))")
+        self.assertEqual(job.returncode, 0, job.stderr)
+        parts = [set(line.removeprefix("[1] ").split()) for line in job.stdout.splitlines()]
+        self.assertEqual(len(parts), 2, job.stdout)
+        self.assertTrue(parts[0].isdisjoint(parts[1]), parts)
+        self.assertEqual(parts[0] | parts[1], set(map(str, os.sched_getaffinity(0))))
+
     def test_finds_itself_in_path(self):
         job = _run("-n", "2", "--", "gradwire", "--version")
         self.assertEqual(job.returncode, 0, job.stderr)
@@ -213,6 +223,7 @@ class RunTest(unittest.TestCase):
         for option in ("--timeout", "--grace"):
             for seconds in ("1e10", "nan", "-1"):
                 self.assertEqual(_run("-n", "1", option, seconds, "--", "true").returncode, 2)
+        self.assertIn("divided among 1024 ranks", _run("-n", "1024", "--bind", "--", "true").stderr)
         later = ["--netlab", "1gbit", "--netlab-then", "1=fast"]
         self.assertEqual(_run("-n", "1", *later, "--", "true").returncode, 2)
         self.assertEqual(_run("-n", "1", "--netlab-then", "1=1gbit", "--", "true").returncode, 2)
@@ -351,6 +362,15 @@ class NetlabTest(unittest.TestCase):
         self.assertEqual([change["rate"] for change in changes], ["100mbit", "200mbit"])
         self.assertLess(changes[0]["at_s"], changes[1]["at_s"])
         self.assertLess(changes[1]["at_s"], time.monotonic())
+
+    def test_what_waits_in_a_link_passes_when_its_rate_falls(self):
+        """A segment longer than the new burst would stay for ever, and all behind it: in half of the
+        jobs there was one."""
+        for _ in range(3):
+            job = _run("-n", "4", "--timeout", "40", "--netlab", "1gbit",
+                       "--netlab-then", "0.6=100mbit", "--", sys.executable, _SENDER, "bursts")
+            self.assertEqual(job.returncode, 0, job.stderr)
+            self.assertEqual(len(job.stdout.splitlines()), 4)
 
     def test_sending_and_receiving_are_shaped(self):
         counters = self._expect_shaped("ring", links=4)

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "cli/launch/posix.h"
+#include "cli/launch/processors.h"
 #include "cli/netlab/net_namespace.h"
 
 namespace gradwire {
@@ -19,7 +20,7 @@ namespace {
 // What keeps a child from becoming its command; travels through a pipe that a successful exec
 // closes.
 struct StartFailure {
-  enum class Stage : int { kNetwork, kExec } stage = Stage::kExec;
+  enum class Stage : int { kNetwork, kProcessors, kExec } stage = Stage::kExec;
   int error = 0;
 };
 
@@ -62,6 +63,9 @@ struct ChildArgs {
   if (args.setup.net_namespace_fd >= 0 && !EnterForGood(args.setup.net_namespace_fd)) {
     Fail(args.failure, StartFailure::Stage::kNetwork);
   }
+  if (!args.setup.cores.empty() && !KeepTo(args.setup.cores)) {
+    Fail(args.failure, StartFailure::Stage::kProcessors);
+  }
   for (const auto& [name, value] : args.setup.variables) {
     setenv(name.c_str(), value.c_str(), 1);
   }
@@ -74,6 +78,9 @@ struct ChildArgs {
 Status DescribeFailure(const StartFailure& failure, const std::string& program) {
   if (failure.stage == StartFailure::Stage::kNetwork) {
     return ErrnoStatus("cannot enter the rank's network namespace", failure.error);
+  }
+  if (failure.stage == StartFailure::Stage::kProcessors) {
+    return ErrnoStatus("cannot keep the rank to its processors", failure.error);
   }
   return Status(gwInvalidArgument,
                 fmt::format("cannot start '{}': {}", program, std::strerror(failure.error)),

@@ -17,7 +17,8 @@ namespace gradwire {
 // What differs from rank to rank.
 struct RankSetup {
   Variables variables;
-  int net_namespace_fd = -1;  // -1: the launcher's own
+  int net_namespace_fd = -1;    // -1: the launcher's own
+  std::vector<int> cores = {};  // that it keeps to; none: the launcher's
 };
 
 struct RankProcess {

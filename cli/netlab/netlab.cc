@@ -100,11 +100,14 @@ Status Netlab::AddRank(int rank, const Link& link, const NetNamespace& bridge) {
       "link set {0} master br0 up\n"
       "{4}",
       port, kInterface, MacText(MacOf(rank)), mine->fd(), isolate);
+  const int64_t least_rate = link.least_rate_bits_per_s;
+  const std::string segments =
+      least_rate > 0 ? fmt::format("gso_max_size {}", LongestSegmentAt(least_rate)) : "";
   const std::string configure = fmt::format(
       "link set lo up\n"
       "addr add {0}/16 dev {1}\n"
-      "link set {1} up\n",
-      Address(rank), kInterface);
+      "link set {1} {2} up\n",
+      Address(rank), kInterface, segments);
   const Shaping shaping = ShapingFor(link.rate_bits_per_s);
   GW_RETURN_IF_ERROR(RunScript(bridge, "ip", join, mine->fd()));
   GW_RETURN_IF_ERROR(RunScript(*mine, "ip", configure));

@@ -87,4 +87,9 @@ Shaping ShapingFor(int64_t rate_bits_per_s) {
           .limit_bytes = std::max(limit_bytes, 2 * burst_bytes)};
 }
 
+// Each segment's headers, which the shaper counts too, are at most a tenth of it.
+int64_t LongestSegmentAt(int64_t rate_bits_per_s) {
+  return ShapingFor(rate_bits_per_s).burst_bytes * 9 / 10;
+}
+
 }  // namespace gradwire

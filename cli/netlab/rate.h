@@ -16,7 +16,8 @@ StatusOr<int64_t> ParseRate(std::string_view text);
 // Of the test network: what separates each rank from the others.
 struct Link {
   int64_t rate_bits_per_s = 0;
-  int64_t delay_ns = 0;  // one way, between any two ranks
+  int64_t delay_ns = 0;               // one way, between any two ranks
+  int64_t least_rate_bits_per_s = 0;  // that it gets later; 0: it keeps its rate
 };
 
 // "200mbit", or "200mbit,delay=20ms" with a number and us, ms or s, up to 1 s. gwInvalidArgument:
@@ -34,6 +35,11 @@ struct Shaping {
 // pass (larger segments are cut by the shaper itself). Limit: 50 ms of the rate, 512 KiB to 32 MiB,
 // or two bursts where that is more: several senders that meet at one receiver fill it.
 Shaping ShapingFor(int64_t rate_bits_per_s);
+
+// The longest segments (`gso_max_size`) that a link may be given which gets this rate later. The
+// shaper cuts longer ones as they come. One that waits in it when the rate falls, and then is
+// longer than the burst, would stay for ever, and all behind it.
+int64_t LongestSegmentAt(int64_t rate_bits_per_s);
 
 }  // namespace gradwire
 

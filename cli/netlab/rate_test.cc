@@ -63,5 +63,14 @@ TEST(ShapingFor, TheQueueHoldsMoreThanTheBurst) {
   }
 }
 
+TEST(LongestSegmentAt, FitsIntoTheBurstWithItsHeaders) {
+  constexpr int64_t kSegment = 1448, kHeaders = 66;
+  for (const int64_t rate : {1'000'000, 100'000'000, 1'000'000'000}) {
+    const int64_t payload = LongestSegmentAt(rate);
+    const int64_t headers = (payload + kSegment - 1) / kSegment * kHeaders;
+    EXPECT_LE(payload + headers, ShapingFor(rate).burst_bytes) << rate;
+  }
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -1,7 +1,9 @@
 """A rank of run_test.py: sends over TCP and prints the rate at which it received, in Mbit/s.
 
-    ring    every rank sends 8 MB to the next one
-    incast  all ranks send 8 MB in total to rank 0
+    ring            every rank sends 8 MB to the next one
+    incast          all ranks send 8 MB in total to rank 0
+
+    bursts          as ring, with pauses
 
 or, as `echo`, between two ranks, how long a byte takes there and back, in ms.
 """
@@ -14,6 +16,8 @@ import time
 
 _PORT = 5000
 _TOTAL_BYTES = 8_000_000
+_BURSTS, _BURST_BYTES = 60, 1 << 20
+_PAUSE_S = 0.01
 
 
 def _dial(rank):
@@ -56,12 +60,19 @@ def _echo(rank):
     print(f"{1e3 * min(times):.3f}")
 
 
+def _send_bursts(connection, _count):
+    for _ in range(_BURSTS):
+        connection.sendall(bytes(_BURST_BYTES))
+        time.sleep(_PAUSE_S)
+    connection.shutdown(socket.SHUT_WR)
+
+
 def main(pattern):
     if pattern == "echo":
         return _echo(int(os.environ["RANK"]))
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     server = socket.create_server(("0.0.0.0", _PORT))
-    if pattern == "ring":
+    if pattern in ("ring", "bursts"):
         target, senders, share = (rank + 1) % ranks, 1, _TOTAL_BYTES
     else:
         target = 0 if rank else None
@@ -75,7 +86,8 @@ def main(pattern):
 
     threads = [threading.Thread(target=receive, args=(i,)) for i in range(senders)]
     if out:
-        threads.append(threading.Thread(target=_send, args=(out, share)))
+        threads.append(threading.Thread(target=_send_bursts if pattern == "bursts" else _send,
+                                        args=(out, share)))
     for thread in threads:
         thread.start()
     for thread in threads:
