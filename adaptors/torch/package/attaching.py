@@ -76,6 +76,8 @@ def _check_arguments(spec, name, scaler):
     """Before ranks join: what is wrong on one of them is told to all."""
     if not isinstance(spec, str):
         raise TypeError(f'the spec is a text, as "auto" or "qsgd(bits=4)", not {spec!r}')
+    if not spec.strip():
+        raise ValueError('the spec is empty: "none" sums exactly')
     if not isinstance(name, str):
         raise TypeError(f'name= takes a text, as "model", not {name!r}')
     if not (scaler is None or scaler is False or hasattr(scaler, "get_scale")):
@@ -96,17 +98,28 @@ def _check_half(ledger, scaler):
                          "scaler=, the GradScaler of the loss, or scaler=False to go without")
 
 
-def _describe(name, ledger, count, numel):
+def _describe(name, spec, ledger, count, numel):
     """count, numel: tensors and their elements, those that the library does not take too."""
     rows = [row for row in ledger["tensors"] if row["spec"] != "none" or row["auto"]]
-    specs = ", ".join(sorted({row["auto"] or row["spec"] for row in rows})) or "none"
-    elems = sum(row["elems"] for row in rows)
     may = "may " if any(row["auto"] for row in rows) else ""
     residuals, besides = (sum(row[field] for row in rows) / 1e6
                           for field in ("residual_bytes", "method_bytes"))
-    return (f"gradwire: {name}: {len(rows)} of {count} tensors, {elems:,} of {numel:,} "
-            f"elements as {specs}, the others exact; residuals {may}take {residuals:.1f} MB, "
-            f"codecs {may}keep {besides:.1f} MB besides, buffers take at most {_BUFFERS_MIB} MiB")
+    return (f"gradwire: {name}: {_compressed(rows, spec, count, numel)}; residuals {may}take "
+            f"{residuals:.1f} MB, codecs {may}keep {besides:.1f} MB besides, buffers take at most "
+            f"{_BUFFERS_MIB} MiB")
+
+
+def _compressed(rows, spec, count, numel):
+    """rows: of the ledger, of what is compressed."""
+    if rows:
+        specs = ", ".join(sorted({row["auto"] or row["spec"] for row in rows}))
+        elems = sum(row["elems"] for row in rows)
+        return (f"{len(rows)} of {count} tensors, {elems:,} of {numel:,} elements as {specs}, the "
+                "others exact")
+    why = "" if spec.strip() == "none" else (
+        f", nothing as {spec}: what exclude= leaves is too small (min_numel=), of one dimension, or "
+        "of another type")
+    return f"{count} tensors, {numel:,} elements, all exact{why}"
 
 
 def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None,
@@ -161,12 +174,13 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     wrapped.make_equal([place, *others])
     comm = rendezvous.join(place, settings)
     try:
-        tensors = wrapped.tensors(comm, name, spec, selection)
-        ledger = comm.ledger()
-        _check_half(ledger, scaler)
+        with rendezvous.agreement(place.again()):
+            tensors = wrapped.tensors(comm, name, spec, selection)
+            ledger = comm.ledger()
+            _check_half(ledger, scaler)
         _routers[model] = router = wrapped.hook(_routers.get(model))
         if comm.rank == 0 and wrapped.speaks:
-            print(_describe(name, ledger, *wrapped.size), file=sys.stderr)
+            print(_describe(name, spec, ledger, *wrapped.size), file=sys.stderr)
         if selection.idle_globs:
             # On all ranks, and last: filters may make it an error, which then is one of all.
             warnings.warn(f"exclude= names nothing that is trained here with "

@@ -66,6 +66,14 @@ def _in_backward():
 class DdpHandle(Handle):
     """A step begins with the first bucket, and ends before DistributedDataParallel waits."""
 
+    # The library's advice is to run a revoked step again, which DDP does not do as it is.
+    _ADVICE = {
+        **Handle._ADVICE,
+        gradwire.Aborted: "before that state = handle.state_dict(), handle.close(), wrap the model in "
+                          "DistributedDataParallel, attach again, load_state_dict(state): else what "
+                          "was kept back is lost",
+    }
+
     def __init__(self, comm, tensors, name, scaler, group, usage=None):
         """usage: of the parameters, if not all are used in each step."""
         super().__init__(comm, tensors, name, scaler)
@@ -181,16 +189,6 @@ class DdpHandle(Handle):
     def has_open_step_of(self, parameters):
         """Whether a step of any of the parameters has begun and not ended."""
         return self.attached and self._is_open and self.sends(parameters)
-
-    @staticmethod
-    def _for_users(error):
-        """The library's advice is to run a revoked step again, which DDP does not do as it is."""
-        if not isinstance(error, gradwire.Aborted):
-            return error
-        return gradwire.Aborted(
-            f"{error} (before that state = handle.state_dict(), handle.close(), wrap the model in "
-            "DistributedDataParallel, attach again, load_state_dict(state): else what was kept back is "
-            "lost)")
 
 
 def end_open_steps_of(trained):

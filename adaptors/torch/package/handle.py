@@ -56,6 +56,12 @@ class Handle:
     Who drops both handle and model ends it, as abort() does where a step is open.
     """
 
+    _ADVICE = {
+        gradwire.PeerLost: "with PyTorch: end the job, start it again, as torchrun does by itself with "
+                           "--max-restarts, and load a checkpoint",
+        gradwire.Mismatch: "with PyTorch: give attach() the same arguments on all ranks",
+    }
+
     # Subclasses send. What was sent in a step, until it ends, has a `request`, fill(value) of its
     # gradients, and deliver() to those who wait for them.
 
@@ -65,6 +71,7 @@ class Handle:
         self._name = name
         self._scaler = scaler
         self._step = 0
+        self._loaded_steps = 0  # of those, that an earlier run has made
         self._is_open = False
         # What phase is made of, besides the communicator's end.
         self._is_flushing = False
@@ -179,10 +186,11 @@ class Handle:
         for one in sent:
             one.fill(float("nan"))
 
-    @staticmethod
-    def _for_users(error):
-        """The error with what its text must say beyond the library's."""
-        return error
+    @classmethod
+    def _for_users(cls, error):
+        """The error with what to do here, where the library's advice is for programs in C."""
+        advice = cls._ADVICE.get(type(error))
+        return type(error)(f"{error} ({advice})", error.result) if advice else error
 
     # ---- for users ----
 
@@ -218,14 +226,16 @@ class Handle:
 
     def _check_attached(self):
         if not self.attached:
-            raise gradwire.InvalidUsage(f"'{self._name}' is detached: attach again")
+            raise gradwire.InvalidUsage(f"'{self._name}' is detached, closed or aborted, and its "
+                                        "statistics and state went with that: attach again")
 
     def stats(self):
         """Counters of this rank since attach(), a flat dict of numbers and a few words: those of
         docs/ledger.md, `steps` that were committed or skipped, and `blocked_s`, the seconds that
         backward has waited. InvalidUsage: not attached any more."""
         self._check_attached()
-        return {**self._comm.stats(), "steps": self._step, "blocked_s": self._blocked_s}
+        return {**self._comm.stats(), "steps": self._step - self._loaded_steps,
+                "blocked_s": self._blocked_s}
 
     def ledger(self):
         """How long steps take (`steps`, ms), what happened to each tensor (`tensors`: codec, bytes,
@@ -341,6 +351,7 @@ class Handle:
             raise ValueError(text)
         elif not self._load_alike(checkpoint, places):
             self._reset_tensors()
+        self._loaded_steps += step - self._step
         self._step = step
         if not is_mine:
             # Last: filters may make it an error.

@@ -24,6 +24,8 @@ def _resumed(state, weights, steps):
         handle.load_state_dict(state)
         models.expect_state(handle, state)
     models.train(model, steps)
+    stats = handle.stats()
+    assert stats["steps"] == stats["commits"] == len(steps), "of this handle alone, as bytes are"
     handle.close()
     return models.weights(model)
 

@@ -1,5 +1,7 @@
 """What attach() and join() refuse, and how the other ranks hear of it. Scenarios of ddp_program."""
 
+import contextlib
+import io
 from unittest import mock
 
 import torch
@@ -175,6 +177,32 @@ def a_check_that_fails_on_one_rank():
     again, handle = attached("none")
     models.train(again, range(1))
     handle.close()
+
+
+def a_spec_misspelt_on_one_rank():
+    """The library finds it when the ranks have joined, and the other one is told all the same."""
+    model = models.wrap()
+    mine = dist.get_rank() == 1
+    kind, words = (gradwire.InvalidArgument, "Did you mean 'qsgd'?") if mine else (
+        RuntimeError, "rank 1 could not take part: ")
+    spec = "qsdg(bits=4)" if mine else "qsgd(bits=4)"
+    expect_raises(kind, words, lambda: gradwire.torch.attach(model, spec))
+    handle = gradwire.torch.attach(model, "qsgd(bits=4)")
+    models.train(model, range(1))
+    handle.close()
+
+
+def what_nothing_is_compressed_by_is_told():
+    """And an empty spec is none."""
+    model = models.wrap()
+    expect_raises(ValueError, "the spec is empty", lambda: gradwire.torch.attach(model, " "))
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        gradwire.torch.attach(model, "qsgd(bits=4)", exclude="*").close()
+        gradwire.torch.attach(model, "none").close()
+    if dist.get_rank() == 0:
+        first, second = said.getvalue().splitlines()
+        assert "all exact, nothing as qsgd(bits=4): what exclude= leaves" in first, first
+        assert "elements, all exact; residuals take 0.0 MB" in second, second
 
 
 def a_model_that_one_rank_did_not_wrap():

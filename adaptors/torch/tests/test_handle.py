@@ -32,8 +32,15 @@ def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
     assert "run it again" in str(error) and "attach again, load_state_dict(state)" in str(error)
 
 
+def test_the_librarys_advice_is_for_programs_in_c():
+    for kind, words in ((gradwire.PeerLost, "torchrun"), (gradwire.Mismatch, "attach()")):
+        error = Handle._for_users(kind("of rank 1"))
+        assert type(error) is kind and error.result == kind.CODE
+        assert str(error).startswith("of rank 1 (") and words in str(error)
+
+
 def test_other_errors_stay_as_they_are():
-    error = gradwire.PeerLost("rank 1")
+    error = gradwire.NonFinite("rank 1")
     assert DdpHandle._for_users(error) is error
 
 
