@@ -25,7 +25,7 @@ namespace gradwire::fuzz {
 namespace {
 
 constexpr size_t kHeadBytes = 5;
-constexpr int kMaxRanks = 9;  // one more than speak in topk
+constexpr int kMaxRanks = 9;         // one more than speak in topk
 constexpr int64_t kMaxElems = 1500;  // four blocks and a tail of every lane shape
 constexpr uint8_t kDamagesState = 1, kHasResidual = 2, kInPlace = 4, kType = 8;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
