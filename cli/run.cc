@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -101,6 +100,17 @@ std::vector<TimedAction> ReshapeActions(const std::vector<LaterRate>& rates, con
   return actions;
 }
 
+// That links of `rate` fall to; 0: they never do.
+int64_t LeastRate(int64_t rate, const std::vector<LaterRate>& later) {
+  int64_t least = 0;
+  for (const LaterRate& next : later) {
+    const bool falls = next.bits_per_s < rate;
+    if (falls && (least == 0 || next.bits_per_s < least)) least = next.bits_per_s;
+    rate = next.bits_per_s;
+  }
+  return least;
+}
+
 StatusOr<JobAddress> MakeJobAddress(int ranks, bool in_netlab) {
   StatusOr<std::string> secret = MakeSecret();
   if (!secret.ok()) return secret.status();
@@ -189,10 +199,7 @@ StatusOr<int> Run(const RunOptions& options) {
   }
   const StatusOr<std::vector<LaterRate>> later = ParseLaterRates(options.netlab_then);
   if (!later.ok()) return later.status();
-  for (const LaterRate& rate : *later) {
-    int64_t& least = link->least_rate_bits_per_s;
-    least = least == 0 ? rate.bits_per_s : std::min(least, rate.bits_per_s);
-  }
+  if (link) link->least_rate_bits_per_s = LeastRate(link->rate_bits_per_s, *later);
   GW_RETURN_IF_ERROR(CheckOutputs({&options.counters_path, 1}));
   const StatusOr<std::vector<std::vector<int>>> cores = CoresOfRanks(options);
   if (!cores.ok()) return cores.status();

@@ -61,8 +61,8 @@ class Netlab {
   // Valid as long as this.
   int namespace_fd(int rank) const { return ranks_[static_cast<size_t>(rank)].fd(); }
 
-  // Every link from now on; what is queued is sent at the new rate, delays stay. Not below the
-  // least rate that Create was told. gwSystemError: some links may have it, others not.
+  // Every link from now on; what is queued is sent at the new rate, delays stay. Create was told
+  // how far the rates fall. gwSystemError: some links may have it, others not.
   Status Reshape(int64_t rate_bits_per_s) const;
 
   // Also after the rank has ended.

@@ -53,7 +53,8 @@ TEST(CountersJson, HasARowForEachRank) {
 // Also inside a build's sandbox, where there is no /run/netns.
 TEST(Netlab, BuildsItsLinksWhereItIsAllowedTo) {
   if (!NetNamespace::Create().ok()) GTEST_SKIP() << "this process may not make namespaces";
-  const StatusOr<Netlab> lab = Netlab::Create(2, {.rate_bits_per_s = 1'000'000'000});
+  const StatusOr<Netlab> lab = Netlab::Create(
+      2, {.rate_bits_per_s = 10'000'000'000, .least_rate_bits_per_s = 1'000'000'000});
   ASSERT_TRUE(lab.ok()) << lab.status().ToString();
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_TRUE(lab->Counters(rank).ok());
@@ -61,7 +62,7 @@ TEST(Netlab, BuildsItsLinksWhereItIsAllowedTo) {
   }
   EXPECT_NE(lab->namespace_fd(0), lab->namespace_fd(1));
   EXPECT_EQ(Netlab::Address(1), "10.77.0.2");
-  EXPECT_TRUE(lab->Reshape(100'000'000).ok());
+  EXPECT_TRUE(lab->Reshape(1'000'000'000).ok());
 }
 
 TEST(NetNamespace, AFailingToolIsAnErrorWithItsOwnWords) {

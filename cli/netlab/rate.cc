@@ -87,9 +87,10 @@ Shaping ShapingFor(int64_t rate_bits_per_s) {
           .limit_bytes = std::max(limit_bytes, 2 * burst_bytes)};
 }
 
-// Each segment's headers, which the shaper counts too, are at most a tenth of it.
+// Each frame's headers, which the shaper counts too, are at most a tenth of it. No longer than what
+// all kernels have to begin with, since they may refuse more.
 int64_t LongestSegmentAt(int64_t rate_bits_per_s) {
-  return ShapingFor(rate_bits_per_s).burst_bytes * 9 / 10;
+  return std::min<int64_t>(ShapingFor(rate_bits_per_s).burst_bytes * 9 / 10, 65536);
 }
 
 }  // namespace gradwire

@@ -17,7 +17,7 @@ StatusOr<int64_t> ParseRate(std::string_view text);
 struct Link {
   int64_t rate_bits_per_s = 0;
   int64_t delay_ns = 0;               // one way, between any two ranks
-  int64_t least_rate_bits_per_s = 0;  // that it gets later; 0: it keeps its rate
+  int64_t least_rate_bits_per_s = 0;  // that it falls to later; 0: it never does
 };
 
 // "200mbit", or "200mbit,delay=20ms" with a number and us, ms or s, up to 1 s. gwInvalidArgument:
@@ -36,8 +36,8 @@ struct Shaping {
 // or two bursts where that is more: several senders that meet at one receiver fill it.
 Shaping ShapingFor(int64_t rate_bits_per_s);
 
-// The longest segments (`gso_max_size`) that a link may be given which gets this rate later. The
-// shaper cuts longer ones as they come. One that waits in it when the rate falls, and then is
+// The longest segments (`gso_max_size`) that a link may be given which falls to this rate later.
+// The shaper cuts longer ones as they come. One that waits in it when the rate falls, and then is
 // longer than the burst, would stay for ever, and all behind it.
 int64_t LongestSegmentAt(int64_t rate_bits_per_s);
 

@@ -70,6 +70,7 @@ TEST(LongestSegmentAt, FitsIntoTheBurstWithItsHeaders) {
     const int64_t headers = (payload + kSegment - 1) / kSegment * kHeaders;
     EXPECT_LE(payload + headers, ShapingFor(rate).burst_bytes) << rate;
   }
+  EXPECT_EQ(LongestSegmentAt(100'000'000'000), 65536);
 }
 
 }  // namespace

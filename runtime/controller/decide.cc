@@ -214,6 +214,7 @@ void Decider::ForgetTimes(double factor, double busy_us) {
   m_.bans.clear();
   m_.exploration = {};
   for (Memory::Tested& tested : m_.candidates) tested.ran_at_step.reset();
+  RescaleBudget(factor);
   m_.changed = true;
   Outdate(factor, busy_us);
 }
@@ -261,7 +262,9 @@ void Decider::Remember(const Plan& plan, const Memory::Medians& medians) {
 // Whether the step at `index` of the pattern, which is stale, is the second of two of plan B.
 bool Decider::IsPairOfB(uint16_t index) {
   const std::optional<uint16_t> before = std::exchange(m_.stale_index, index);
-  return &PlanOf(input_.step.turn) == &*m_.other && before && *before + 1 == index;
+  const auto is_b = [this](uint16_t turn) { return &PlanOf(turn) == &*m_.other; };
+  const uint16_t turn = input_.step.turn;
+  return before && *before + 1 == index && is_b(turn) && is_b(static_cast<uint16_t>(turn - 1));
 }
 
 Verdict Decider::AddToTrial() {

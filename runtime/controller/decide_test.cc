@@ -243,6 +243,23 @@ TEST(Decide, FollowsANetworkThatGetsFast) {
   }
 }
 
+// What trials have spent beyond their share of the time was of the long steps.
+TEST(Decide, FollowsANetworkThatGetsFastAfterTrialsThatCostMuch) {
+  for (const int before : {100, 200}) {
+    for (const double times : {10.0, 30.0}) {
+      SCOPED_TRACE(std::to_string(times) + " times faster after " + std::to_string(before));
+      DecisionWorld world(Layers());
+      world.us_per_byte = 0.001;
+      world.compute_us = 300;
+      world.noise = 0.03;
+      world.Steps(before);
+      world.us_per_byte /= times;
+      world.Steps(150);
+      EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+    }
+  }
+}
+
 // The codec bounds the step before and after, so that the step tells little of the change: the
 // baselines have to be measured again, though they were slower.
 TEST(Decide, FollowsANetworkThatGetsFastBehindASlowCodec) {

@@ -208,22 +208,26 @@ TEST(DecideTrial, StalledStepsOfATrialDoNotCount) {
   EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
 }
 
-// One of `every` steps of a trial is stalled.
-std::string WhyATrialEnds(int every) {
+// The steps of a trial, A B B A and so on, are stalled where `stalls` says so.
+std::string WhyATrialEnds(const std::string& stalls) {
   DecisionWorld world(Layers());
   world.us_per_byte = 0.006;
-  const auto comparing = [&] { return world.comparing(); };
-  if (!StepUntil(&world, comparing, [] {})) return "there is no trial";
-  for (int i = 0; world.comparing(); ++i) {
-    if (i % every == 0) world.StallNext(5);
+  const auto begins = [&] { return world.next_in_trial() == 0; };
+  if (!StepUntil(&world, begins, [] {})) return "there is no trial";
+  for (size_t i = 0; world.comparing(); ++i) {
+    if (i < stalls.size() && stalls[i] == '!') world.StallNext(5);
     world.Step();
   }
   return world.decisions.back().why;
 }
 
 TEST(DecideTrial, TellsWhyItEndsWithoutABlockThatCounts) {
-  EXPECT_EQ(WhyATrialEnds(1), "the other was far slower");
-  EXPECT_EQ(WhyATrialEnds(3), "the other could not be compared: ranks were late in every block");
+  EXPECT_EQ(WhyATrialEnds(".!!"), "the other was far slower");
+  for (const char* stalls : {"!!.!", "!..!!"}) {
+    EXPECT_EQ(WhyATrialEnds(stalls),
+              "the other could not be compared: ranks were late in every block")
+        << stalls;
+  }
 }
 
 // What was switched to because of a prediction may be the slower one.

@@ -262,6 +262,13 @@ double Decider::Budget(double step_us) const {
   return std::max(0.0, kBudgetShare * m_.time_us + kBudgetSteps * step_us - m_.spent_us);
 }
 
+// Steps take `factor` of what they took. What trials have spent beyond their share of the time was
+// allowed in steps, and is paid back in as many of those that are shorter now.
+void Decider::RescaleBudget(double factor) {
+  const double over_us = m_.spent_us - kBudgetShare * m_.time_us;
+  if (factor < 1 && over_us > 0) m_.spent_us -= (1 - factor) * over_us;
+}
+
 // Whether no tensor is on a higher rung of its ladder, and one on a lower.
 bool Decider::IsLighter(const Plan& plan) const {
   for (size_t t = 0; t < plan.size(); ++t) {

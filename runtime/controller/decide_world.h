@@ -121,6 +121,12 @@ class DecisionWorld {
   Plan Resumed() { return DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory_))->running; }
   const Plan& running() const { return memory_.running; }
   bool comparing() const { return memory_.trial.has_value(); }
+  // Of the next step, in the pattern of a trial, A B B A; -1: in none.
+  int next_in_trial() const {
+    if (!orders_.empty() && orders_.front().from_turn == turn_)
+      return orders_.front().a != orders_.front().b ? 0 : -1;
+    return plan_a_ != plan_b_ ? turn_ - from_turn_ : -1;
+  }
 
   std::vector<Decision> decisions;
 

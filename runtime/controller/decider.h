@@ -107,6 +107,7 @@ class Decider {
   bool IsBanned(const Plan& plan) const;
   void BanPlan(const Plan& plan);
   double Budget(double step_us) const;
+  void RescaleBudget(double factor);
   bool IsLighter(const Plan& plan) const;
   std::optional<Decision> Propose(double step_us);
   bool IsMisled() const;
