@@ -363,6 +363,13 @@ class NetlabTest(unittest.TestCase):
         self.assertLess(changes[0]["at_s"], changes[1]["at_s"])
         self.assertLess(changes[1]["at_s"], time.monotonic())
 
+    def test_segments_fit_into_the_burst_of_the_rate_that_a_link_falls_to(self):
+        show = "PATH=$PATH:/usr/sbin ip -d -j link show dev $GRADWIRE_INTERFACE"
+        for later, longest in (("9=100mbit", 0.002 * 100e6 / 8), ("9=10gbit", 65536)):
+            job = _shell(show, "-n", "1", "--netlab", "1gbit", "--netlab-then", later)
+            (link,) = json.loads(job.stdout)
+            self.assertLessEqual(link["gso_max_size"], longest, later)
+
     def test_what_waits_in_a_link_passes_when_its_rate_falls(self):
         """A segment longer than the new burst would stay for ever, and all behind it: in half of the
         jobs there was one."""

@@ -10,7 +10,8 @@ NAME = "quality"
 TITLE = "Final accuracy: Fashion-MNIST, 8 ranks with 32 images each, 2 epochs"
 _RANKS = 8
 _EPOCHS = "--epochs=2"
-_POINT, _POINT_AND_A_HALF = 1.0, 1.5
+# Points below `none`. efsign sends a bit for each element; what it keeps back arrives late.
+_USUAL, _OF_SIGNS = 1.0, 1.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +48,13 @@ _MUCH_MOMENTUM, _FAST_AND_MUCH = Optimizer(0.03, 0.9), Optimizer(0.1, 0.9)
 
 def _settings():
     settings = [
-        ("bf16", _POINT), ("qsgd(bits=8)", _POINT), ("qsgd(bits=4)", _POINT),
-        ("qsgd(bits=8,sum=carrier)", _POINT), ("qsgd(bits=4,sum=carrier)", _POINT),
-        ("intsgd(bits=8)",), ("intsgd(bits=32)",), ("terngrad", _POINT),
-        ("efsign", _POINT_AND_A_HALF), ("topk(0.01)", _POINT), ("topk(0.01,agreement=owners)",),
+        ("bf16", _USUAL), ("qsgd(bits=8)", _USUAL), ("qsgd(bits=4)", _USUAL),
+        ("qsgd(bits=8,sum=carrier)", _USUAL), ("qsgd(bits=4,sum=carrier)", _USUAL),
+        ("intsgd(bits=8)",), ("intsgd(bits=32)",), ("terngrad", _USUAL),
+        ("efsign", _OF_SIGNS), ("topk(0.01)", _USUAL), ("topk(0.01,agreement=owners)",),
         ("topk(0.012,agreement=owners)",),
         ("topk(0.01,agreement=gather,momentum=0.5)", None, _NO_MOMENTUM),
-        ("powersgd(rank=4)", _POINT), ("acp(rank=4)", _POINT), ("acp(rank=8)",),
+        ("powersgd(rank=4)", _USUAL), ("acp(rank=4)", _USUAL), ("acp(rank=8)",),
         ("acp(rank=4,start_step=47)",), ("signsgd", None, _SIGNS),
         ("signsgd(momentum=0.9)", None, _SIGNS), ("randk(0.01)",),
         ("randk(0.01)", None, Optimizer(0.1, 0)),

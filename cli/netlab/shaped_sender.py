@@ -1,9 +1,9 @@
 """A rank of run_test.py: sends over TCP and prints the rate at which it received, in Mbit/s.
 
-    ring            every rank sends 8 MB to the next one
-    incast          all ranks send 8 MB in total to rank 0
+    ring    every rank sends 8 MB to the next one
+    incast  all ranks send 8 MB in total to rank 0
 
-    bursts          as ring, with pauses
+    bursts  as ring, but 60 MiB, a MiB at a time with pauses
 
 or, as `echo`, between two ranks, how long a byte takes there and back, in ms.
 """

@@ -179,12 +179,12 @@ Status CheckAlgorithm(const Texts& texts, std::span<const PerfCase> cases) {
   if (texts.library.algorithm.empty()) return Status();
   if (std::any_of(cases.begin(), cases.end(), TakesAlgorithm)) return Status();
   const PerfCase& first = cases.front();
-  const bool encoded = first.collective == Collective::kAllReduce;
+  const bool is_all_reduce = first.collective == Collective::kAllReduce;
   return Status(
       gwInvalidArgument,
       fmt::format("--algorithm {} changes nothing here: {}", texts.library.algorithm,
-                  encoded ? first.spec + " takes its own way"
-                          : fmt::format("{} takes its own", Name(first.collective))),
+                  is_all_reduce ? first.spec + " takes its own way"
+                                : fmt::format("{} takes its own", Name(first.collective))),
       "Leave it out; all-reduces with none take it, and with codecs that `gradwire codecs` "
       "lists as linear");
 }

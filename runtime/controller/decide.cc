@@ -275,8 +275,8 @@ Verdict Decider::AddToTrial() {
     return m_.trial->Add(index, step_us);
   }
   ++m_.stale_in_trial;
-  m_.stalled_b = IsPairOfB(index);
-  if (!m_.stalled_b && m_.stale_in_trial < kStepsOfChange) return Verdict::kOpen;
+  stalled_b_ = IsPairOfB(index);
+  if (!stalled_b_ && m_.stale_in_trial < kStepsOfChange) return Verdict::kOpen;
   m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
   return Verdict::kReject;
 }
@@ -290,7 +290,7 @@ Decider::TrialResult Decider::SumUpTrial() const {
             .ratio = ratio,
             .text = fmt::format("took {:.3f} of the time in {} blocks", ratio, blocks)};
   }
-  if (m_.stalled_b) return {.ratio = kStaleFactor, .text = "was far slower"};
+  if (stalled_b_) return {.ratio = kStaleFactor, .text = "was far slower"};
   return {.text = "could not be compared: ranks were late in every block"};
 }
 
@@ -375,7 +375,6 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, const Tria
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   m_.stale_in_trial = 0;
   m_.stale_index.reset();
-  m_.stalled_b = false;
   m_.to_tell = false;
   m_.trial.emplace(trial);
   m_.other = std::move(other);

@@ -110,7 +110,6 @@ struct Memory {
   double predicted_us = 0, was_us = 0;  // what the trial was begun for
   int stale_in_trial = 0;               // steps too long to be measurements
   std::optional<uint16_t> stale_index;  // of the last of them
-  bool stalled_b = false;               // two of plan B in a row were
   // Steps of the running plan since the last decision, and of the other one.
   std::vector<StepInput> window, other_window;
   bool skipped_first = false;  // step of the running plan

@@ -119,6 +119,7 @@ class Decider {
   const JobFacts& job_;
   const DecideInput& input_;
   Memory& m_;
+  bool stalled_b_ = false;  // a trial ends: two of plan B's steps in a row were stale
 };
 
 }  // namespace gradwire

@@ -174,7 +174,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     wrapped.make_equal([place, *others])
     comm = rendezvous.join(place, settings)
     try:
-        with rendezvous.agreement(place.again()):
+        with rendezvous.agreement(*(one.again() for one in (place, *others))):
             tensors = wrapped.tensors(comm, name, spec, selection)
             ledger = comm.ledger()
             _check_half(ledger, scaler)

@@ -59,7 +59,7 @@ class Handle:
     _ADVICE = {
         gradwire.PeerLost: "with PyTorch: end the job, start it again, as torchrun does by itself with "
                            "--max-restarts, and load a checkpoint",
-        gradwire.Mismatch: "with PyTorch: give attach() the same arguments on all ranks",
+        gradwire.Mismatch: "with PyTorch: the same model, arguments of attach() and steps on all ranks",
     }
 
     # Subclasses send. What was sent in a step, until it ends, has a `request`, fill(value) of its

@@ -175,7 +175,8 @@ class Place:
         nobody asks any more. The id holds the job's secret.
 
         What counts the meetings stays, what is left of those that failed, for ranks that come late,
-        and the verdicts of other places than the communicator's (rows and columns).
+        and the verdicts of other places than the communicator's (rows and columns, and those where
+        ranks meet again).
         """
         keys = [self._arrival(self.rank), self._seat(self.rank)]
         if self.rank == 0:

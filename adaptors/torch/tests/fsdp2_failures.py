@@ -38,6 +38,19 @@ def refusals():
                       lambda: attach(fsdp2_models.network(), "none", across=everybody))
 
 
+def a_spec_misspelt_on_one_rank():
+    """Shards of its replica, and their replicas, are told all the same."""
+    model = fsdp2_models.network()
+    mine = dist.get_rank() == dist.get_world_size() - 1
+    kind, words = (gradwire.InvalidArgument, "Did you mean 'qsgd'?") if mine else (
+        RuntimeError, "could not take part: ")
+    spec = "qsdg(bits=4)" if mine else "qsgd(bits=4)"
+    expect_raises(kind, words, lambda: attached(spec, model))
+    _, handle = attached("qsgd(bits=4)", model)
+    models.train(model, range(1))
+    handle.close()
+
+
 def tensor_parallel_models():
     """Refused, whichever module it is, and in DistributedDataParallel too."""
     shards = mesh()["shard"].size()
