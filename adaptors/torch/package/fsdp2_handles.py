@@ -225,6 +225,9 @@ def _wait_in_slices(work, limit_s):
             work.wait(_SLICE)
             return
         except RuntimeError:
-            # Its own, or that of the slice.
-            if work.get_future().done() or time.monotonic() >= end:
+            # Its own, which it raises again, or that of the slice, behind which it may have ended well.
+            if work.get_future().done():
+                work.wait()
+                return
+            if time.monotonic() >= end:
                 raise

@@ -12,6 +12,7 @@ import torch
 
 import gradwire.torch
 from gradwire._bindings import gwResult_t
+from gradwire.torch import fsdp2_handles
 from gradwire.torch.ddp import DdpHandle
 from gradwire.torch.handle import Handle, Phase, Router
 from gradwire.torch.tensors import Description, Tensors
@@ -166,3 +167,25 @@ def test_loaded_state_may_lie_anywhere():
     for key, value in handle.state_dict().items():
         assert torch.equal(value, state[key])
     handle.close()
+
+
+class _Work:
+    """Of a process group: a slice of its wait passes, and by then it has ended."""
+
+    def __init__(self, error=None):
+        self._error = error
+
+    def wait(self, limit=None):
+        if limit is not None:
+            raise RuntimeError("Operation timed out!")
+        if self._error:
+            raise self._error
+
+    def get_future(self):
+        return mock.Mock(done=lambda: True)
+
+
+def test_what_ends_as_a_slice_of_its_wait_does_has_not_timed_out():
+    fsdp2_handles._wait_in_slices(_Work(), 60.0)
+    with pytest.raises(RuntimeError, match="its own"):
+        fsdp2_handles._wait_in_slices(_Work(RuntimeError("its own")), 60.0)
