@@ -11,6 +11,7 @@
 #include "cli/perf/size_list.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
+#include "collectives/schedule.h"
 #include "compress/registry.h"
 #include "runtime/spec/auto_spec.h"
 
@@ -31,6 +32,7 @@ constexpr char kDescription[] =
     "'qsgd(bits=4)'";
 
 constexpr int kMostThreadRanks = 256;
+constexpr char kAuto[] = "auto";  // of --algorithm: as without
 
 // As on the command line.
 struct Texts {
@@ -176,13 +178,16 @@ bool TakesAlgorithm(const PerfCase& c) {
 }
 
 Status CheckAlgorithm(const Texts& texts, std::span<const PerfCase> cases) {
-  if (texts.library.algorithm.empty()) return Status();
+  const std::string& name = texts.library.algorithm;
+  if (name.empty() || name == kAuto) return Status();
+  const auto known = FindAlgorithm(Collective::kAllReduce, name);
+  if (!known.ok()) return known.status();
   if (std::any_of(cases.begin(), cases.end(), TakesAlgorithm)) return Status();
   const PerfCase& first = cases.front();
   const bool is_all_reduce = first.collective == Collective::kAllReduce;
   return Status(
       gwInvalidArgument,
-      fmt::format("--algorithm {} changes nothing here: {}", texts.library.algorithm,
+      fmt::format("--algorithm {} changes nothing here: {}", name,
                   is_all_reduce ? first.spec + " takes its own way"
                                 : fmt::format("{} takes its own", Name(first.collective))),
       "Leave it out; all-reduces with none take it, and with codecs that `gradwire codecs` "

@@ -1,5 +1,6 @@
 #include "cli/perf/perf_options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cli/subcommand.h"
@@ -53,6 +54,15 @@ TEST(PerfOptions, AnAlgorithmIsForThoseThatTakeIt) {
     PerfOptions options;
     EXPECT_EQ(Parse({"--algorithm", "ring", "-x", "bf16", "-x", spec}, &options), std::nullopt);
   }
+  PerfOptions options;
+  EXPECT_EQ(Parse({"--algorithm", "auto", "--collective", "broadcast"}, &options), std::nullopt);
+}
+
+TEST(PerfOptions, AMisspeltAlgorithmIsToldAsThat) {
+  PerfOptions options;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(Parse({"--algorithm", "rnig", "--collective", "broadcast"}, &options).has_value());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("Did you mean 'ring'?"));
 }
 
 TEST(PerfOptions, TakesCommandLinesOfNcclTests) {
