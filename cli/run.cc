@@ -44,7 +44,7 @@ struct RunOptions {
   double timeout_s = 0;  // 0: none
   double grace_s = 15;
   std::string counters_path;
-  bool binds = false;
+  bool leaves_unbound = false;
   std::vector<std::string> command;
 };
 
@@ -66,8 +66,10 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
       .Seconds();
   line.Add("--counters", &options->counters_path,
            "with --netlab: write each rank's interface counters as JSON; - is stdout");
-  line.AddFlag("--bind", &options->binds,
-               "divide the processors among the ranks, each of which keeps to its own");
+  line.AddFlag(
+      "--no-bind", &options->leaves_unbound,
+      "let all ranks use all processors; default: where there are enough, each rank keeps\n"
+      "to its share of them");
   line.AddProgram(&options->command);
   return line.Parse(args);
 }
@@ -142,14 +144,16 @@ std::string PathForRanks() {
 }
 
 // By rank; all may use all where they are not bound.
-StatusOr<std::vector<std::vector<int>>> CoresOfRanks(const RunOptions& options) {
-  if (!options.binds) return std::vector<std::vector<int>>(options.ranks);
-  return DivideCores(UsableCores(), options.ranks);
+std::vector<std::vector<int>> CoresOfRanks(const RunOptions& options) {
+  const std::vector<int> cores = UsableCores();
+  const bool too_few = std::ssize(cores) < options.ranks;
+  if (options.leaves_unbound || too_few) return std::vector<std::vector<int>>(options.ranks);
+  return DivideCores(cores, options.ranks);
 }
 
 std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& job,
-                                 const std::optional<Netlab>& lab,
-                                 const std::vector<std::vector<int>>& cores) {
+                                 const std::optional<Netlab>& lab) {
+  const std::vector<std::vector<int>> cores = CoresOfRanks(options);
   std::vector<RankSetup> ranks;
   for (int rank = 0; rank < options.ranks; ++rank) {
     RankSetup setup{.variables = RankVariables(job, rank)};
@@ -201,15 +205,13 @@ StatusOr<int> Run(const RunOptions& options) {
   if (!later.ok()) return later.status();
   if (link) link->least_rate_bits_per_s = LeastRate(link->rate_bits_per_s, *later);
   GW_RETURN_IF_ERROR(CheckOutputs({&options.counters_path, 1}));
-  const StatusOr<std::vector<std::vector<int>>> cores = CoresOfRanks(options);
-  if (!cores.ok()) return cores.status();
   std::optional<Netlab> lab;
   if (link) lab = MakeNetlab(options, *link);
   StatusOr<JobAddress> job = MakeJobAddress(options.ranks, lab.has_value());
   if (!job.ok()) return job.status();
   std::vector<RateChange> changes;
   LaunchOptions launch{.command = options.command,
-                       .ranks = MakeRanks(options, *job, lab, *cores),
+                       .ranks = MakeRanks(options, *job, lab),
                        .timeout_ns = static_cast<int64_t>(options.timeout_s * 1e9),
                        .grace_ns = static_cast<int64_t>(options.grace_s * 1e9)};
   if (lab) launch.actions = ReshapeActions(*later, *lab, &changes);

@@ -5,16 +5,18 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
-
 namespace gradwire {
 
-// `cores` in as many parts of neighbours, by rank; where they do not come out even some have one
-// more. gwInvalidArgument: there are not as many as ranks.
-StatusOr<std::vector<std::vector<int>>> DivideCores(std::span<const int> cores, int ranks);
+// `cores`, at least `ranks`, in as many parts of neighbours, by rank; where they do not come out
+// even some have one more.
+std::vector<std::vector<int>> DivideCores(std::span<const int> cores, int ranks);
 
 // Of the calling thread and all that it starts. False, and errno: the system does not allow it.
 bool KeepTo(std::span<const int> cores);
+
+// Those that this process could be given, ascending, also where it is held to fewer. Where no
+// thread can be made, those that it is held to.
+std::vector<int> AllowedCores();
 
 }  // namespace gradwire
 

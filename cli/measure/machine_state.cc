@@ -1,16 +1,17 @@
 #include "cli/measure/machine_state.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/service_thread.h"
+#include "cli/launch/processors.h"
 #include "runtime/start/usable_cores.h"
 
 namespace gradwire {
@@ -19,13 +20,6 @@ namespace {
 constexpr int kBatches = 10;
 constexpr uint32_t kRoundTrips = 1000;
 constexpr double kSlowUs = 0.2;
-
-void PinTo(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
 
 // Counts up: even values are the first thread's turn, odd ones the second's.
 struct alignas(64) Line {
@@ -49,12 +43,12 @@ std::optional<double> BatchUs(const Clock& clock, int first, int second) {
   Line line;
   double us = 0;
   StatusOr<std::thread> partner = StartServiceThread("gw-partner", [&] {
-    PinTo(second);
+    (void)KeepTo({&second, 1});
     TakeTurns(&line, 1, kTurns);
   });
   if (!partner.ok()) return std::nullopt;
   StatusOr<std::thread> timer = StartServiceThread("gw-timer", [&] {
-    PinTo(first);
+    (void)KeepTo({&first, 1});
     // The partner may only just be starting: the first round trip is not timed.
     TakeTurns(&line, 0, 3);
     const int64_t start_ns = clock.NowNs();
@@ -68,14 +62,27 @@ std::optional<double> BatchUs(const Clock& clock, int first, int second) {
   return us;
 }
 
+// One of ours and another; one of another rank's where only one is ours. Nothing: there is no
+// other.
+std::optional<std::pair<int, int>> TwoCores() {
+  const std::vector<int> ours = UsableCores();
+  if (ours.empty()) return std::nullopt;
+  for (const std::vector<int>& cores : {ours, AllowedCores()}) {
+    for (const int core : cores) {
+      if (core != ours[0]) return std::pair(ours[0], core);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<double> PingPongUs(const Clock& clock) {
-  const std::vector<int> cores = UsableCores();
-  if (cores.size() < 2) return std::nullopt;
+  const auto cores = TwoCores();
+  if (!cores) return std::nullopt;
   double least = 1e9;
   for (int b = 0; b < kBatches; ++b) {
-    const std::optional<double> us = BatchUs(clock, cores[0], cores[1]);
+    const std::optional<double> us = BatchUs(clock, cores->first, cores->second);
     if (!us) return std::nullopt;
     least = std::min(least, *us);
   }

@@ -8,8 +8,10 @@
 #include <string_view>
 
 #include "base/json_value.h"
+#include "cli/launch/processors.h"
 #include "cli/measure/machine_state.h"
 #include "gradwire/gradwire.h"
+#include "runtime/start/usable_cores.h"
 
 namespace gradwire {
 namespace {
@@ -36,14 +38,18 @@ RunFacts CurrentFacts() {
   const char* netlab = std::getenv("GRADWIRE_NETLAB");
   return {.start_unix_s = std::time(nullptr),
           .host = host,
+          .cores = static_cast<int>(UsableCores().size()),
+          .host_cores = static_cast<int>(AllowedCores().size()),
           .netlab = netlab != nullptr ? netlab : "",
           .environment = OurEnvironment()};
 }
 
 std::vector<std::string> HeaderLines(const RunFacts& facts, const std::string& command_line) {
   std::vector<std::string> lines = {
-      fmt::format("# gradwire {} on {}, {} ranks{}", Version(), facts.host, facts.ranks,
-                  facts.netlab.empty() ? "" : ", test network at " + facts.netlab),
+      fmt::format("# gradwire {} on {}, {} ranks{}, rank 0 on {} of {} processors", Version(),
+                  facts.host, facts.ranks,
+                  facts.netlab.empty() ? "" : ", test network at " + facts.netlab, facts.cores,
+                  facts.host_cores),
       fmt::format("# {}", command_line)};
   if (facts.probed) {
     lines.push_back("# machine state before : " + MachineStateText(facts.ping_pong_before_us));
@@ -61,6 +67,7 @@ Json FactsJson(const RunFacts& facts, const std::string& command_line) {
           {"hostname", facts.host},
           {"ranks", facts.ranks},
           {"one_host", facts.one_host},
+          {"processors", {{"rank_0", facts.cores}, {"host", facts.host_cores}}},
           {"netlab", facts.netlab.empty() ? Json(nullptr) : Json(facts.netlab)},
           {"ping_pong_us", {facts.ping_pong_before_us, facts.ping_pong_after_us}}};
 }

@@ -14,6 +14,7 @@ namespace gradwire {
 struct RunFacts {
   int64_t start_unix_s = 0, end_unix_s = 0;
   std::string host;
+  int cores = 0, host_cores = 0;  // that this process may use; that it could be given
   int ranks = 0;
   std::optional<bool> one_host;          // all ranks share one; absent: nobody has asked
   std::string netlab;                    // rate, empty outside `gradwire run --netlab`
@@ -25,8 +26,8 @@ struct RunFacts {
 // Time, host and environment of this process.
 RunFacts CurrentFacts();
 
-// "# gradwire 0.1.0 on host, 4 ranks, test network at 1gbit", then the command line, then the
-// machine's state where it was probed.
+// "# gradwire 0.1.0 on host, 4 ranks, test network at 1gbit, rank 0 on 2 of 8 processors", then the
+// command line, then the machine's state where it was probed.
 std::vector<std::string> HeaderLines(const RunFacts& facts, const std::string& command_line);
 
 // Everything above as members of a JSON object.
