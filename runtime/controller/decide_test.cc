@@ -98,6 +98,20 @@ TEST(Decide, MeasuresNoneWhereLatencyWasTakenForBytes) {
   EXPECT_LE(ForSteps(&world, 100), 100 * world.NoneUs() / 0.98);
 }
 
+// What makes bf16 slow is its codec, which none does not have.
+TEST(Decide, MeasuresNoneWhereBf16WaitsForItsCodec) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.04;
+  world.compute_us = 1000;
+  world.training_factor[kBf16Rung] = 20;
+  world.Steps(3);
+  world.us_per_byte = 1e-5;
+  world.Steps(kWarmUp);
+  EXPECT_EQ(CountOf(world, "much faster than bf16 by prediction"), 1);
+  EXPECT_EQ(CountOf(world, "none is measured"), 1);
+  EXPECT_LE(ForSteps(&world, 100), 100 * world.NoneUs() / 0.98);
+}
+
 TEST(Decide, CompressesOnASlowLink) {
   DecisionWorld world(Layers());
   world.us_per_byte = 0.04;  // 200 Mbit/s

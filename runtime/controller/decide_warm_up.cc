@@ -71,9 +71,18 @@ std::optional<Decision> Decider::LeaveOutNone() {
                 bf16.step_us);
 }
 
-// Whether bf16, which takes so many times as long as a plan that sends less, shows by that that
-// none takes longer still: more bytes than that plan saves come on top.
-bool Decider::RulesOutNone(double bf16_ratio) { return bf16_ratio >= kRulesOutNone; }
+// Whether bf16, which takes so many times as long as the running plan, which sends less, shows by
+// that that none takes longer still: more bytes than that plan saves come on top. What bf16's own
+// codec takes none does not take.
+bool Decider::RulesOutNone(double bf16_ratio) const {
+  const Plan bf16 = AllOn(job_, kBf16Rung);
+  double codec_us = 0;
+  for (size_t t = 0; t < bf16.size(); ++t) {
+    codec_us += CodecUs(job_, m_.model, static_cast<int>(t), bf16[t]);
+  }
+  const double running_us = m_.tried[TopRung(m_.running)].medians.step_us;
+  return bf16_ratio - codec_us / running_us >= kRulesOutNone;
+}
 
 // It was not as clear as that: bytes are not all that takes time, or the first steps were
 // disturbed.

@@ -63,7 +63,7 @@ class Decider {
   bool IsSteady() const;
   std::optional<Decision> Measure(Memory::Phase phase, double was_us);
   std::optional<Decision> LeaveOutNone();
-  static bool RulesOutNone(double bf16_ratio);
+  bool RulesOutNone(double bf16_ratio) const;
   std::optional<Decision> GoOnWarmingUp();
   std::optional<Decision> EndOfBf16();
   std::optional<Decision> EndOfNone();
