@@ -193,7 +193,8 @@ StatusOr<std::shared_ptr<Operation>> Communicator::MakeOperation(
       .loss_scale = loss_scale_,
       .step = step_open_ ? std::optional(step_) : std::nullopt,
       .turn = user_turn_,
-      .transaction = parts_.agreed.transaction};
+      .transaction = parts_.agreed.transaction,
+      .looks_at_gradients = parts_.agreed.nonfinite == NonFinitePolicy::kError};
   return MakeTensorOperation(std::move(tensors), call);
 }
 

@@ -34,7 +34,10 @@ Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, in
   if (in_favour) {
     if (fields.table_bytes > body.size())
       return Status(gwDataCorrupt, ErrorDetail{.message = "a vote cannot be read", .peer = rank});
-    observations_[rank] = body.substr(fields.table_bytes);
+    const bool nonfinite = (fields.nonfinite & kInResult) != 0;
+    observations_[rank].clear();
+    (nonfinite ? votes_[rank]->nonfinite_tensor : observations_[rank]) =
+        body.substr(fields.table_bytes);
     body.resize(fields.table_bytes);
     if (!body.empty()) tables_[rank] = std::move(body);
   }

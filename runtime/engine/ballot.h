@@ -22,9 +22,8 @@ class Ballot {
   // `rank` has submitted so many operations up to now, and may submit more. gwMismatch where
   // another rank has ended the step with fewer: what it does not submit can never be served.
   Status HearSubmitted(int rank, uint32_t submitted);
-  // `body` of a vote in favour is the rank's table of tensors, empty if it is as before, and what
-  // it has observed; of one against the text of the operation in doubt. gwMismatch as above;
-  // gwDataCorrupt where the table is longer than the body.
+  // `body` as VoteFields has it. gwMismatch as above; gwDataCorrupt where the table is longer than
+  // the body.
   Status HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns);
 
   // All votes are there, and about the same operation.

@@ -178,6 +178,20 @@ TEST(Ballot, ObservationsStandBehindTheTableAndLastOneTurn) {
   EXPECT_EQ(ballot.observations(), (std::vector<std::string>{"", "", ""}));
 }
 
+TEST(Ballot, TheTensorOfAResultThatIsNotFiniteIsNoObservation) {
+  Ballot ballot(2);
+  VoteFields fields = For(2);
+  fields.nonfinite = kInGradient;
+  EXPECT_TRUE(HearTable(&ballot, 1, fields, {{"weight", "[2] float"}}, "observed").ok());
+  EXPECT_EQ(ballot.observations()[1], "observed");
+  fields.nonfinite |= kInResult;
+  EXPECT_TRUE(HearTable(&ballot, 1, fields, {{"weight", "[2] float"}}, "weight").ok());
+  EXPECT_EQ(ballot.observations()[1], "");
+  EXPECT_TRUE(HearTable(&ballot, 0, For(2), {{"weight", "[2] float"}}, "").ok());
+  const TurnResult result = ballot.Decide(4, Status(), NonFinitePolicy::kSkip);
+  EXPECT_EQ(result.reason.detail().tensor, "weight");
+}
+
 TEST(Ballot, ATableLongerThanTheVoteIsDamage) {
   Ballot ballot(2);
   VoteFields fields = For(1);

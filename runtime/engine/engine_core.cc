@@ -337,11 +337,21 @@ void EngineCore::FinishSlice(size_t index) {
 
 void EngineCore::FinishOperation(Progress* progress) {
   Operation& operation = *progress->operation;
-  this_turn_.nonfinite |= operation.in_step && operation.stats.nonfinite > 0;
   this_turn_.unfinished -= operation.in_step ? 0 : 1;
   CompleteOperation(operation, Status());
+  if (operation.in_step) NoteNonFinite(operation);
   this_turn_.replicated_digest += operation.replicated_digest;
   SkipDone();
+}
+
+void EngineCore::NoteNonFinite(const Operation& operation) {
+  const uint8_t before = this_turn_.nonfinite;
+  if (operation.stats.nonfinite > 0) this_turn_.nonfinite |= kInResult;
+  if (operation.nonfinite_gradient) this_turn_.nonfinite |= kInGradient;
+  // Whose gradient it is tells more than where a sum is not finite.
+  if (this_turn_.nonfinite == before) return;
+  this_turn_.nonfinite_tensor =
+      operation.nonfinite_tensor.empty() ? operation.tensor : operation.nonfinite_tensor;
 }
 
 // Operations complete out of order inside the window; frames for those below the first incomplete

@@ -39,6 +39,9 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
               .value = static_cast<int32_t>(this_turn_.submitted)},
              this_turn_.revoked.value_or(Status()));
   const std::string table = ok ? TableToTell(end) : std::string();
+  // A step that ends for such a result makes no plan.
+  const bool nonfinite = (this_turn_.nonfinite & kInResult) != 0;
+  const std::string& seen = nonfinite ? this_turn_.nonfinite_tensor : end.observation;
   ControlMessage message = {
       .turn = turn_,
       .fields = VoteFields{.step = end.step,
@@ -47,13 +50,13 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .submitted = this_turn_.submitted,
                            .plan_epoch = plan_epoch_,
                            .ok = static_cast<uint8_t>(ok),
-                           .nonfinite = static_cast<uint8_t>(this_turn_.nonfinite),
+                           .nonfinite = this_turn_.nonfinite,
                            .no_wait = static_cast<uint8_t>(end.no_wait),
                            .unfinished = static_cast<uint8_t>(this_turn_.unfinished > 0),
                            .table_bytes = static_cast<uint32_t>(table.size()),
                            .op_seq = this_turn_.revoked_op,
                            .draws = draws_},
-      .body = ok ? table + end.observation : EncodeOpText(TextOf(this_turn_.revoked_op))};
+      .body = ok ? table + seen : EncodeOpText(TextOf(this_turn_.revoked_op))};
   if (options_.rank == 0) return OnVote(0, message);
   // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
   // this.

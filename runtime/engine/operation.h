@@ -90,6 +90,10 @@ class Operation {
   int64_t complete_ns = 0;
   SliceStats stats;
   uint64_t replicated_digest = 0;  // of the state that it stages, equal on all ranks; 0: none
+  // Where stats.nonfinite tells of a result, or this of what the rank itself has brought, the
+  // tensor; `tensor` where nothing closer is known.
+  bool nonfinite_gradient = false;
+  std::string nonfinite_tensor;
   Status status;
   std::atomic<bool> done{false};  // set last, with release order
 };

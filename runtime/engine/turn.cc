@@ -149,6 +149,33 @@ Status Explained(const Status& mismatch, const std::vector<std::string>& op_text
   return Status(mismatch.code(), std::move(detail));
 }
 
+// Nothing: all results are finite. Blames the ranks whose own gradients are not, where they know.
+std::optional<Status> NonFinite(const std::vector<Vote>& votes) {
+  std::vector<int> seen_by, brought_by;
+  std::string tensor;  // of who has brought it, else of who has seen it
+  for (size_t r = 0; r < votes.size(); ++r) {
+    const Vote& vote = votes[r];
+    const bool brought = (vote.fields.nonfinite & kInGradient) != 0;
+    const bool names_first =
+        !vote.nonfinite_tensor.empty() && (tensor.empty() || (brought && brought_by.empty()));
+    if (names_first) tensor = vote.nonfinite_tensor;
+    if (brought) brought_by.push_back(static_cast<int>(r));
+    if ((vote.fields.nonfinite & kInResult) != 0) seen_by.push_back(static_cast<int>(r));
+  }
+  if (seen_by.empty()) return std::nullopt;
+  const std::string message = brought_by.empty()
+                                  ? fmt::format(
+                                        "a gradient or a sum holds a NaN or an infinity; seen by "
+                                        "rank {}",
+                                        fmt::join(seen_by, ", "))
+                                  : fmt::format("gradients of rank {} hold a NaN or an infinity",
+                                                fmt::join(brought_by, ", "));
+  return Status(gwNonFinite, {.message = message,
+                              .tensor = std::move(tensor),
+                              .hint = "Lower the loss scale, or look at the input of this step",
+                              .peer = brought_by.size() == 1 ? brought_by[0] : -1});
+}
+
 TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,
                    NonFinitePolicy policy) {
   TurnResult result = {.turn = turn, .step = votes[0].fields.step};
@@ -167,18 +194,11 @@ TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& 
     result.reason = std::move(s);
     return result;
   }
-  std::vector<int> seen_by;
-  for (size_t r = 0; r < votes.size(); ++r) {
-    if (votes[r].fields.nonfinite != 0) seen_by.push_back(static_cast<int>(r));
+  if (policy == NonFinitePolicy::kPropagate) return result;
+  if (std::optional<Status> nonfinite = NonFinite(votes)) {
+    result.outcome = policy == NonFinitePolicy::kSkip ? StepOutcome::kSkip : StepOutcome::kAbort;
+    result.reason = *std::move(nonfinite);
   }
-  if (seen_by.empty() || policy == NonFinitePolicy::kPropagate) return result;
-  result.outcome = policy == NonFinitePolicy::kSkip ? StepOutcome::kSkip : StepOutcome::kAbort;
-  result.reason =
-      Status(gwNonFinite,
-             {.message = fmt::format("gradients or their sum hold a NaN or an infinity; seen by "
-                                     "rank {}",
-                                     fmt::join(seen_by, ", ")),
-              .hint = "Lower the loss scale, or look at the input of this step"});
   return result;
 }
 

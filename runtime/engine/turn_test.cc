@@ -158,10 +158,36 @@ TEST(DecideTurn, NonFiniteFollowsThePolicy) {
   // Who sees it need not be who brought it: nobody is blamed.
   EXPECT_EQ(skip.reason.detail().peer, -1);
   EXPECT_NE(skip.reason.detail().message.find("rank 1"), std::string::npos);
+  EXPECT_EQ(skip.reason.detail().tensor, "");
   EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kError).outcome, StepOutcome::kAbort);
   // A disagreement comes first: its values may be the cause.
   votes[2].fields.step = 9;
   EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kSkip).reason.code(), gwMismatch);
+}
+
+TEST(DecideTurn, WhoBroughtWhatIsNotFiniteIsBlamed) {
+  std::vector<Vote> votes = Votes(4);
+  for (Vote& vote : votes) vote.fields.nonfinite = kInResult, vote.nonfinite_tensor = "seen";
+  votes[2].fields.nonfinite |= kInGradient;
+  votes[2].nonfinite_tensor = "brought";
+  const ErrorDetail one = Decide(votes, Status(), NonFinitePolicy::kError).reason.detail();
+  EXPECT_EQ(one.message, "gradients of rank 2 hold a NaN or an infinity");
+  EXPECT_EQ(one.tensor, "brought");
+  EXPECT_EQ(one.peer, 2);
+  // Of its own shard of the sum: it sees no other, and has no name for it.
+  votes[3].fields.nonfinite = kInGradient;
+  votes[3].nonfinite_tensor.clear();
+  const ErrorDetail two = Decide(votes, Status(), NonFinitePolicy::kError).reason.detail();
+  EXPECT_EQ(two.message, "gradients of rank 2, 3 hold a NaN or an infinity");
+  EXPECT_EQ(two.tensor, "brought");
+  EXPECT_EQ(two.peer, -1);
+}
+
+// As where a codec sends none of it on.
+TEST(DecideTurn, WhatIsInNoResultChangesNothing) {
+  std::vector<Vote> votes = Votes(3);
+  votes[1].fields.nonfinite = kInGradient;
+  EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kError).outcome, StepOutcome::kCommit);
 }
 
 TEST(WithDifference, NamesTheFirstFieldThatDiffers) {

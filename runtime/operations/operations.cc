@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/numeric.h"
 #include "collectives/schemes/linear/linear_slice.h"
 #include "collectives/schemes/two_shot/two_shot_slice.h"
 #include "compress/codecs/none/exact_payload.h"
@@ -303,6 +304,7 @@ PartContext TensorOperation::ContextOfParts() const {
 
 StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
   const std::vector<Piece>& slice = slices_[index];
+  if (options_.looks_at_gradients) LookAtGradients(slice);
   if (flat_) {
     int64_t elems = 0;
     for (const Piece& piece : slice) elems += piece.elems;
@@ -321,7 +323,25 @@ bool TensorOperation::Rides(const TensorState& tensor) const {
   return rider_ != nullptr && IsLossless(tensor);
 }
 
+void TensorOperation::LookAtGradients(std::span<const Piece> slice) {
+  for (const Piece& piece : slice) {
+    const TensorPart& part = parts_[piece.part];
+    if (nonfinite_gradient || CountNonFinite(part.grad.Sub(piece.first, piece.elems)) == 0)
+      continue;
+    nonfinite_gradient = true;
+    nonfinite_tensor = labels_[piece.part]->name;
+  }
+}
+
+// The first whose result it is in. Few steps come to that: it may take another pass over them.
+void TensorOperation::NameNonFinite() {
+  for (size_t i = 0; i < parts_.size() && nonfinite_tensor.empty(); ++i) {
+    if (CountNonFinite(parts_[i].out) > 0) nonfinite_tensor = labels_[i]->name;
+  }
+}
+
 void TensorOperation::OnComplete() {
+  if (stats.nonfinite > 0) NameNonFinite();
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const SubmittedTensor& submitted = tensors_[i];
     TensorState& tensor = *submitted.tensor;
@@ -418,7 +438,8 @@ std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tens
                                .loss_scale = call.loss_scale,
                                .step = call.step ? std::to_string(*call.step) : "none",
                                .transaction = call.transaction,
-                               .in_step = call.step && call.transaction});
+                               .in_step = call.step && call.transaction,
+                               .looks_at_gradients = call.looks_at_gradients});
   operation->name = NameOfOperation(call.scheme);
   operation->tensor = first;
   operation->turn = call.turn;

@@ -73,6 +73,7 @@ class TensorOperation final : public Operation {
     std::string step;  // as in the text: its number, or "none" outside
     bool transaction = true;
     bool in_step = false;  // otherwise the residuals are committed on completion
+    bool looks_at_gradients = false;
   };
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
 
@@ -94,6 +95,8 @@ class TensorOperation final : public Operation {
   const PayloadCodec* PayloadOf(const TensorState& tensor) const;
   PartContext ContextOfParts() const;
   bool Rides(const TensorState& tensor) const;
+  void LookAtGradients(std::span<const Piece> slice);
+  void NameNonFinite();
   void Charge(const SliceStats& own, TensorState* tensor) const;
   void SettleResidual(const SubmittedTensor& submitted);
   void SettleReplicated(TensorState* tensor);
@@ -128,6 +131,8 @@ struct TensorCall {
   std::optional<uint64_t> step;  // none: outside of any
   uint16_t turn = 0;
   bool transaction = true;
+  // Tell whether gradients of this rank are not finite: one more pass over them.
+  bool looks_at_gradients = false;
 };
 // For the engine, but for its patience. Of `tensors` dither_step is filled in.
 std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors,

@@ -139,7 +139,8 @@ std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> gro
       .loss_scale = step.loss_scale,
       .step = step.open ? std::optional(step.number) : std::nullopt,
       .turn = step.turn,
-      .transaction = options_.transaction};
+      .transaction = options_.transaction,
+      .looks_at_gradients = options_.nonfinite == NonFinitePolicy::kError};
   std::shared_ptr<Operation> operation = MakeTensorOperation(std::move(group), call);
   core_->Submit(operation);
   return operation;

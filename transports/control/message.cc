@@ -48,8 +48,8 @@ bool InRange(const RosterFields& f) { return f.offset_bytes <= f.total_bytes; }
 bool InRange(const RevokeFields& f) { return f.scope <= RevokeScope::kEpoch; }
 bool InRange(const VoteFields& f) {
   const bool in_doubt = f.op_seq != kNoOpSeq;
-  return IsBit(f.ok) && IsBit(f.nonfinite) && IsBit(f.no_wait) && IsBit(f.unfinished) &&
-         !(f.ok == 1 && in_doubt);
+  return IsBit(f.ok) && f.nonfinite <= (kInResult | kInGradient) && IsBit(f.no_wait) &&
+         IsBit(f.unfinished) && !(f.ok == 1 && in_doubt);
 }
 bool InRange(const ResultFields& f) {
   return f.outcome <= StepOutcome::kAbort && IsBit(f.new_plan) && IsBit(f.begins_anew);

@@ -89,8 +89,13 @@ struct RevokeFields {
   friend bool operator==(const RevokeFields&, const RevokeFields&) = default;
 };
 
+// Flags of VoteFields::nonfinite: where a rank has met a NaN or an infinity.
+inline constexpr uint8_t kInResult = 1;    // of an operation of the step
+inline constexpr uint8_t kInGradient = 2;  // that it has brought itself, where anybody looks at it
+
 // Body, opaque here: of a vote against, the operation in doubt; of one in favour, the table of
-// tensors where it is not the one told last, then what the rank has observed.
+// tensors where it is not the one told last, then what the rank has observed, or where a result was
+// not finite, in which tensor.
 struct VoteFields {
   uint64_t step = 0;
   uint64_t digest = 0;        // of replicated state
@@ -98,7 +103,7 @@ struct VoteFields {
   uint32_t submitted = 0;     // operations in this turn
   uint32_t plan_epoch = 0;
   uint8_t ok = 0;              // 0 or 1
-  uint8_t nonfinite = 0;       // 0 or 1
+  uint8_t nonfinite = 0;       // flags
   uint8_t no_wait = 0;         // 0 or 1: StepEnd without an outcome pointer
   uint8_t unfinished = 0;      // 0 or 1: a codec's work outside steps that others may have finished
   uint32_t table_bytes = 0;    // of the body, the table's part

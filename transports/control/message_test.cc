@@ -31,7 +31,7 @@ std::vector<ControlMessage> Samples() {
                  .submitted = 3,
                  .plan_epoch = 4,
                  .ok = 1,
-                 .nonfinite = 1,
+                 .nonfinite = kInResult | kInGradient,
                  .no_wait = 1,
                  .unfinished = 1,
                  .draws = 5},
