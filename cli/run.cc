@@ -151,6 +151,12 @@ std::vector<std::vector<int>> CoresOfRanks(const RunOptions& options) {
   return DivideCores(cores, options.ranks);
 }
 
+// For reports: "1gbit, then 20=100mbit".
+std::string LinksText(const RunOptions& options) {
+  if (options.netlab_then.empty()) return options.netlab;
+  return fmt::format("{}, then {}", options.netlab, fmt::join(options.netlab_then, ", "));
+}
+
 std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& job,
                                  const std::optional<Netlab>& lab) {
   const std::vector<std::vector<int>> cores = CoresOfRanks(options);
@@ -159,7 +165,7 @@ std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& jo
     RankSetup setup{.variables = RankVariables(job, rank)};
     setup.variables.emplace_back("PATH", PathForRanks());
     if (!options.netlab.empty()) {
-      const std::string rate = lab ? options.netlab : "";
+      const std::string rate = lab ? LinksText(options) : "";
       const std::string interface = lab ? Netlab::kInterface : "lo";
       for (auto& variable : SeparateHostVariables(rank, interface, rate)) {
         setup.variables.push_back(std::move(variable));

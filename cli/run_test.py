@@ -314,6 +314,11 @@ class NetlabTest(unittest.TestCase):
         self.assertTrue(lines[0].endswith(" 1 e0 1gbit 10.77.0.1:29400"), lines)
         self.assertTrue(lines[1].endswith(" 0 e0 1gbit 10.77.0.1:29400"), lines)
 
+    def test_ranks_hear_of_rates_to_come(self):
+        job = _shell("echo $GRADWIRE_NETLAB", "-n", "1", "--netlab", "1gbit", "--netlab-then",
+                     "20=100mbit", "--netlab-then", "40=1gbit")
+        self.assertEqual(job.stdout, "1gbit, then 20=100mbit, 40=1gbit\n", job.stderr)
+
     def test_a_delay_holds_what_is_sent_and_not_how_much(self):
         job = _run("-n", "2", "--netlab", "100mbit,delay=10ms", "--", sys.executable, _SENDER, "echo")
         self.assertEqual(job.returncode, 0, job.stderr)
