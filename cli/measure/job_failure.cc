@@ -1,14 +1,10 @@
 #include "cli/measure/job_failure.h"
 
 namespace gradwire {
-namespace {
 
-// What a rank meets when another one leaves or aborts, whatever made it do so.
 bool IsConsequence(const Status& status) {
   return status.code() == gwPeerLost || status.code() == gwRevoked || status.code() == gwAborted;
 }
-
-}  // namespace
 
 void JobFailure::Note(const Status& status) {
   if (status.ok()) return;

@@ -8,6 +8,9 @@
 
 namespace gradwire {
 
+// Whether an error is what a rank meets when another one leaves or aborts, whatever made it do so.
+bool IsConsequence(const Status& status);
+
 // Keeps the first error that is not merely what another rank's error does to the others; the first
 // of all where there are only such.
 class JobFailure {

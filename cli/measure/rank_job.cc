@@ -80,8 +80,7 @@ class Communicators {
     (void)gwCommUserRank(handles_[0], &rank);
     if (rank == 0) GW_RETURN_IF_ERROR(Note(facts));
     const Status worked = job.work(handles_, rank == 0 ? facts : nullptr);
-    const bool is_told = HaveEnded() && LogEnabled(LogLevel::kWarn, LogSubsys::kColl);
-    if (worked.ok() || !is_told) return worked;
+    if (worked.ok() || !IsLogged(worked)) return worked;
     return Status(worked.code(), "the communicator has ended, as the log tells");
   }
 
@@ -94,12 +93,14 @@ class Communicators {
     return stats.status();
   }
 
-  // One of them. What ended it the library has logged.
-  bool HaveEnded() const {
-    return std::ranges::any_of(handles_, [](gwComm_t comm) {
+  // Whether `failed` is of what has ended one of them, which the library has logged. An error of
+  // this rank alone, a codec that it is refused, ends them too, but is told nowhere else.
+  bool IsLogged(const Status& failed) const {
+    if (!LogEnabled(LogLevel::kWarn, LogSubsys::kColl)) return false;
+    return std::ranges::any_of(handles_, [&](gwComm_t comm) {
       gwResult_t error = gwSuccess;
       (void)gwCommGetAsyncError(comm, &error);
-      return error != gwSuccess;
+      return error != gwSuccess && (error == failed.code() || IsConsequence(failed));
     });
   }
 
