@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "tests/conformance/capi_wrong_call.h"
+#include "tests/lib/capi_ranks.h"
 
 namespace gradwire {
 namespace {
@@ -308,6 +310,32 @@ TEST(CapiWrongTensors, RegistrationIsRefusedWithoutEffect) { CheckWrongCalls(kRe
 TEST(CapiWrongTensors, DeregisteredHandlesAreRefused) { CheckWrongCalls(kDeregistered); }
 TEST(CapiWrongTensors, SubmitIsRefusedWithoutEffect) { CheckWrongCalls(kSubmits); }
 TEST(CapiWrongTensors, StepsAndStateAreRefusedWithoutEffect) { CheckWrongCalls(kSteps); }
+
+// Bytes hold the sum of 127 ranks: one more is refused where the tensor is registered, and where it
+// is given the codec later.
+TEST(CapiWrongTensors, MoreRanksThanACarrierHasRoomForAreRefused) {
+  constexpr int kRanks = 128;
+  // Their threads take turns on few cores.
+  RunRanks(kRanks, "heartbeat_timeout_ms=60000", [](int rank, gwComm_t comm) {
+    const auto expect_refused = [&](gwResult_t result) {
+      EXPECT_EQ(result, gwInvalidArgument);
+      const std::string error = gwGetLastError(comm);
+      EXPECT_NE(error.find("at most 127 ranks"), std::string::npos) << error;
+      EXPECT_NE(error.find("tensor 'w'"), std::string::npos) << error;
+    };
+    gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+    config.spec = "intsgd(bits=8)";
+    const int64_t shape[] = {kSceneElems};
+    gwTensor_t tensor = nullptr;
+    expect_refused(gwTensorRegister(comm, "w", shape, 1, gwFloat32, &config, &tensor));
+    EXPECT_EQ(tensor, nullptr);
+    config.spec = "intsgd(bits=32)";
+    ASSERT_EQ(gwTensorRegister(comm, "w", shape, 1, gwFloat32, &config, &tensor), gwSuccess)
+        << gwGetLastError(comm);
+    expect_refused(gwTensorSetSpec(tensor, "intsgd(bits=8)"));
+    EXPECT_TRUE(AllReduceWorks(rank, kRanks, comm)) << gwGetLastError(comm);
+  });
+}
 
 }  // namespace
 }  // namespace gradwire
