@@ -1,6 +1,6 @@
 // A step of every carrier method that is summed, with any damage to the sums and to the state:
 // [spec, ranks, how, elements - 1 (2 bytes), damage]. All ranks run; the damage is added bit by bit
-// to the state (how & 1) and to what the ranks really sum, round after round, so that what lies
+// to the state (how & 1), then to what the ranks really sum, round after round, so that what lies
 // behind the first check is reached. With how & 2 there are residuals, with how & 4 in place;
 // how / 8 chooses the type of gradients and results. All ranks accept with one result or refuse as
 // data that is corrupt, the best SIMD target like the reference, and without damage they accept
@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "base/numeric.h"
@@ -30,16 +31,49 @@ constexpr int64_t kMaxElems = 1500;  // four blocks and a tail of every lane sha
 constexpr uint8_t kDamagesState = 1, kHasResidual = 2, kInPlace = 4, kType = 8;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
+// The registry's. Others go behind these, for inputs that are kept name them by number.
+constexpr const char* kSpecs[] = {"none",
+                                  "qsgd(bits=2,sum=carrier)",
+                                  "qsgd(bits=4,sum=carrier)",
+                                  "qsgd(bits=8,sum=carrier)",
+                                  "qsgd(bits=4,sum=carrier,feedback=on)",
+                                  "terngrad",
+                                  "terngrad(clip=0)",
+                                  "signsgd",
+                                  "signsgd(momentum=0.9)",
+                                  "topk(density=0.1)",
+                                  "topk(density=0.5)",
+                                  "randk(density=0.1)",
+                                  "randk(density=0.5,feedback=off)",
+                                  "powersgd",
+                                  "powersgd(rank=1)",
+                                  "powersgd(start_step=1)",
+                                  "acp",
+                                  "acp(rank=1)",
+                                  "acp(start_step=1)",
+                                  "intsgd",
+                                  "intsgd(bits=32)"};
+
+bool IsSummed(const Codec& codec) { return codec.carrier != nullptr && !codec.carrier->Gathers(); }
+
+// None of the registry is missing.
+void CheckSpecs() {
+  size_t summed = 0;
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      if (!IsSummed(*MakeCodec(spec))) continue;
+      FUZZ_CHECK(std::find(std::begin(kSpecs), std::end(kSpecs), spec) != std::end(kSpecs));
+      ++summed;
+    }
+  }
+  FUZZ_CHECK(summed == std::size(kSpecs));
+}
+
 const std::vector<Codec>& SummedCodecs() {
   static const auto codecs = [] {
+    CheckSpecs();
     std::vector<Codec> all;
-    for (const CodecRow& row : Codecs()) {
-      for (const std::string& spec : row.conformance_specs) {
-        const StatusOr<Codec> codec = MakeCodec(spec);
-        FUZZ_CHECK(codec.ok());
-        if (codec->carrier != nullptr && !codec->carrier->Gathers()) all.push_back(*codec);
-      }
-    }
+    for (const char* spec : kSpecs) all.push_back(*MakeCodec(spec));
     return all;
   }();
   return codecs;
@@ -69,10 +103,15 @@ class Damage {
  public:
   Damage(const uint8_t* data, size_t size) : data_(data), left_(size) {}
   void AddTo(Bytes bytes) {
-    const size_t count = std::min(left_, static_cast<size_t>(bytes.size));
-    for (size_t i = 0; i < count; ++i) bytes.data[i] ^= static_cast<std::byte>(data_[i]);
-    data_ += count;
-    left_ -= count;
+    const Damage part = Take(static_cast<size_t>(bytes.size));
+    for (size_t i = 0; i < part.left_; ++i) bytes.data[i] ^= static_cast<std::byte>(part.data_[i]);
+  }
+  // The next `size` bytes, as far as they are there.
+  Damage Take(size_t size) {
+    const Damage part(data_, std::min(left_, size));
+    data_ += part.left_;
+    left_ -= part.left_;
+    return part;
   }
   bool any() const {
     return std::any_of(data_, data_ + left_, [](uint8_t b) { return b != 0; });
@@ -205,10 +244,10 @@ gwResult_t RunRound(const Ranks& ranks, int round, Damage* damage) {
 
 Verdict RunOn(SimdTarget target, const Step& step, bool damages_state, Damage damage) {
   FUZZ_CHECK(ForceTargetForTest(Name(target)));
+  const int64_t state_bytes = step.method->ReplicatedBytes(step.meta(), step.ranks);
+  const Damage state = damage.Take(damages_state ? static_cast<size_t>(state_bytes) : 0);
   Ranks ranks;
-  for (int r = 0; r < step.ranks; ++r) {
-    ranks.push_back(std::make_unique<Rank>(step, r, damages_state ? damage : Damage(nullptr, 0)));
-  }
+  for (int r = 0; r < step.ranks; ++r) ranks.push_back(std::make_unique<Rank>(step, r, state));
   Verdict verdict;
   for (int round = 0; round < step.method->rounds() && verdict.code == gwSuccess; ++round) {
     verdict.code = RunRound(ranks, round, &damage);
