@@ -168,5 +168,14 @@ TEST_F(TopkGather, IsRefusedWhereASumOfAllElementsMovesLess) {
   EXPECT_FALSE(MakeTopkGather({.density = most + 2e-5})->Check(meta, 16).ok()) << text;
 }
 
+// No density is accepted, so none is named.
+TEST_F(TopkGather, IsRefusedWhereOneElementIsMoreThanASumOfAll) {
+  const Status refused = MakeTopkGather({.density = 0.5})->Check({.elems = 8}, 8);
+  EXPECT_EQ(refused.code(), gwInvalidArgument);
+  const std::string text = refused.ToString();
+  EXPECT_EQ(text.find("up to"), std::string::npos) << text;
+  EXPECT_NE(text.find("no density of this tensor is accepted"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -216,12 +216,13 @@ class TopkGather final : public CarrierMethod {
       const int64_t middle = least + (most - least) / 2;
       (IsWorthGathering({meta.elems, middle}, meta, world_size) ? least : most) = middle;
     }
+    const double accepted = static_cast<double>(least) / static_cast<double>(meta.elems);
     return Status(gwInvalidArgument,
                   "density=" + FormatReal(options_.density) + " of " + std::to_string(meta.elems) +
                       " elements is more to gather from " + std::to_string(world_size) +
                       " ranks than a sum of all elements moves",
-                  "accepted with agreement=gather: up to " +
-                      FormatReal(static_cast<double>(least) / static_cast<double>(meta.elems)) +
+                  (least > 0 ? "accepted with agreement=gather: up to " + FormatReal(accepted)
+                             : "with agreement=gather no density of this tensor is accepted") +
                       "; agreement=speakers does not grow with the ranks");
   }
 
