@@ -276,8 +276,9 @@ typedef struct {
  * must register the same tensors before the end of the first step that uses them. `shape`: ndim
  * lengths, copied, at most 32; at most 2^35 elements. `datatype`: float16, bfloat16 or float32.
  * gwInvalidArgument: a name twice, or with a line break or one of = , ; in it; a negative or
- * overflowing shape, an unknown spec (the error suggests the nearest spelling). The handle is valid
- * until gwCommDestroy; after gwTensorDeregister every use of it is refused. */
+ * overflowing shape, an unknown spec (the error suggests the nearest spelling), or one that cannot
+ * take this tensor or so many ranks (the error tells what it takes). The handle is valid until
+ * gwCommDestroy; after gwTensorDeregister every use of it is refused. */
 GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_t* shape, int ndim,
                                    gwDataType_t datatype, const gwTensorConfig_t* config,
                                    gwTensor_t* tensor);
@@ -288,7 +289,8 @@ GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_
 GW_API gwResult_t gwTensorDeregister(gwTensor_t tensor);
 /* Another codec from the next operation on; same on all ranks. The residual stays: an exact codec
  * or one without feedback sends it along once; what else the codec kept (bases, averages) is lost
- * where the spec is another. gwInvalidUsage inside a step in which the tensor was submitted. */
+ * where the spec is another. gwInvalidUsage inside a step in which the tensor was submitted.
+ * gwInvalidArgument: as by gwTensorRegister; then the tensor keeps the codec that it has. */
 GW_API gwResult_t gwTensorSetSpec(gwTensor_t tensor, const char* spec);
 
 /* All-reduces a registered gradient as its spec says. `send` stays unmodified and `recv` undefined
