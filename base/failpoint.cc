@@ -29,7 +29,7 @@ Status ArmFailpoint(std::string_view text) {
   if (known == kFailpointNames.end()) {
     const std::vector<std::string_view> names(kFailpointNames.begin() + 1, kFailpointNames.end());
     return Status(gwInvalidArgument, fmt::format("no failpoint is called '{}'", name),
-                  DidYouMean(name, names));
+                  DidYouMean(name, names, fmt::format("There are: {}", fmt::join(names, ", "))));
   }
   int count = 1;
   if (colon != std::string_view::npos) {

@@ -44,6 +44,7 @@ TEST_F(FailpointTest, RefusesWhatItDoesNotUnderstand) {
     EXPECT_EQ(ArmFailpoint(text).code(), gwInvalidArgument) << text;
   }
   EXPECT_NE(ArmFailpoint("votes").detail().hint.find("'vote'?"), std::string::npos);
+  EXPECT_EQ(ArmFailpoint("quux").detail().hint.find("There are: hello, roster, "), 0u);
 }
 
 }  // namespace

@@ -281,6 +281,9 @@ TEST(ParseLogLevel, TakesNamesInAnyCase) {
   const Status status = ParseLogLevel("warning").status();
   EXPECT_EQ(status.code(), gwInvalidArgument);
   EXPECT_EQ(status.detail().hint, "Did you mean 'WARN'?");
+  EXPECT_EQ(ParseLogLevel("high").status().ToString(),
+            "invalid argument: 'high' is no log level; accepted: NONE, VERSION, ERROR, WARN, INFO, "
+            "TRACE");
 }
 
 uint32_t Bits(std::initializer_list<LogSubsys> list) {

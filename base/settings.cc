@@ -16,11 +16,17 @@ std::span<const std::string> NamesFor(const SettingRow& row, const SettingsInput
   return found->second;
 }
 
+// There are too many to list them.
+std::string SuggestAmong(std::string_view name, std::span<const std::string_view> names) {
+  const std::string hint = DidYouMean(name, names);
+  return hint.empty() ? "gradwire info -c lists the settings" : hint;
+}
+
 // For the file and the API.
 std::string SuggestSetting(std::string_view name) {
   std::vector<std::string_view> names;
   for (const SettingRow& row : kSettings) names.push_back(row.name);
-  return DidYouMean(name, names);
+  return SuggestAmong(name, names);
 }
 
 std::string UnknownVariable(const std::string& variable) {
@@ -29,7 +35,7 @@ std::string UnknownVariable(const std::string& variable) {
   for (const OtherVariable& other : kOtherVariables) known.emplace_back(other.name);
   const std::vector<std::string_view> names(known.begin(), known.end());
   return fmt::format("environment variable {} is no setting of gradwire and has no effect. {}",
-                     variable, DidYouMean(variable, names));
+                     variable, SuggestAmong(variable, names));
 }
 
 // The row of a variable, or kSettings.size().

@@ -122,6 +122,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"unknown_in_api",
                  {.api = {{"transporter", "ucx"}}},
                  {"'transporter'", "from API", "Did you mean 'transport'?"}},
+        BadInput{"like_no_other",
+                 {.api = {{"quux", "ucx"}}},
+                 {"'quux' (from API). gradwire info -c lists the settings"}},
         BadInput{"number_out_of_range",
                  {.environment = {{"GRADWIRE_WINDOW", "65"}}},
                  {"'window'", "'65'", "GRADWIRE_WINDOW", "a whole number from 0 to 64"}},
@@ -171,6 +174,15 @@ TEST(Settings, UnknownVariablesWarnAndOthersDoNot) {
   EXPECT_TRUE(Has(settings->warnings()[0], "GRADWIRE_WINDWO"));
   EXPECT_TRUE(Has(settings->warnings()[0], "Did you mean 'GRADWIRE_WINDOW'?"));
   EXPECT_FALSE(Has(settings->warnings()[0], "secret text"));
+}
+
+TEST(Settings, VariablesLikeNoOtherGetNoOther) {
+  const auto settings = Settings::Load({.environment = {{"GRADWIRE_QUUX", "1"}}});
+  ASSERT_TRUE(settings.ok());
+  ASSERT_EQ(settings->warnings().size(), 1u);
+  EXPECT_EQ(settings->warnings()[0],
+            "environment variable GRADWIRE_QUUX is no setting of gradwire and has no effect. "
+            "gradwire info -c lists the settings");
 }
 
 TEST(Settings, SecretIsNeverShown) {

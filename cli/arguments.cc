@@ -26,7 +26,7 @@ void AppendOptions(const CLI::App& app, std::vector<std::string>* names) {
     AppendOptions(*group, names);
 }
 
-// For the first unknown option; empty where what is unknown is none.
+// For the first unknown option; empty where what is unknown is none, or near none.
 std::string SuggestOption(const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining();
   const auto option = std::find_if(unknown.begin(), unknown.end(),
@@ -116,8 +116,9 @@ Argument& Argument::OneOf(const std::vector<std::string>& texts) {
   const auto check = [texts](const std::string& text) {
     if (std::ranges::find(texts, text) != texts.end()) return std::string();
     const std::vector<std::string_view> names(texts.begin(), texts.end());
-    return fmt::format("'{}' is none of {}. {}", text, fmt::join(texts, ", "),
-                       DidYouMean(text, names));
+    const std::string hint = DidYouMean(text, names);
+    return fmt::format("'{}' is none of {}{}{}", text, fmt::join(texts, ", "),
+                       hint.empty() ? "" : ". ", hint);
   };
   option_->check(check, fmt::format("{{{}}}", fmt::join(texts, ",")));
   return *this;

@@ -165,6 +165,11 @@ TEST(CommandLine, SaysInItsOwnWordsWhatToChoose) {
   EXPECT_THAT(refuse({"-n", "1", "--kind", "hots"}),
               testing::StartsWith("gradwire test: --kind: 'hots' is none of host, device. Did you "
                                   "mean 'host'?\n"));
+  EXPECT_THAT(refuse({"-n", "1", "--kind", "4bit"}),
+              testing::StartsWith("gradwire test: --kind: '4bit' is none of host, device\n"));
+  EXPECT_THAT(refuse({"-n", "1", "--quux"}),
+              testing::StartsWith("gradwire test: not expected: --quux\n"
+                                  "gradwire test --help says more\n"));
 }
 
 TEST(CommandLine, TheFileBehindJsonIsOptional) {

@@ -88,7 +88,9 @@ class InfoTest(unittest.TestCase):
     def test_a_misspelt_subcommand_gets_the_nearest(self):
         done = _gradwire("ifno")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("Did you mean 'info'?", done.stderr)
+        self.assertIn("Did you mean 'info'? gradwire --help lists them", done.stderr)
+        self.assertEqual(_gradwire("quux").stderr,
+                         "gradwire: no subcommand 'quux'. gradwire --help lists them\n")
 
 
 if __name__ == "__main__":

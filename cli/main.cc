@@ -26,7 +26,8 @@ void PrintHelp() {
 int UnknownSubcommand(const std::string& name) {
   std::vector<std::string_view> names;
   for (const Subcommand& sub : Subcommands()) names.push_back(sub.name);
-  fmt::print(stderr, "gradwire: no subcommand '{}'. {}\n", name, DidYouMean(name, names));
+  fmt::print(stderr, "gradwire: no subcommand '{}'. {}\n", name,
+             DidYouMean(name, names, "gradwire --help lists them"));
   return kExitUsage;
 }
 

@@ -22,6 +22,10 @@ std::string LettersOf(std::string_view text) {
   return letters;
 }
 
+std::string ThereAre(const std::vector<std::string_view>& names) {
+  return fmt::format("There are: {}", fmt::join(names, ", "));
+}
+
 // What the name stands for, or the error that it stands for nothing among the first `count` values.
 template <typename Value>
 StatusOr<Value> FoundOrNearest(std::optional<Value> found, const char* kind, std::string_view text,
@@ -30,7 +34,7 @@ StatusOr<Value> FoundOrNearest(std::optional<Value> found, const char* kind, std
   std::vector<std::string_view> names;
   for (int i = 0; i < count; ++i) names.push_back(Name(static_cast<Value>(i)));
   return Status(gwInvalidArgument, fmt::format("no {} '{}'", kind, text),
-                fmt::format("{} There are: {}", DidYouMean(text, names), fmt::join(names, ", ")));
+                DidYouMean(text, names, ThereAre(names)));
 }
 
 template <typename Value>
@@ -82,7 +86,7 @@ StatusOr<Collective> ParseCollective(std::string_view text) {
     if (LettersOf(names.back()) == LettersOf(text)) return collective;
   }
   return Status(gwInvalidArgument, fmt::format("no collective '{}'", text),
-                DidYouMean(text, names));
+                DidYouMean(text, names, ThereAre(names)));
 }
 
 }  // namespace gradwire

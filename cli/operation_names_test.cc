@@ -26,6 +26,7 @@ TEST(ParseCollective, SuggestsTheNearest) {
   const StatusOr<Collective> parsed = ParseCollective("brodcast");
   ASSERT_FALSE(parsed.ok());
   EXPECT_NE(parsed.status().ToString().find("'broadcast'"), std::string::npos);
+  EXPECT_EQ(ParseCollective("quux").status().detail().hint.find("There are: "), 0u);
   EXPECT_FALSE(ParseCollective("").ok());
 }
 
@@ -35,6 +36,7 @@ TEST(ParseDType, SuggestsTheNearest) {
   const StatusOr<DType> parsed = ParseDType("flaot");
   ASSERT_FALSE(parsed.ok());
   EXPECT_NE(parsed.status().ToString().find("'float'"), std::string::npos);
+  EXPECT_EQ(ParseDType("quux").status().detail().hint.find("There are: "), 0u);
 }
 
 TEST(ParseDType, SpellingsOfOtherToolsAreFine) {

@@ -129,7 +129,7 @@ StatusOr<const AlgorithmRow*> FindAlgorithm(Collective collective, std::string_v
   }
   return Status(gwInvalidArgument,
                 fmt::format("no algorithm '{}' for an {} {}", name, kind, Name(collective)),
-                fmt::format("{} There are: {}", DidYouMean(name, names), fmt::join(names, ", ")));
+                DidYouMean(name, names, fmt::format("There are: {}", fmt::join(names, ", "))));
 }
 
 StatusOr<const AlgorithmRow*> ChooseAlgorithm(const AlgorithmNeed& need) {

@@ -53,6 +53,8 @@ TEST(RegistryTest, UnknownNamesGetTheNearest) {
   EXPECT_NE(status.detail().hint.find("Did you mean 'ring'?"), std::string::npos)
       << status.ToString();
   EXPECT_NE(status.detail().hint.find("direct, ring, tree"), std::string::npos);
+  const Status far = FindAlgorithm(Collective::kAllReduce, "quux").status();
+  EXPECT_EQ(far.detail().hint.find("There are: direct, ring, tree"), 0u) << far.ToString();
   EXPECT_EQ(FindAlgorithm(Collective::kBroadcast, "tree", /*encoded=*/true).status().code(),
             gwInvalidArgument);
   // An encoded algorithm is no exact one of that name.

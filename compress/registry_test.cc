@@ -87,6 +87,8 @@ TEST(RegistryTest, ErrorsNameTheNearestSpelling) {
   EXPECT_THAT(SpecOf("qsgd(bit=4)"), HasSubstr("Did you mean 'bits'?"));
   EXPECT_THAT(SpecOf("qsgd(feedback=onn)"), HasSubstr("Did you mean 'on'?"));
   EXPECT_THAT(SpecOf("bf16(min_numle=3)"), HasSubstr("Did you mean 'min_numel'?"));
+  EXPECT_THAT(SpecOf("4bit"), HasSubstr("unknown codec \"4bit\". Known: none, bf16"));
+  EXPECT_THAT(SpecOf("qsgd(feedback=no)"), HasSubstr("feedback=no. Accepted: "));
 }
 
 TEST(RegistryTest, ErrorsNameWhatIsAccepted) {

@@ -44,7 +44,7 @@ std::string FormatSpecText(const SpecText& spec) {
 
 std::string NameHint(std::string_view name, std::span<const std::string_view> known) {
   if (known.empty()) return "None is accepted";
-  return DidYouMean(name, known) + " Known: " + Joined(known);
+  return DidYouMean(name, known, "Known: " + Joined(known));
 }
 
 const std::string* SpecArgs::Find(std::string_view key) const {
@@ -113,7 +113,7 @@ std::string SpecArgs::Choice(std::string_view key,
     const auto found = std::find(choices.begin(), choices.end(), *text);
     if (found == choices.end()) {
       const std::span<const std::string_view> known(choices.begin(), choices.size());
-      Fail(key, *text, DidYouMean(*text, known) + " Accepted: " + Joined(known));
+      Fail(key, *text, DidYouMean(*text, known, "Accepted: " + Joined(known)));
     } else {
       value = *found;
     }

@@ -21,7 +21,8 @@ std::string FormatSpecText(const SpecText& spec);
 // As few digits as give the value back.
 std::string FormatReal(double value);
 
-// "Did you mean 'b'? Known: a, b, c"; the hint of every error about a name.
+// "Did you mean 'b'? Known: a, b, c", or "Known: a, b, c" where none is near; the hint of every
+// error about a name.
 std::string NameHint(std::string_view name, std::span<const std::string_view> known);
 
 // Of a spec: a moving average over more steps than that is not one any more.

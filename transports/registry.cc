@@ -63,9 +63,8 @@ StatusOr<const TransportRow*> FindTransport(const std::string& name) {
     if (row.name == name) return &row;
     known.push_back(row.name);
   }
-  return Status(
-      gwInvalidArgument, fmt::format("no transport is called '{}'", name),
-      fmt::format("{} This build has {}", DidYouMean(name, known), fmt::join(known, ", ")));
+  return Status(gwInvalidArgument, fmt::format("no transport is called '{}'", name),
+                DidYouMean(name, known, fmt::format("This build has {}", fmt::join(known, ", "))));
 }
 
 StatusOr<std::unique_ptr<Transport>> MakeTransport(const std::string& spec,

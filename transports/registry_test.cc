@@ -44,6 +44,11 @@ TEST(TransportRegistryTest, UnknownNameSuggestsTheNearest) {
       << found.status().ToString();
 }
 
+TEST(TransportRegistryTest, ANameLikeNoOtherGetsTheList) {
+  const Status status = FindTransport("rdma").status();
+  EXPECT_EQ(status.detail().hint.find("This build has "), 0u) << status.ToString();
+}
+
 TEST(TransportRegistryTest, MakesBySpec) {
   const TransportOptions options = {.rank = 0, .world_size = 1, .job = 4711};
   for (const char* spec : {"loopback", "faulty(loopback)", "faulty(loopback,seed=1,delay=0.5)",

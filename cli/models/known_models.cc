@@ -156,8 +156,9 @@ StatusOr<ModelShapes> FindModel(std::string_view name) {
     names.push_back(model.name);
   }
   return Status(gwInvalidArgument, fmt::format("no model '{}'", name),
-                fmt::format("{} There are {}; --shapes FILE takes any other",
-                            DidYouMean(name, names), fmt::join(names, ", ")));
+                DidYouMean(name, names,
+                           fmt::format("There are {}; --shapes FILE takes any other",
+                                       fmt::join(names, ", "))));
 }
 
 }  // namespace gradwire

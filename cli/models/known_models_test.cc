@@ -49,6 +49,7 @@ TEST(FindModel, SuggestsTheNearestName) {
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.status().code(), gwInvalidArgument);
   EXPECT_NE(model.status().ToString().find("Did you mean 'resnet50'?"), std::string::npos);
+  EXPECT_EQ(FindModel("llama").status().detail().hint.find("There are resnet50, "), 0u);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Status UnknownName(std::string_view name) {
   std::vector<std::string_view> known = {"seed"};
   for (const Field& field : kFields) known.push_back(field.name);
   return Status(gwInvalidArgument, fmt::format("faulty: no option is called '{}'", name),
-                DidYouMean(name, known));
+                DidYouMean(name, known, fmt::format("There are: {}", fmt::join(known, ", "))));
 }
 
 Status SetOption(std::string_view text, FaultPlan* plan) {

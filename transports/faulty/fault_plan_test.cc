@@ -44,6 +44,8 @@ TEST(FaultPlanTest, RefusesWhatItDoesNotUnderstand) {
 TEST(FaultPlanTest, SuggestsTheNearestName) {
   const Status status = ParseFaultPlan("dellay=0.5").status();
   EXPECT_NE(status.detail().hint.find("'delay'?"), std::string::npos) << status.ToString();
+  const Status far = ParseFaultPlan("quux=1").status();
+  EXPECT_EQ(far.detail().hint.find("There are: seed, "), 0u) << far.ToString();
 }
 
 TEST(FaultPlanTest, SpecNamesTheInnerTransport) {
