@@ -80,7 +80,8 @@ def _check_arguments(spec, name, scaler):
         raise ValueError('the spec is empty: "none" sums exactly')
     if not isinstance(name, str):
         raise TypeError(f'name= takes a text, as "model", not {name!r}')
-    if not (scaler is None or scaler is False or hasattr(scaler, "get_scale")):
+    is_scaler = hasattr(scaler, "get_scale") and hasattr(scaler, "is_enabled")
+    if not (scaler is None or scaler is False or is_scaler):
         raise TypeError("scaler= takes the GradScaler of the loss, and False to go without, not "
                         f"{scaler!r}")
 
@@ -148,7 +149,8 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     TypeError, ValueError, and RuntimeError without a process group, with gradients on a GPU or
     where gradwire is attached already: what to do is in the text. Of one rank they are a
     RuntimeError of the others, which has its words. gradwire.TimedOut: names the ranks that have
-    not come within init_timeout_ms. gradwire.Mismatch: ranks differ in settings.
+    not come within init_timeout_ms. gradwire.Mismatch: ranks differ in settings. gradwire.PeerLost:
+    a rank, or torch's store, has gone meanwhile.
     """
     model = getattr(model, "_orig_mod", model)  # within what torch.compile() gives
     wrapped = _wrapped(model, spec, across)

@@ -35,6 +35,18 @@ def _error_in(value):
     return _ERRORS[kind](text.decode()) if kind in _ERRORS else None
 
 
+@contextlib.contextmanager
+def _in_store():
+    """What asks the store, and needs an answer."""
+    try:
+        yield
+    except dist.DistError as error:
+        words = str(error).partition("\n")[0]
+        raise gradwire.PeerLost(
+            f"torch's store, in which the ranks meet, does not answer: {words}. Its process, torchrun "
+            "or that of rank 0, may have ended: see why, and start the job again") from error
+
+
 class Place:
     """Where the ranks of a group meet once: keys of a store, which other meetings do not have.
 
@@ -51,11 +63,12 @@ class Place:
         # counts the meetings that each rank has come to, and those that gave up on it. A call that
         # fails before this (attach of a model that is not wrapped) is in no count: the others may
         # wait for it until they give up, and the rank's next call is for their next.
-        while True:
-            number = dist.PrefixStore("gradwire", store).add(f"{kind}/{rank}", 1)
-            self._store = dist.PrefixStore(f"gradwire/{kind}/number {number}", store)
-            if self._take_seat(rank):
-                break
+        taken = False
+        while not taken:
+            with _in_store():
+                number = dist.PrefixStore("gradwire", store).add(f"{kind}/{rank}", 1)
+                self._store = dist.PrefixStore(f"gradwire/{kind}/number {number}", store)
+                taken = self._take_seat(rank)
 
     def _take_seat(self, rank):
         """Whether it was free: a rank comes in time, or those who gave up on it were first."""
@@ -83,6 +96,7 @@ class Place:
             for key in ("id", "failure"):
                 self._store.set(key, failure)
 
+    @_in_store()
     def settle(self):
         """Returns when all ranks are here; raises as soon as one has failed."""
         self._store.set(self._arrival(self.rank), "")
@@ -111,9 +125,11 @@ class Place:
             text = f"rank {rank} could not take part: {text}"
         return f"{kind}: {text}".encode()
 
+    @_in_store()
     def publish_id(self, identity):
         self._store.set("id", identity)
 
+    @_in_store()
     def wait_for_id(self):
         return self._wait_for("id")
 

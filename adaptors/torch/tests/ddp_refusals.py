@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import types
 from unittest import mock
 
 import torch
@@ -38,6 +39,8 @@ _WRONG_ARGUMENTS = [
     ("none", {"exclude": None}, TypeError, "exclude= takes globs"),
     ("none", {"min_numel": "4096"}, TypeError, "min_numel= takes a number"),
     ("none", {"scaler": True}, TypeError, "scaler= takes the GradScaler"),
+    ("none", {"scaler": types.SimpleNamespace(get_scale=lambda: 1.0)}, TypeError,
+     "scaler= takes the GradScaler"),
     ("none", {"settings": 5}, TypeError, "settings take a dict or text")]
 
 

@@ -123,6 +123,20 @@ def test_a_rank_that_comes_just_then_is_at_one_meeting_with_the_others(store):
     assert _run(_places(store, 2), _agree(None)) == ["agreed", "agreed"]
 
 
+def test_a_store_that_is_gone_is_told():
+    """In every call; what fails behind it is the same error."""
+    host = _tcp_store()
+    clients = [dist.TCPStore("127.0.0.1", host.port, is_master=False) for _ in range(3)]
+    first, second = (rendezvous.Place(store, "group", rank, 2) for rank, store in
+                     enumerate(clients[:2]))
+    del host
+    for call in (lambda: _agree(None)(first), second.wait_for_id,
+                 lambda: rendezvous.Place(clients[2], "group", 1, 2)):
+        with pytest.raises(gradwire.PeerLost, match="does not answer: .* start the job again") as told:
+            call()
+        assert "frame" not in str(told.value)
+
+
 class _Meanwhile:
     """A store in which something happens before its first call that begins so."""
 
