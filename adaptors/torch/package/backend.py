@@ -22,6 +22,7 @@ from gradwire.torch.parameters import DATA_TYPES
 _NAME = "gradwire"
 _CPU = torch.device("cpu")
 _STATS_TIMEOUT_S = 5.0
+_NOT_A_MEMBER = dist.GroupMember.NON_GROUP_MEMBER
 _OPERATIONS = ((dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "avg"))
 
 _announced = False
@@ -258,13 +259,30 @@ def backend_stats(group=None, timeout=_STATS_TIMEOUT_S):
 
     group: None is the default one. timeout: seconds that operations under way may take, behind
     which the counters come, else gradwire.TimedOut. Any thread. TypeError: the group has another
-    backend; ValueError: no positive timeout.
+    backend, or is none; ValueError: no positive timeout; RuntimeError: there is no process group.
     """
     if not timeout > 0:
         raise ValueError(f"timeout takes a positive number of seconds, not {timeout}")
-    group = group or dist.group.WORLD
-    backend = group if isinstance(group, _Collectives) else group._get_backend(_CPU)
+    if group is None and not dist.is_initialized():
+        raise RuntimeError("there is no process group: call "
+                           f"torch.distributed.init_process_group('cpu:{_NAME}') before")
+    return _backend_of(dist.group.WORLD if group is None else group).stats(
+        datetime.timedelta(seconds=timeout))
+
+
+def _backend_of(group):
+    if isinstance(group, _Collectives):
+        return group
+    if not isinstance(group, dist.ProcessGroup):
+        # What new_group() gives to other ranks is a number.
+        raise TypeError("backend_stats takes a process group that this rank is in, not "
+                        f"{'that of others' if group == _NOT_A_MEMBER else repr(group)}")
+    try:
+        backend = group._get_backend(_CPU)
+    except RuntimeError:  # it has none for tensors in host memory
+        backend = None
     backend = getattr(backend, "wrapped_pg", backend)
     if not isinstance(backend, _Collectives):
-        raise TypeError(f"the process group's backend is {dist.get_backend(group)}, not {_NAME}")
-    return backend.stats(datetime.timedelta(seconds=timeout))
+        raise TypeError(f"the process group's backend is {dist.get_backend(group)}, not {_NAME}: "
+                        f"name it, as in new_group(backend='cpu:{_NAME}')")
+    return backend

@@ -1,5 +1,6 @@
 """Checkpoints of one model's state: a key for each parameter, which tells the ranks apart."""
 
+import collections.abc
 import ctypes
 import re
 
@@ -10,6 +11,7 @@ from gradwire.torch.saved import SavedState, without_own_parts
 
 _RANK = re.compile(r"^rank\d+of\d+")
 _PLACE = re.compile(_RANK.pattern + r"(@.*)?")
+_OF_ANOTHER = re.compile(r"gradwire/(.+)/rank\d+of\d+(@[^/]*)?/")
 _AS_IT_WAS = ("attach as it was when the checkpoint was saved, or do not load it: residuals then "
               "begin at zero")
 
@@ -43,17 +45,18 @@ class Checkpoint:
         """What it has of this model: place -> {tensor's name: its bytes}."""
         places = {}
         for key, value in state_dict.items():
-            if not key.startswith(self._prefix):
+            if not isinstance(key, str) or not key.startswith(self._prefix):
                 continue
             place, _, parameter = key[len(self._prefix):].partition("/")
             if _PLACE.fullmatch(place):
                 name = f"{self._name}/{parameter}"
-                places.setdefault(place, {})[name] = _bytes_of(value)
+                places.setdefault(place, {})[name] = _bytes_of(key, value)
         if not places and not self._saved_state().tensors:
             return {self.place: {}}  # torch takes all gradients: at the most a count of steps
         if not places:
             raise ValueError(f"there is no state of '{self._name}' in this checkpoint: it is "
-                             "another model's, or was attached under another name")
+                             "another model's, or was attached under another name"
+                             f"{_others_in(state_dict)}")
         return places
 
     def step_in(self, state_dict):
@@ -62,12 +65,16 @@ class Checkpoint:
         if key not in state_dict:
             raise ValueError(f"the checkpoint has no {key}, the count of steps, which is the same "
                              "on all ranks: where keys are chosen by rank, choose that key too")
-        return int(state_dict[key])
+        try:
+            return int(state_dict[key])
+        except (TypeError, ValueError):
+            raise ValueError(f"the checkpoint's {key} is {state_dict[key]!r} and not the count of "
+                             "steps: load what state_dict() gave") from None
 
     def load(self, state_dict, places):
         """What this rank has saved; places: those in state_dict."""
-        controller = state_dict.get(f"{self._prefix}controller/{self.place}")
-        self._load(places[self.place], None if controller is None else _bytes_of(controller))
+        key = f"{self._prefix}controller/{self.place}"
+        self._load(places[self.place], _bytes_of(key, state_dict[key]) if key in state_dict else None)
 
     def load_alike(self, places):
         """Of another number of ranks: what is the same on all of them. False: there is none."""
@@ -95,10 +102,34 @@ class Checkpoint:
             self._comm.load_state(saved.to_bytes())
         except gradwire.Mismatch as error:
             raise gradwire.Mismatch(f"{error} ({_AS_IT_WAS})") from None
+        except gradwire.DataCorrupt as error:
+            raise gradwire.DataCorrupt(f"{error} (with PyTorch: values as state_dict() gave them, in "
+                                       "type and size too; or do not load it: residuals then begin "
+                                       "at zero)") from None
 
 
-def _bytes_of(tensor):
+def _others_in(state_dict):
+    """What there is instead, as the rest of a sentence."""
+    keys = [key for key in state_dict if isinstance(key, str)]
+    names = sorted({found[1] for found in map(_OF_ANOTHER.match, keys) if found})
+    if names:
+        return f". It has that of {', '.join(map(repr, names))}: attach(name=)"
+    for key in keys:
+        part = state_dict[key]
+        if isinstance(part, collections.abc.Mapping) and any(map(_is_of_state, part)):
+            return f". Its part {key!r} has states: load that"
+    return ""
+
+
+def _is_of_state(key):
+    return isinstance(key, str) and bool(_OF_ANOTHER.match(key))
+
+
+def _bytes_of(key, tensor):
     """A view of its memory. Tensor.numpy() wants numpy, which torch does without."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"the checkpoint's {key} is {type(tensor).__name__} and no tensor: load what "
+                        "state_dict() gave")
     array = tensor.detach().cpu().contiguous()
     memory = (ctypes.c_char * array.nbytes).from_address(array.data_ptr())
     memory.owner = array  # keeps it as long as the view is there

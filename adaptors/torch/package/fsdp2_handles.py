@@ -12,6 +12,7 @@ from torch.autograd import Variable
 
 import gradwire
 from gradwire._library import SLICE_S
+from gradwire.torch.advice import for_users
 from gradwire.torch.checkpoint import Checkpoint, place_of
 from gradwire.torch.handle import Handle
 from gradwire.torch.parameters import pointer_to
@@ -20,6 +21,12 @@ from gradwire.torch.parameters import pointer_to
 _SLICE = datetime.timedelta(seconds=SLICE_S)
 # What a shard whose step failed waits for the others to hear of it.
 _FAREWELL_S = 5.0
+
+
+# FSDP has not come to its own end of backward.
+_MEND = ("mend that; before the next backward model.reset_iter_state(), since torch 2.15; earlier ones "
+         "need the model to be sharded and attached again")
+_REFUSED = {gradwire.InvalidUsage: _MEND, gradwire.InvalidArgument: _MEND}
 
 
 def finalized_by_hand():
@@ -76,7 +83,7 @@ class Fsdp2Handle(Handle):
                     if not self._is_step_of_this_backward():
                         self._begin()
                 self._abandon(str(error))
-                raise
+                raise for_users(error, _REFUSED) from None
 
     def _send(self, unit, output, submit):
         """submit(): the request whose result is in `output`, at the end of backward at the latest."""
@@ -209,8 +216,15 @@ class ReplicatedHandle(Fsdp2Handle):
 
     def _most_of_shards(self, number, limit_s=float("inf")):
         most = torch.tensor(number)
-        work = dist.all_reduce(most, dist.ReduceOp.MAX, group=self._shards, async_op=True)
-        _wait_in_slices(work, limit_s)
+        try:
+            work = dist.all_reduce(most, dist.ReduceOp.MAX, group=self._shards, async_op=True)
+            _wait_in_slices(work, limit_s)
+        except RuntimeError as error:
+            words = str(error).partition("\n")[0]
+            raise self._for_users(gradwire.PeerLost(
+                "the shards of this replica have not agreed on the step, as torch's group has it: "
+                f"{words}. One of their ranks has ended or stands still, and its own output says why"
+            )) from error
         return most.item()
 
     def _checkpoint(self):

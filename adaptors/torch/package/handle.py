@@ -1,5 +1,6 @@
 """What attach() gives: one model's communicator, its training steps and its state."""
 
+import collections.abc
 import contextlib
 import enum
 import time
@@ -8,7 +9,15 @@ import warnings
 import torch
 
 import gradwire
+from gradwire.torch.advice import ADVICE, for_users
 from gradwire.torch.checkpoint import Checkpoint, place_of
+
+# What a handle is asked for between steps, behind the communicator's end.
+_ENDED = {
+    gradwire.PeerLost: ADVICE[gradwire.PeerLost],
+    gradwire.Aborted: "with PyTorch: attach again, which begins with nothing kept back, and "
+                      "load_state_dict() of a checkpoint if there is one",
+}
 
 
 class Phase(enum.Enum):
@@ -56,11 +65,7 @@ class Handle:
     Who drops both handle and model ends it, as abort() does where a step is open.
     """
 
-    _ADVICE = {
-        gradwire.PeerLost: "with PyTorch: end the job, start it again, as torchrun does by itself with "
-                           "--max-restarts, and load a checkpoint",
-        gradwire.Mismatch: "with PyTorch: the same model, arguments of attach() and steps on all ranks",
-    }
+    _ADVICE = ADVICE
 
     # Subclasses send. What was sent in a step, until it ends, has a `request`, fill(value) of its
     # gradients, and deliver() to those who wait for them.
@@ -188,9 +193,22 @@ class Handle:
 
     @classmethod
     def _for_users(cls, error):
-        """The error with what to do here, where the library's advice is for programs in C."""
-        advice = cls._ADVICE.get(type(error))
-        return type(error)(f"{error} ({advice})", error.result) if advice else error
+        """The error of a step, with what to do here."""
+        return for_users(error, cls._ADVICE)
+
+    @contextlib.contextmanager
+    def _between_steps(self, what):
+        """For `what`, an order to be given after backward. A step that a failed backward has left
+        open is given up: its tensors keep specs and state to its end."""
+        self._check_attached()
+        if self._is_open:
+            if torch._C._current_graph_task_id() != -1:
+                raise gradwire.InvalidUsage(f"'{self._name}' is in a step: {what} after backward")
+            self._abandon()
+        try:
+            yield
+        except gradwire.GradwireError as error:
+            raise for_users(error, _ENDED) from None
 
     # ---- for users ----
 
@@ -251,17 +269,9 @@ class Handle:
         All ranks, before the same backward. InvalidUsage, without effect: amid a backward, or not
         attached any more.
         """
-        self._check_attached()
-        if self._is_open:
-            self._give_up_before_detach()
-        self._tensors.flush()
-        self._is_flushing = True
-
-    def _give_up_before_detach(self):
-        """A step that a failed backward has left open; its tensors keep their specs to the end."""
-        if torch._C._current_graph_task_id() != -1:
-            raise gradwire.InvalidUsage(f"'{self._name}' is in a step: detach after backward")
-        self._abandon()
+        with self._between_steps("detach"):
+            self._tensors.flush()
+            self._is_flushing = True
 
     def close(self):
         """Ends now; from the next backward on torch's own group works. What was kept back is lost,
@@ -316,10 +326,11 @@ class Handle:
 
         Keys begin with "gradwire/{name}/" and differ between ranks: save those of all. Values are
         bytes (uint8, one dimension, in host memory) and the count of steps; they share one copy of
-        the state, which training leaves alone. InvalidUsage: not attached any more.
+        the state, which training leaves alone. After a failed backward it is that before the step.
+        InvalidUsage: amid a backward, or not attached any more.
         """
-        self._check_attached()
-        return self._checkpoint().save(self._step)
+        with self._between_steps("save"):
+            return self._checkpoint().save(self._step)
 
     def _load_alike(self, checkpoint, places):
         """Of another number of ranks: what is the same on all of them. False: there is none."""
@@ -337,9 +348,15 @@ class Handle:
         name, or no count of steps; gradwire.Mismatch, it is of other parameters or shapes, or of
         another codec that kept more than residuals; gradwire.DataCorrupt, it is damaged.
         """
-        self._check_attached()
         if residuals not in ("drop", "error"):
             raise ValueError(f'residuals= takes "drop" or "error", not {residuals!r}')
+        if not isinstance(state_dict, collections.abc.Mapping):
+            raise TypeError("load_state_dict takes what state_dict() gave, not "
+                            f"{type(state_dict).__name__}: of a file, what torch.load() reads")
+        with self._between_steps("load"):
+            self._load(state_dict, residuals)
+
+    def _load(self, state_dict, residuals):
         checkpoint = self._checkpoint()
         places, step = checkpoint.places_in(state_dict), checkpoint.step_in(state_dict)
         is_mine = checkpoint.place in places
@@ -355,4 +372,4 @@ class Handle:
         self._step = step
         if not is_mine:
             # Last: filters may make it an error.
-            warnings.warn(f"{text}: residuals begin at zero", stacklevel=2)
+            warnings.warn(f"{text}: residuals begin at zero", stacklevel=3)

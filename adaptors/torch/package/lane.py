@@ -12,7 +12,13 @@ import torch
 from torch import distributed as dist
 
 import gradwire
+from gradwire.torch.advice import ADVICE, for_users
 
+_ADVICE = {
+    gradwire.PeerLost: ADVICE[gradwire.PeerLost],
+    gradwire.Mismatch: "with PyTorch: the same calls, of equal sizes and types, and the same "
+                       "variables GRADWIRE_... on all ranks",
+}
 # What the end of a group waits for operations under way, and then once more for their abort.
 _GRACE_S = 5.0
 _NO_TIMEOUT = datetime.timedelta(0)  # torch's way to say so
@@ -42,7 +48,7 @@ class Work(dist.Work):
         try:
             call()
         except Exception as error:  # pylint: disable=broad-except
-            self._error, self._outputs = _bare(error), None
+            self._error, self._outputs = for_users(_bare(error), _ADVICE), None
         self._ended.set()
 
     def complete(self):

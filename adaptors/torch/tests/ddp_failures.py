@@ -198,6 +198,27 @@ def _rank_1_is_told(loss):
         expect_raises(gradwire.PeerLost, "", loss.backward)
 
 
+def saving_gives_up_an_open_step():
+    """The state is that before the step, and training goes on with it."""
+    model, handle, loss = _fail_on_rank_0()
+    if dist.get_rank() == 1:
+        before = handle.state_dict()
+        expect_raises(gradwire.Aborted, "gave the step up: its backward failed", loss.backward)
+        models.expect_state(handle, before)
+    state = handle.state_dict()
+    assert int(state["gradwire/model/step"]) == 2 and handle.stats()["aborts"] == 1
+    handle.close()
+    module = model.module
+    del model, loss
+    gc.collect()
+    again, handle = attached(FEEDBACK, module)
+    handle.load_state_dict(state)
+    models.expect_state(handle, state)
+    models.train(again, range(2, 4))
+    expect_equal_on_ranks(models.weights(again))
+    handle.close()
+
+
 def attaching_again_ends_an_open_step():
     model, handle, loss = _fail_on_rank_0()
     if dist.get_rank() == 0:

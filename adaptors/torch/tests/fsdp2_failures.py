@@ -93,25 +93,35 @@ def gradients_twice_in_a_step():
 
 
 def _let_a_hook_update(model):
-    model[0].bias.register_post_accumulate_grad_hook(models.fail)
-    return gradwire.InvalidArgument, "a parameter of 0@shard"
+    hook = model[0].bias.register_post_accumulate_grad_hook(models.fail)
+    return gradwire.InvalidArgument, "a parameter of 0@shard", hook.remove
 
 
 def _let_gradients_come_twice(model):
+    right = model[2]._get_fsdp_state()._fsdp_param_group._all_reduce_hook
     model[2].set_all_reduce_hook(_twice_as_often(model[2]))
-    return gradwire.InvalidUsage, "'model/2@shard"
+    return gradwire.InvalidUsage, "'model/2@shard", lambda: model[2].set_all_reduce_hook(right)
 
 
 def refusals_of_one_replica():
-    """The other one is told, and does not wait for the rest of the step."""
+    """The other one is told, and does not wait for the rest of the step. Then both can go on as the
+    error says."""
     for make_wrong in (_let_a_hook_update, _let_gradients_come_twice):
         model, handle = attached(FEEDBACK)
         models.train(model, range(2))
-        kind, words = gradwire.Aborted, "gave the step up: "
-        if across().get_local_rank() == 0:
-            kind, words = make_wrong(model)
-        expect_raises(kind, words, models.loss_of(model, 2).backward)
+        refuses = across().get_local_rank() == 0
+        kind, words, mend = (make_wrong(model) if refuses
+                             else (gradwire.Aborted, "gave the step up: ", None))
+        error = expect_raises(kind, words, models.loss_of(model, 2).backward)
+        assert not refuses or "model.reset_iter_state()" in str(error), error
         assert handle.stats()["aborts"] == 1 and not handle._is_open
+        if hasattr(model, "reset_iter_state"):
+            if refuses:
+                mend()
+                model.reset_iter_state()
+            models.train(model, range(2, 4))
+            fsdp2_models.expect_equal_replicas(model)
+            assert handle.stats()["steps"] == 4
         _close_together(handle)
 
 

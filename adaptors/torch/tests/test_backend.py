@@ -81,7 +81,7 @@ def test_a_killed_rank_is_named():
     survivor, dead = launch.ranks(_FAILURES, "killed")
     assert dead.code == -signal.SIGKILL, dead.output
     assert survivor.code == 0 and "destroyed" in survivor.output, survivor.output
-    told = re.findall(r"told (\w+): .*peer lost: rank 1", survivor.output)
+    told = re.findall(r"told (\w+): .*peer lost: rank 1.*with PyTorch: end the job", survivor.output)
     assert told == ["RuntimeError", "PeerLost"], survivor.output
 
 

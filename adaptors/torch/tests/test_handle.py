@@ -146,14 +146,82 @@ def test_the_error_of_a_step_does_not_keep_its_handle():
         gc.enable()
 
 
+def test_state_is_saved_and_loaded_where_a_failed_backward_left_a_step_open():
+    with gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1) as comm:
+        handle, tensors = _handle_with_tensors(comm, "first")
+
+        def submit(*numbers):
+            handle._begin()
+            part = array.array("f", numbers)
+            comm.submit(gradwire.Group([tensors.of("first")], [part]), keep=part).wait()
+
+        submit(1, 2, 3, 4)
+        handle._end()
+        before = handle.state_dict()
+        for call in (handle.state_dict, lambda: handle.load_state_dict(before)):
+            submit(5, 6, 7, 8)
+            call()
+            assert not handle._is_open and handle.stats()["aborts"] > 0
+            for key, value in handle.state_dict().items():
+                assert torch.equal(value, before[key]), key
+
+
+def test_state_amid_a_backward_is_refused():
+    handle = _handle()
+    state = handle.state_dict()
+    for words, call in (("save after", handle.state_dict),
+                        ("load after", lambda: handle.load_state_dict(state))):
+        loss = torch.ones(1, requires_grad=True).sum()
+        loss.register_hook(lambda grad, call=call: call())
+        handle._begin()
+        with pytest.raises(gradwire.InvalidUsage, match=f"'model' is in a step: {words} backward"):
+            loss.backward()
+        handle._end()
+    handle.close()
+
+
+@pytest.mark.parametrize("call", [Handle.detach, Handle.state_dict,
+                                  lambda handle: handle.load_state_dict({})])
+def test_behind_the_communicators_end_the_remedy_is_named(call):
+    comm = gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1)
+    handle, _ = _handle_with_tensors(comm, "first")
+    comm.abort()
+    with pytest.raises(gradwire.Aborted, match="with PyTorch: attach again"):
+        call(handle)
+    handle.close()
+
+
+@pytest.mark.parametrize("change, kind, words", [
+    (lambda state: None, TypeError, "what state_dict.. gave, not NoneType"),
+    (lambda state: "a/path", TypeError, "what state_dict.. gave, not str"),
+    (lambda state: {"model": {}, "ours": state}, ValueError, "Its part 'ours' has states: load that"),
+    (lambda state: {1: 2, "model": {}}, ValueError, "no state of 'model'"),
+    (lambda state: {key.replace("/model/", "/an/other/"): value for key, value in state.items()},
+     ValueError, "It has that of 'an/other': attach.name=."),
+    (lambda state: {key: None for key in state}, TypeError, "w is NoneType and no tensor"),
+    (lambda state: {**state, "gradwire/model/step": None}, ValueError, "is None and not the count"),
+    (lambda state: {**state, "gradwire/model/controller/rank0of1": 3}, TypeError, "int and no tensor"),
+    (lambda state: {key: value.float() if value.dim() else value for key, value in state.items()},
+     gradwire.DataCorrupt, "in type and size too; or do not load it")])
+def test_what_is_no_state_is_told(change, kind, words):
+    """Cause and remedy; what is there stays."""
+    handle = _handle()
+    state = handle.state_dict()
+    with pytest.raises(kind, match=words):
+        handle.load_state_dict(change(state))
+    assert handle.state_dict().keys() == state.keys()
+    handle.close()
+
+
 def test_loading_needs_no_numpy():
     handle = _handle()
     state = handle.state_dict()
     with mock.patch.object(torch.Tensor, "numpy", side_effect=RuntimeError("no numpy")):
         handle.load_state_dict(state)
-        with pytest.warns(UserWarning, match="rank0of2"):
+        with pytest.warns(UserWarning, match="rank0of2") as caught:
             handle.load_state_dict({key.replace("of1", "of2"): value
                                     for key, value in state.items()})
+        assert caught[0].filename == __file__
     handle.close()
 
 
@@ -189,3 +257,22 @@ def test_what_ends_as_a_slice_of_its_wait_does_has_not_timed_out():
     fsdp2_handles._wait_in_slices(_Work(), 60.0)
     with pytest.raises(RuntimeError, match="its own"):
         fsdp2_handles._wait_in_slices(_Work(RuntimeError("its own")), 60.0)
+
+
+def test_shards_that_do_not_agree_are_told_in_words_of_gradwire():
+    handle = fsdp2_handles.ReplicatedHandle.__new__(fsdp2_handles.ReplicatedHandle)
+    handle._shards = None
+    work = _Work(RuntimeError("Connection closed by peer\nframe #0: ..."))
+    with mock.patch.object(fsdp2_handles.dist, "all_reduce", return_value=work):
+        with pytest.raises(gradwire.PeerLost) as told:
+            handle._most_of_shards(1)
+    assert "have not agreed on the step" in str(told.value) and "torchrun" in str(told.value)
+    assert "Connection closed by peer" in str(told.value) and "frame" not in str(told.value)
+
+
+def test_backend_stats_without_a_group_of_the_backend():
+    with pytest.raises(RuntimeError, match="call torch.distributed.init_process_group"):
+        gradwire.torch.backend_stats()
+    for group, words in ((-100, "not that of others"), ("default", "not 'default'")):
+        with pytest.raises(TypeError, match=f"a process group that this rank is in, {words}"):
+            gradwire.torch.backend_stats(group)
