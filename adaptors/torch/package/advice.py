@@ -1,6 +1,11 @@
 """What to do in PyTorch about errors of the library, whose own advice is for programs in C."""
 
+import re
+
 import gradwire
+
+# Of a group's ranks, in the text of an error.
+_MOST_LISTED = 16
 
 # By kind, behind the library's words.
 ADVICE = {
@@ -10,7 +15,19 @@ ADVICE = {
 }
 
 
-def for_users(error, advice):
-    """The error, with that advice if there is some for its kind."""
-    words = advice.get(type(error))
-    return type(error)(f"{error} ({words})", error.result) if words else error
+def whose_ranks(ranks):
+    """What an error adds that numbers ranks as a process group does. ranks: those of the group, as
+    the job numbers them. Empty: both number them alike."""
+    if ranks == list(range(len(ranks))):
+        return ""
+    listed = [*map(str, ranks[:_MOST_LISTED]), *["..."][:len(ranks) - _MOST_LISTED]]
+    return (f"ranks are numbered as in the process group; from 0 on they are {', '.join(listed)} of "
+            "the job")
+
+
+def for_users(error, advice, whose=""):
+    """The error, with that advice if there is some for its kind. whose: what whose_ranks() gives."""
+    text = str(error)
+    words = [advice.get(type(error)), whose if re.search(r"\brank", text) else ""]
+    added = "".join(f" ({one})" for one in words if one)
+    return type(error)(text + added, error.result) if added else error

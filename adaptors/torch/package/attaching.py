@@ -191,5 +191,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
         with contextlib.suppress(gradwire.GradwireError):
             comm.close()
         raise
-    router.handle = wrapped.handle(comm, tensors, name, scaler)
-    return router.handle
+    handle = wrapped.handle(comm, tensors, name, scaler)
+    handle.number_ranks(dist.get_process_group_ranks(wrapped.groups[0]))
+    router.handle = handle
+    return handle

@@ -235,7 +235,8 @@ def create(options, _backend_options):
     # As Gloo, the group waits that long for ranks that come late, now and in each operation.
     limit_ms = comm_settings.milliseconds(options.timeout)
     place = rendezvous.Place(options.store, f"backend/{options.group_id}", rank, world_size,
-                             datetime.timedelta(milliseconds=limit_ms))
+                             datetime.timedelta(milliseconds=limit_ms),
+                             ranks=options.global_ranks_in_group)
     with rendezvous.agreement(place):
         least_bytes = comm_settings.min_bytes()
     gloo = c10d.ProcessGroupGloo(dist.PrefixStore("gloo", options.store), rank, world_size,

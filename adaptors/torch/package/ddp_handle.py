@@ -120,7 +120,7 @@ class DdpHandle(Handle):
         except gradwire.GradwireError as error:
             # DistributedDataParallel cannot go on, and who saves the state now wants no open step.
             self._abandon(str(error))
-            raise self._for_users(error) from None
+            raise self._tell(error) from None
         self._sent.append(_Bucket(bucket, tensors, request))
         return self._sent[-1].future
 

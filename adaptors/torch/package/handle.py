@@ -9,7 +9,7 @@ import warnings
 import torch
 
 import gradwire
-from gradwire.torch.advice import ADVICE, for_users
+from gradwire.torch.advice import ADVICE, for_users, whose_ranks
 from gradwire.torch.checkpoint import Checkpoint, place_of
 
 # What a handle is asked for between steps, behind the communicator's end.
@@ -85,6 +85,11 @@ class Handle:
         self._error = None  # the step's first
         self._reason = ""  # why it was skipped, if it was
         self._blocked_s = 0.0
+        self._whose_ranks = ""  # for errors
+
+    def number_ranks(self, ranks):
+        """ranks: of the job, as the communicator numbers them from 0 on. Errors tell."""
+        self._whose_ranks = whose_ranks(ranks)
 
     # ---- steps ----
 
@@ -176,17 +181,17 @@ class Handle:
         try:
             outcome = self._comm.end_step()
         except gradwire.GradwireError as error:
-            raise self._for_users(self._error or error) from None
+            raise self._tell(self._error or error) from None
         if outcome is gradwire.Outcome.ABORTED:
             self._error = self._error or gradwire.Aborted(self._comm.last_error())
         if self._error and outcome is not gradwire.Outcome.SKIPPED:
-            raise self._for_users(self._error)
+            raise self._tell(self._error)
         self._reason = self._comm.last_error()
         return outcome
 
     def _mark_skipped(self, sent):
         if not self._scaler:
-            raise gradwire.NonFinite(self._reason)
+            raise self._tell(gradwire.NonFinite(self._reason))
         # A GradScaler then skips the update, on all ranks.
         for one in sent:
             one.fill(float("nan"))
@@ -195,6 +200,10 @@ class Handle:
     def _for_users(cls, error):
         """The error of a step, with what to do here."""
         return for_users(error, cls._ADVICE)
+
+    def _tell(self, error):
+        """The same, of an error that names ranks."""
+        return for_users(error, self._ADVICE, self._whose_ranks)
 
     @contextlib.contextmanager
     def _between_steps(self, what):
@@ -208,7 +217,7 @@ class Handle:
         try:
             yield
         except gradwire.GradwireError as error:
-            raise for_users(error, _ENDED) from None
+            raise for_users(error, _ENDED, self._whose_ranks) from None
 
     # ---- for users ----
 

@@ -53,8 +53,10 @@ class Place:
     A rank that cannot take part says so, and none of the others waits for it.
     """
 
-    def __init__(self, store, name, rank, world_size, limit=None):
-        """limit: until all ranks have come, else that of comm_settings.start_limit()."""
+    def __init__(self, store, name, rank, world_size, limit=None, *, ranks=None):
+        """limit: until all ranks have come, else that of comm_settings.start_limit(). ranks: what
+        errors call them, else from 0 on."""
+        self._ranks = ranks or range(world_size)
         self._limit = comm_settings.start_limit() if limit is None else limit
         self.rank = rank
         self.world_size = world_size
@@ -78,11 +80,13 @@ class Place:
     def of(cls, group, limit=None):
         """The next one of the group's. Collective: it counts."""
         return cls(dist.distributed_c10d._get_default_store(), group.group_name,
-                   dist.get_rank(group), dist.get_world_size(group), limit)
+                   dist.get_rank(group), dist.get_world_size(group), limit,
+                   ranks=dist.get_process_group_ranks(group))
 
     def again(self):
         """Where those who have met here meet once more."""
-        return Place(self._store, "again", self.rank, self.world_size, self._limit)
+        return Place(self._store, "again", self.rank, self.world_size, self._limit,
+                     ranks=self._ranks)
 
     def fail(self, error):
         """This rank takes no part: the others' settle() and wait_for_id() raise, and their
@@ -148,7 +152,7 @@ class Place:
 
     def _timed_out(self):
         """Names who keeps the others waiting."""
-        absent = ", ".join(str(rank) for rank in range(self.world_size)
+        absent = ", ".join(str(self._ranks[rank]) for rank in range(self.world_size)
                            if not self._store.check([self._arrival(rank)]))
         what = (f"of {self.world_size} ranks these have not come: {absent}," if absent
                 else "all ranks have come, and rank 0 has not gone on")

@@ -84,6 +84,21 @@ def stopped(kind):
     _end_midway(kind, signal.SIGSTOP)
 
 
+def killed_shard():
+    """Rank 3, of two replicas of two shards, amid a backward. Who is told ends, as programs do."""
+    import fsdp2_models
+
+    model, _ = fsdp2_models.attached(FEEDBACK)
+    models.train(model, range(3))
+    if dist.get_rank() == 3:
+        model[0].register_full_backward_hook(lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+    try:
+        models.train(model, range(3, 6))
+    except RuntimeError as error:
+        print(f"told: {type(error).__name__}: {error}", flush=True)
+    os._exit(0)
+
+
 def exception(kind):
     (model, _), *_ = _KINDS[kind]()
     if dist.get_rank() == 1:

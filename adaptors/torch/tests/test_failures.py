@@ -40,6 +40,18 @@ def test_a_killed_rank_is_named_at_once(kind):
     assert min(times) < _NAMED_WITHIN_S, times
 
 
+def test_a_killed_shard_ends_all():
+    """Its replica in another process names it. Its other shard hears of it in torch's sum between
+    shards, and the last rank by either of these, all long before silence would be noticed."""
+    *told, dead = launch.ranks(_PROGRAM, "killed_shard", count=4,
+                               GRADWIRE_HEARTBEAT_TIMEOUT_MS="3600000")
+    assert dead.code == -signal.SIGKILL, dead.output
+    for survivor in told:
+        assert survivor.code == 0 and "told: " in survivor.output, survivor.output
+    words = re.search("told: PeerLost: peer lost: rank 1 .* they are 1, 3 of the job", told[1].output)
+    assert words, told[1].output
+
+
 @pytest.mark.parametrize("kind", _KINDS)
 def test_a_rank_that_stands_still_is_named_by_its_silence(kind):
     after_s = _told_after_s(*launch.ranks(_PROGRAM, "stopped", kind))

@@ -1,6 +1,7 @@
 """What attach() and a handle do, without ranks."""
 
 import array
+import functools
 import gc
 import inspect
 import pydoc
@@ -12,7 +13,7 @@ import torch
 
 import gradwire.torch
 from gradwire._bindings import gwResult_t
-from gradwire.torch import fsdp2_handles
+from gradwire.torch import advice, fsdp2_handles
 from gradwire.torch.ddp import DdpHandle
 from gradwire.torch.handle import Handle, Phase, Router
 from gradwire.torch.tensors import Description, Tensors
@@ -38,6 +39,17 @@ def test_the_librarys_advice_is_for_programs_in_c():
         error = Handle._for_users(kind("of rank 1"))
         assert type(error) is kind and error.result == kind.CODE
         assert str(error).startswith("of rank 1 (") and words in str(error)
+
+
+def test_ranks_that_a_group_numbers_are_told_by_the_jobs_numbers():
+    error, nothing = gradwire.PeerLost("rank 1 is lost"), gradwire.PeerLost("nobody is")
+    for_users = functools.partial(advice.for_users, advice={})
+    for ranks, words in (([1, 3], "from 0 on they are 1, 3 of the job)"),
+                         (list(range(0, 64, 2)), ", 28, 30, ... of the job)")):
+        whose = advice.whose_ranks(ranks)
+        assert str(for_users(error, whose=whose)).endswith(words)
+        assert for_users(nothing, whose=whose) is nothing
+    assert advice.whose_ranks([0, 1, 2]) == "" and for_users(error) is error
 
 
 def test_other_errors_stay_as_they_are():

@@ -73,6 +73,13 @@ def test_ranks_that_do_not_come_are_listed(store):
         assert "of 3 ranks these have not come: 1," in str(error)
 
 
+def test_ranks_are_called_as_the_job_numbers_them(store):
+    place = rendezvous.Place(store, "group", 0, 2, datetime.timedelta(milliseconds=50), ranks=[1, 3])
+    for one in (place, place.again()):
+        with pytest.raises(gradwire.TimedOut, match="of 2 ranks these have not come: 3,"):
+            one.settle()
+
+
 @pytest.fixture(name="interrupt")
 def _interrupt():
     """Interrupts the main thread; a shell ignores SIGINT for what it starts in the background."""
