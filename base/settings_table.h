@@ -52,14 +52,14 @@ inline constexpr std::array kSettings = {
         .scope = SettingScope::kCommunicator,
         .default_text = "none",
         .doc = "codec of registered tensors that name none: none, bf16, qsgd(bits=4), auto, ..."},
-    SettingRow{
-        .name = "nonfinite",
-        .type = SettingType::kEnum,
-        .scope = SettingScope::kCommunicator,
-        .default_text = "propagate",
-        .choices = "propagate|skip|error",
-        .doc =
-            "what NaN or infinity in a gradient does: pass on, skip the step on all ranks, fail"},
+    SettingRow{.name = "nonfinite",
+               .type = SettingType::kEnum,
+               .scope = SettingScope::kCommunicator,
+               .default_text = "propagate",
+               .choices = "propagate|skip|error",
+               .doc = "what NaN or infinity in a gradient does: pass on, skip the step on all "
+                      "ranks, or fail, "
+                      "which costs one more pass over the gradients and tells whose they are"},
     SettingRow{
         .name = "transaction",
         .type = SettingType::kBool,

@@ -14,6 +14,7 @@ namespace {
 
 // Finished operations kept for the case that a peer disagrees about one later.
 constexpr size_t kKeptOperations = 64;
+constexpr size_t kMaxNameBytes = 500;  // as much as a reason carries
 
 bool IsSend(const Transfer& transfer) { return transfer.kind == Transfer::Kind::kSend; }
 
@@ -339,19 +340,24 @@ void EngineCore::FinishOperation(Progress* progress) {
   Operation& operation = *progress->operation;
   this_turn_.unfinished -= operation.in_step ? 0 : 1;
   CompleteOperation(operation, Status());
-  if (operation.in_step) NoteNonFinite(operation);
+  const bool asked = operation.in_step && options_.nonfinite != NonFinitePolicy::kPropagate;
+  if (asked) NoteNonFinite(operation);
   this_turn_.replicated_digest += operation.replicated_digest;
   SkipDone();
 }
 
 void EngineCore::NoteNonFinite(const Operation& operation) {
-  const uint8_t before = this_turn_.nonfinite;
-  if (operation.stats.nonfinite > 0) this_turn_.nonfinite |= kInResult;
+  const bool in_result = operation.stats.nonfinite > 0;
+  if (!in_result && !operation.nonfinite_gradient) return;
+  // The first tensor, but what this rank has brought tells more than where a sum is not finite.
+  const bool tells_more = operation.nonfinite_gradient && (this_turn_.nonfinite & kInGradient) == 0;
+  if (this_turn_.nonfinite == 0 || tells_more) {
+    const std::string& closest = operation.nonfinite_tensor;
+    this_turn_.nonfinite_tensor =
+        (closest.empty() ? operation.tensor : closest).substr(0, kMaxNameBytes);
+  }
+  if (in_result) this_turn_.nonfinite |= kInResult;
   if (operation.nonfinite_gradient) this_turn_.nonfinite |= kInGradient;
-  // Whose gradient it is tells more than where a sum is not finite.
-  if (this_turn_.nonfinite == before) return;
-  this_turn_.nonfinite_tensor =
-      operation.nonfinite_tensor.empty() ? operation.tensor : operation.nonfinite_tensor;
 }
 
 // Operations complete out of order inside the window; frames for those below the first incomplete

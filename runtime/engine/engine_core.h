@@ -129,10 +129,10 @@ class EngineCore final : private ControlSink, private TransferListener {
     int64_t admitted = 0, finished = 0;  // slices
     bool complete() const { return prepared && finished == operation->slices(); }
   };
-  struct TurnState {                 // of turn_; the next one begins with another
-    uint32_t submitted = 0;          // the number of its next operation
-    uint8_t nonfinite = 0;           // flags of VoteFields
-    std::string nonfinite_tensor;    // the first
+  struct TurnState {         // of turn_; the next one begins with another
+    uint32_t submitted = 0;  // the number of its next operation
+    uint8_t nonfinite = 0;   // flags of VoteFields
+    std::string nonfinite_tensor;
     int unfinished = 0;              // operations outside steps that are begun and not complete
     uint64_t replicated_digest = 0;  // sum over its operations, which complete in any order
     std::deque<std::shared_ptr<Operation>> done;  // its last ones, for mismatches

@@ -39,7 +39,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
               .value = static_cast<int32_t>(this_turn_.submitted)},
              this_turn_.revoked.value_or(Status()));
   const std::string table = ok ? TableToTell(end) : std::string();
-  // A step that ends for such a result makes no plan.
+  // Only where that ends the step, which then makes no plan.
   const bool nonfinite = (this_turn_.nonfinite & kInResult) != 0;
   const std::string& seen = nonfinite ? this_turn_.nonfinite_tensor : end.observation;
   ControlMessage message = {
@@ -58,8 +58,8 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
                            .draws = draws_},
       .body = ok ? table + seen : EncodeOpText(TextOf(this_turn_.revoked_op))};
   if (options_.rank == 0) return OnVote(0, message);
-  // Texts of operations and tables are bounded (operations.cc, tensor_list.cc): nothing refuses
-  // this.
+  // Texts of operations, tables and names are bounded (operations.cc, tensor_list.cc,
+  // engine_core.cc): nothing refuses this.
   (void)control_->SendTo(0, std::move(message));
 }
 

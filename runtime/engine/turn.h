@@ -38,7 +38,7 @@ struct TurnResult {
 struct Vote {
   VoteFields fields;
   std::string op_text;  // of a vote against: the rank's text of the operation in doubt, or empty
-  std::string nonfinite_tensor;  // where a result was not finite; empty: of none that has a name
+  std::string nonfinite_tensor;  // where a result was not finite
   // The rank's EncodeTensorList as told last; the keeper's, so that steps do not copy it. Null:
   // never told.
   const std::string* table = nullptr;

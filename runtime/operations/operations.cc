@@ -323,6 +323,7 @@ bool TensorOperation::Rides(const TensorState& tensor) const {
   return rider_ != nullptr && IsLossless(tensor);
 }
 
+// All of the slice at once, which may be a whole tensor: under nonfinite=error only.
 void TensorOperation::LookAtGradients(std::span<const Piece> slice) {
   for (const Piece& piece : slice) {
     const TensorPart& part = parts_[piece.part];
@@ -341,7 +342,7 @@ void TensorOperation::NameNonFinite() {
 }
 
 void TensorOperation::OnComplete() {
-  if (stats.nonfinite > 0) NameNonFinite();
+  if (options_.context.count_nonfinite && stats.nonfinite > 0) NameNonFinite();
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const SubmittedTensor& submitted = tensors_[i];
     TensorState& tensor = *submitted.tensor;

@@ -95,7 +95,7 @@ inline constexpr uint8_t kInGradient = 2;  // that it has brought itself, where 
 
 // Body, opaque here: of a vote against, the operation in doubt; of one in favour, the table of
 // tensors where it is not the one told last, then what the rank has observed, or where a result was
-// not finite, in which tensor.
+// not finite, in which tensor. Both flags are for policies that end such a step.
 struct VoteFields {
   uint64_t step = 0;
   uint64_t digest = 0;        // of replicated state

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -141,6 +143,34 @@ TEST(Auto, CommunicatorsOfAProcessHaveLogsOfTheirOwn) {
     ++logs;
   }
   EXPECT_EQ(logs, 2);
+}
+
+// Steps of which rank 0's controller hears, where a gradient of rank 1 has `value` in each.
+int64_t StepsHeardOf(float value) {
+  const std::filesystem::path folder = testing::TempDir() + "/heard";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  RunRanks(2, "plan_log=" + (folder / "log").string(), [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, {{"w", "auto", 50000}});
+    trainer.change = [&](uint64_t, std::vector<std::vector<float>>* grads) {
+      if (rank == 1) (*grads)[0][7] = value;
+    };
+    for (uint64_t step = 0; step < 15; ++step)
+      ASSERT_EQ(trainer.Step(step).outcome, gwStepCommitted) << gwGetLastError(comm);
+  });
+  int64_t inputs = 0;
+  for (const auto& log : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(log.path());
+    for (std::string line; std::getline(file, line);)
+      inputs += line.starts_with("{\"input\"") ? 1 : 0;
+  }
+  return inputs;
+}
+
+TEST(Auto, HearsOfStepsThatPassOnWhatIsNotFinite) {
+  const int64_t finite = StepsHeardOf(1.0f);
+  EXPECT_GT(finite, 10);
+  EXPECT_EQ(StepsHeardOf(std::numeric_limits<float>::quiet_NaN()), finite);
 }
 
 TEST(Auto, AWrongSpecIsRefusedAndChangesNothing) {
