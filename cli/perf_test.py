@@ -157,7 +157,7 @@ class PerfTest(unittest.TestCase):
         done = _gradwire("run", "-n", "3", "--timeout", "60", "--", "gradwire", "perf", "-b",
                          "64K", "-x", "none", "-x", "bf16", *_FEW)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(", 3 ranks", done.stdout)
+        self.assertRegex(done.stdout, r", 3 ranks, rank 0 on \d+ of \d+ processors\n")
         # Figures of memory that ranks share compare within one state of the machine only.
         for when in ("before", "after "):
             self.assertRegex(done.stdout,
@@ -239,6 +239,11 @@ class PerfTest(unittest.TestCase):
             done = _gradwire("perf", "-b", "1K", *_FEW, **variables)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f" over {transport},", done.stdout)
+
+    def test_results_have_the_processors(self):
+        processors = _json("perf", "-b", "1K", *_FEW)["processors"]
+        self.assertEqual(processors["rank_0"], len(os.sched_getaffinity(0)))
+        self.assertGreaterEqual(processors["host"], processors["rank_0"])
 
     def test_results_keep_no_secret(self):
         result = _json("perf", "-b", "1K", *_FEW, "--set", "window=2; secret = hunter2", "--set",

@@ -68,7 +68,7 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
            "with --netlab: write each rank's interface counters as JSON; - is stdout");
   line.AddFlag(
       "--no-bind", &options->leaves_unbound,
-      "let all ranks use all processors; default: where there are enough, each rank keeps\n"
+      "let all ranks use all processors; default: where these come out even, each rank keeps\n"
       "to its share of them");
   line.AddProgram(&options->command);
   return line.Parse(args);
@@ -143,12 +143,18 @@ std::string PathForRanks() {
   return PathWithFirst(self.parent_path().string(), path != nullptr ? path : "/usr/bin:/bin");
 }
 
-// By rank; all may use all where they are not bound.
+// By rank; all may use all where they are not bound. Uneven shares would make some ranks slow.
 std::vector<std::vector<int>> CoresOfRanks(const RunOptions& options) {
-  const std::vector<int> cores = UsableCores();
-  const bool too_few = std::ssize(cores) < options.ranks;
-  if (options.leaves_unbound || too_few) return std::vector<std::vector<int>>(options.ranks);
-  return DivideCores(cores, options.ranks);
+  const std::vector<int> cores = InOrderOfTopology(UsableCores());
+  const std::vector<std::vector<int>> unbound(options.ranks);
+  const bool even = !cores.empty() && std::ssize(cores) % options.ranks == 0;
+  if (options.leaves_unbound || !even) return unbound;
+  std::vector<std::vector<int>> parts = DivideCores(cores, options.ranks);
+  const Status allowed = TryToKeepTo(parts[0]);
+  if (allowed.ok()) return parts;
+  fmt::print(stderr, "gradwire run: NOT BOUND: the ranks share all processors, because {}\n",
+             allowed.ToString());
+  return unbound;
 }
 
 // For reports: "1gbit, then 20=100mbit".

@@ -142,13 +142,13 @@ class RunTest(unittest.TestCase):
             self.assertEqual(job.returncode, code, redirection)
             self.assertEqual(job.stdout, "hi\n" if code == 0 else "", redirection)
 
-    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor cannot be divided")
+    @unittest.skipIf(len(os.sched_getaffinity(0)) % 2 != 0, "processors that do not come out even")
     def test_ranks_keep_to_processors_of_their_own(self):
         first, second = self._processors_of_ranks(2)
         self.assertTrue(first.isdisjoint(second), (first, second))
         self.assertEqual(first | second, os.sched_getaffinity(0))
 
-    def test_ranks_share_all_processors_where_told_to_or_where_there_are_too_few(self):
+    def test_ranks_share_all_processors_where_told_to_or_where_these_do_not_come_out_even(self):
         usable = os.sched_getaffinity(0)
         for ranks, options in ((2, ["--no-bind"]), (len(usable) + 1, [])):
             self.assertEqual(self._processors_of_ranks(ranks, *options), [usable] * ranks)

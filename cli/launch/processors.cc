@@ -1,15 +1,41 @@
 #include "cli/launch/processors.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <map>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include "base/service_thread.h"
 #include "runtime/start/usable_cores.h"
 
 namespace gradwire {
+namespace {
+
+// -1: the system does not tell.
+int TopologyOf(const std::string& system, int core, const char* what) {
+  std::ifstream file(fmt::format("{}/cpu{}/topology/{}", system, core, what));
+  int number = -1;
+  return file >> number ? number : -1;
+}
+
+}  // namespace
+
+std::vector<int> InOrderOfTopology(std::vector<int> cores, const std::string& system) {
+  std::map<int, std::pair<int, int>> places;
+  for (const int core : cores) {
+    places[core] = {TopologyOf(system, core, "physical_package_id"),
+                    TopologyOf(system, core, "core_id")};
+  }
+  std::ranges::stable_sort(cores, {}, [&](int core) { return places[core]; });
+  return cores;
+}
 
 std::vector<std::vector<int>> DivideCores(std::span<const int> cores, int ranks) {
   std::vector<std::vector<int>> parts(ranks);
@@ -23,6 +49,16 @@ bool KeepTo(std::span<const int> cores) {
   const size_t bytes = sets.size() * sizeof(cpu_set_t);
   for (const int core : cores) CPU_SET_S(core, bytes, sets.data());
   return sched_setaffinity(0, bytes, sets.data()) == 0;
+}
+
+Status TryToKeepTo(std::span<const int> cores) {
+  int error = 0;
+  StatusOr<std::thread> thread = StartServiceThread("gw-cores", [&] {
+    if (!KeepTo(cores)) error = errno;
+  });
+  if (!thread.ok()) return thread.status();
+  thread->join();
+  return error == 0 ? Status() : ErrnoStatus("the system keeps none to processors", error);
 }
 
 std::vector<int> AllowedCores() {

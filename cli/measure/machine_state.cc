@@ -62,23 +62,22 @@ std::optional<double> BatchUs(const Clock& clock, int first, int second) {
   return us;
 }
 
-// One of ours and another; one of another rank's where only one is ours. Nothing: there is no
-// other.
-std::optional<std::pair<int, int>> TwoCores() {
+// One of ours and, of a rank, one that others may have. Nothing: there is no second one.
+std::optional<std::pair<int, int>> TwoCores(bool is_rank) {
   const std::vector<int> ours = UsableCores();
   if (ours.empty()) return std::nullopt;
-  for (const std::vector<int>& cores : {ours, AllowedCores()}) {
-    for (const int core : cores) {
-      if (core != ours[0]) return std::pair(ours[0], core);
-    }
-  }
-  return std::nullopt;
+  const std::vector<int> allowed = is_rank ? AllowedCores() : ours;
+  const auto other = std::ranges::find_if_not(
+      allowed, [&](int core) { return std::ranges::binary_search(ours, core); });
+  if (other != allowed.end()) return std::pair(ours[0], *other);
+  if (ours.size() < 2) return std::nullopt;
+  return std::pair(ours[0], ours[1]);
 }
 
 }  // namespace
 
-std::optional<double> PingPongUs(const Clock& clock) {
-  const auto cores = TwoCores();
+std::optional<double> PingPongUs(const Clock& clock, bool is_rank) {
+  const auto cores = TwoCores(is_rank);
   if (!cores) return std::nullopt;
   double least = 1e9;
   for (int b = 0; b < kBatches; ++b) {

@@ -11,9 +11,10 @@
 namespace gradwire {
 
 // A round trip of a 64-byte cache line between two threads on two cores, in microseconds: the
-// least of several batches, a few milliseconds in all. Nothing where there is only one core, or
-// where no thread can be made.
-std::optional<double> PingPongUs(const Clock& clock);
+// least of several batches, a few milliseconds in all. `is_rank`: of several processes, so that the
+// second core is one that this process is held off, where it is. Nothing where there is only one
+// core, or where no thread can be made.
+std::optional<double> PingPongUs(const Clock& clock, bool is_rank);
 
 // "0.11 us (fast)": fast below 0.2 us, where the cores share a cache, slow above.
 std::string MachineStateText(std::optional<double> us);

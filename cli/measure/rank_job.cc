@@ -50,7 +50,7 @@ gwConfig_t ConfigOf(const std::string& settings) {
 
 // Where ranks share memory, before and after them and never beside them.
 void Probe(const RunFacts& facts, std::optional<double>* us) {
-  if (facts.probed) *us = PingPongUs(SteadyClock());
+  if (facts.probed) *us = PingPongUs(SteadyClock(), facts.is_rank);
 }
 
 int Finish(const RankJob& job, RunFacts* facts) {
@@ -124,6 +124,7 @@ std::string SettingsOf(const RankJob& job, int i, const std::string& all) {
 int RunLaunched(const RankJob& job, int rank) {
   RunFacts facts = CurrentFacts();
   // The others sleep until rank 0 has joined, and have left when it has finished.
+  facts.is_rank = true;
   facts.probed = rank == 0 && facts.netlab.empty();
   Probe(facts, &facts.ping_pong_before_us);
   const auto init = [&job](int i, gwComm_t* comm) {

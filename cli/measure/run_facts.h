@@ -20,7 +20,8 @@ struct RunFacts {
   std::string netlab;                    // rate, empty outside `gradwire run --netlab`
   std::vector<std::string> environment;  // GRADWIRE_ variables, without secrets
   std::optional<double> ping_pong_before_us, ping_pong_after_us;
-  bool probed = false;  // the two above were measured, if there are two cores
+  bool probed = false;   // the two above were measured, if there are two cores
+  bool is_rank = false;  // this process, of several; else all ranks are its threads
 };
 
 // Time, host and environment of this process.
