@@ -67,7 +67,7 @@ class Checkpoint:
                              "on all ranks: where keys are chosen by rank, choose that key too")
         try:
             return int(state_dict[key])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError):  # the last of a tensor of several elements
             raise ValueError(f"the checkpoint's {key} is {state_dict[key]!r} and not the count of "
                              "steps: load what state_dict() gave") from None
 

@@ -22,8 +22,7 @@ _SLICE = datetime.timedelta(seconds=SLICE_S)
 # What a shard whose step failed waits for the others to hear of it.
 _FAREWELL_S = 5.0
 
-
-# FSDP has not come to its own end of backward.
+# Where hooks raise, FSDP does not come to its own end of backward, and keeps what it had begun.
 _MEND = ("mend that; before the next backward model.reset_iter_state(), since torch 2.15; earlier ones "
          "need the model to be sharded and attached again")
 _REFUSED = {gradwire.InvalidUsage: _MEND, gradwire.InvalidArgument: _MEND}
@@ -219,6 +218,8 @@ class ReplicatedHandle(Fsdp2Handle):
         try:
             work = dist.all_reduce(most, dist.ReduceOp.MAX, group=self._shards, async_op=True)
             _wait_in_slices(work, limit_s)
+        except gradwire.GradwireError:
+            raise  # their group is gradwire's own
         except RuntimeError as error:
             words = str(error).partition("\n")[0]
             raise self._for_users(gradwire.PeerLost(

@@ -3,6 +3,7 @@
 import collections.abc
 import contextlib
 import enum
+import threading
 import time
 import warnings
 
@@ -78,6 +79,7 @@ class Handle:
         self._step = 0
         self._loaded_steps = 0  # of those, that an earlier run has made
         self._is_open = False
+        self._training_thread = None  # that began the last step
         # What phase is made of, besides the communicator's end.
         self._is_flushing = False
         self._is_aborted = False
@@ -97,6 +99,7 @@ class Handle:
         self._check_whole()
         if self._is_open:
             self._abandon()
+        self._training_thread = threading.get_ident()
         scale = self._scaler.get_scale() if self._scaler else None
         self._is_open = True  # the communicator's may be, also where this fails
         self._comm.begin_step(self._step, scale)
@@ -211,7 +214,9 @@ class Handle:
         open is given up: its tensors keep specs and state to its end."""
         self._check_attached()
         if self._is_open:
-            if torch._C._current_graph_task_id() != -1:
+            # Of other threads nobody knows whether they call amid a backward of the one that trains.
+            trains = threading.get_ident() == self._training_thread
+            if not trains or torch._C._current_graph_task_id() != -1:
                 raise gradwire.InvalidUsage(f"'{self._name}' is in a step: {what} after backward")
             self._abandon()
         try:

@@ -1,6 +1,7 @@
 """What attach() and a handle do, without ranks."""
 
 import array
+import concurrent.futures
 import functools
 import gc
 import inspect
@@ -212,6 +213,7 @@ def test_behind_the_communicators_end_the_remedy_is_named(call):
      ValueError, "It has that of 'an/other': attach.name=."),
     (lambda state: {key: None for key in state}, TypeError, "w is NoneType and no tensor"),
     (lambda state: {**state, "gradwire/model/step": None}, ValueError, "is None and not the count"),
+    (lambda state: {**state, "gradwire/model/step": torch.ones(2)}, ValueError, "and not the count"),
     (lambda state: {**state, "gradwire/model/controller/rank0of1": 3}, TypeError, "int and no tensor"),
     (lambda state: {key: value.float() if value.dim() else value for key, value in state.items()},
      gradwire.DataCorrupt, "in type and size too; or do not load it")])
@@ -222,6 +224,17 @@ def test_what_is_no_state_is_told(change, kind, words):
     with pytest.raises(kind, match=words):
         handle.load_state_dict(change(state))
     assert handle.state_dict().keys() == state.keys()
+    handle.close()
+
+
+def test_of_an_open_step_another_thread_gives_nothing_up():
+    handle = _handle()
+    handle._begin()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with pytest.raises(gradwire.InvalidUsage, match="'model' is in a step: save after backward"):
+            pool.submit(handle.state_dict).result()
+    handle._end()
+    assert handle.stats()["aborts"] == 0
     handle.close()
 
 
@@ -269,6 +282,15 @@ def test_what_ends_as_a_slice_of_its_wait_does_has_not_timed_out():
     fsdp2_handles._wait_in_slices(_Work(), 60.0)
     with pytest.raises(RuntimeError, match="its own"):
         fsdp2_handles._wait_in_slices(_Work(RuntimeError("its own")), 60.0)
+
+
+def test_shards_whose_group_is_gradwires_own_keep_its_errors():
+    handle = fsdp2_handles.ReplicatedHandle.__new__(fsdp2_handles.ReplicatedHandle)
+    handle._shards = None
+    work = _Work(gradwire.TimedOut("rank 1 is late"))
+    with mock.patch.object(fsdp2_handles.dist, "all_reduce", return_value=work):
+        with pytest.raises(gradwire.TimedOut, match="rank 1 is late"):
+            handle._most_of_shards(1)
 
 
 def test_shards_that_do_not_agree_are_told_in_words_of_gradwire():
