@@ -37,7 +37,8 @@ int EditDistance(std::string_view a, std::string_view b) {
 }
 
 bool IsPart(std::string_view part, std::string_view whole) {
-  return part.size() >= kMinPart && !std::ranges::search(whole, part, Same).empty();
+  if (part.size() < kMinPart) return false;
+  return std::search(whole.begin(), whole.end(), part.begin(), part.end(), Same) != whole.end();
 }
 
 bool BeginsWith(std::string_view text, std::string_view start) {
