@@ -166,10 +166,13 @@ void EngineCore::Fatal(const Status& status) {
 // Nobody waited for the outcome, so the caller may have updated from a step that was aborted. The
 // others are told: for some of them the turn may have ended before they began the step.
 void EngineCore::GiveUp(uint64_t step) {
-  FatalForAll(Status(
-      gwRevoked,
-      {.message = fmt::format("step {} was aborted after it was ended without waiting", step),
-       .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry"}));
+  const ErrorDetail& reason = last_reason_.detail();
+  FatalForAll(
+      Status(gwRevoked,
+             {.message = fmt::format("step {} was aborted after it was ended without waiting{}{}",
+                                     step, reason.message.empty() ? "" : ": ", reason.message),
+              .tensor = reason.tensor,
+              .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry"}));
 }
 
 // No rank is condemned, but none can go on.

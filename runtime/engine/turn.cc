@@ -149,10 +149,27 @@ Status Explained(const Status& mismatch, const std::vector<std::string>& op_text
   return Status(mismatch.code(), std::move(detail));
 }
 
-// Nothing: all results are finite. Blames the ranks whose own gradients are not, where they know.
-std::optional<Status> NonFinite(const std::vector<Vote>& votes) {
+// Of the ranks whose own gradients are not finite, and where.
+std::string WhoBrought(const std::vector<int>& ranks, const std::vector<Vote>& votes) {
+  const std::string& first = votes[ranks[0]].nonfinite_tensor;
+  const bool alike = std::ranges::all_of(ranks, [&](int rank) {
+    const std::string& name = votes[rank].nonfinite_tensor;
+    return name.empty() || name == first;
+  });
+  if (alike) {
+    return fmt::format("gradients of rank {} hold a NaN or an infinity", fmt::join(ranks, ", "));
+  }
+  std::vector<std::string> places;
+  for (const int rank : ranks)
+    places.push_back(fmt::format("rank {} in '{}'", rank, votes[rank].nonfinite_tensor));
+  return fmt::format("gradients hold a NaN or an infinity: of {}", fmt::join(places, ", "));
+}
+
+// Nothing: all results are finite. Blames the ranks whose own gradients are not: under kError they
+// have looked.
+std::optional<Status> NonFinite(const std::vector<Vote>& votes, NonFinitePolicy policy) {
   std::vector<int> seen_by, brought_by;
-  std::string tensor;  // of who has brought it, else of who has seen it
+  std::string tensor;  // of the first who has brought it, else of the first who has seen it
   for (size_t r = 0; r < votes.size(); ++r) {
     const Vote& vote = votes[r];
     const bool brought = (vote.fields.nonfinite & kInGradient) != 0;
@@ -163,13 +180,12 @@ std::optional<Status> NonFinite(const std::vector<Vote>& votes) {
     if ((vote.fields.nonfinite & kInResult) != 0) seen_by.push_back(static_cast<int>(r));
   }
   if (seen_by.empty()) return std::nullopt;
+  const char* what =
+      policy == NonFinitePolicy::kError ? "a sum of finite gradients" : "a gradient or a sum";
   const std::string message = brought_by.empty()
-                                  ? fmt::format(
-                                        "a gradient or a sum holds a NaN or an infinity; seen by "
-                                        "rank {}",
-                                        fmt::join(seen_by, ", "))
-                                  : fmt::format("gradients of rank {} hold a NaN or an infinity",
-                                                fmt::join(brought_by, ", "));
+                                  ? fmt::format("{} holds a NaN or an infinity; seen by rank {}",
+                                                what, fmt::join(seen_by, ", "))
+                                  : WhoBrought(brought_by, votes);
   return Status(gwNonFinite, {.message = message,
                               .tensor = std::move(tensor),
                               .hint = "Lower the loss scale, or look at the input of this step",
@@ -195,7 +211,7 @@ TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& 
     return result;
   }
   if (policy == NonFinitePolicy::kPropagate) return result;
-  if (std::optional<Status> nonfinite = NonFinite(votes)) {
+  if (std::optional<Status> nonfinite = NonFinite(votes, policy)) {
     result.outcome = policy == NonFinitePolicy::kSkip ? StepOutcome::kSkip : StepOutcome::kAbort;
     result.reason = *std::move(nonfinite);
   }

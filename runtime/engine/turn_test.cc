@@ -183,6 +183,23 @@ TEST(DecideTurn, WhoBroughtWhatIsNotFiniteIsBlamed) {
   EXPECT_EQ(two.peer, -1);
 }
 
+TEST(DecideTurn, RanksWithDifferentTensorsAreToldApart) {
+  std::vector<Vote> votes = Votes(3);
+  for (Vote& vote : votes) vote.fields.nonfinite = kInResult | kInGradient;
+  votes[0].nonfinite_tensor = votes[2].nonfinite_tensor = "w";
+  votes[1].nonfinite_tensor = "b";
+  const ErrorDetail detail = Decide(votes, Status(), NonFinitePolicy::kError).reason.detail();
+  EXPECT_EQ(detail.message,
+            "gradients hold a NaN or an infinity: of rank 0 in 'w', rank 1 in 'b', rank 2 in 'w'");
+}
+
+TEST(DecideTurn, WhereAllHaveLookedASumOfFiniteGradientsIsToldAsSuch) {
+  std::vector<Vote> votes = Votes(2);
+  for (Vote& vote : votes) vote.fields.nonfinite = kInResult;
+  EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kError).reason.detail().message,
+            "a sum of finite gradients holds a NaN or an infinity; seen by rank 0, 1");
+}
+
 // As where a codec sends none of it on.
 TEST(DecideTurn, WhatIsInNoResultChangesNothing) {
   std::vector<Vote> votes = Votes(3);

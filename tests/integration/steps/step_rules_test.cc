@@ -283,6 +283,8 @@ TEST(StepEnd, AnAbortThatNobodyWaitsForEndsTheCommunicator) {
       result = trainer.Step(step).code;
     }
     EXPECT_EQ(result, gwRevoked) << gwGetLastError(comm);
+    EXPECT_THAT(gwGetLastError(comm), HasSubstr("gradients of rank 2 hold a NaN"));
+    EXPECT_THAT(gwGetLastError(comm), HasSubstr("'" + SomeTensors()[2].name + "'"));
     gwResult_t error = gwSuccess;
     EXPECT_EQ(gwCommGetAsyncError(comm, &error), gwSuccess);
     EXPECT_EQ(error, gwRevoked);
