@@ -86,10 +86,13 @@ StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const 
 }
 
 StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings) {
+  // Who is alone meets nobody, and may start several communicators by one environment.
+  const StatusOr<uint64_t> job = me.world_size > 1 ? StatusOr<uint64_t>(me.job) : DrawJob();
+  if (!job.ok()) return job.status();
   const TransportOptions options = {
       .rank = me.rank,
       .world_size = me.world_size,
-      .job = me.job,
+      .job = *job,
       .interface = settings.Text("interface"),
       .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
       .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};

@@ -125,6 +125,15 @@ TEST(CapiWrongStart, EveryCodeHasAText) {
   }
 }
 
+// As a program that measures several settings does where it has one rank.
+TEST(CapiWrongStart, OneRankMayStartTwiceByOneEnvironment) {
+  gwComm_t first = nullptr, second = nullptr;
+  ASSERT_EQ(gwCommInitEnv(&first, nullptr), gwSuccess) << gwGetLastError(nullptr);
+  EXPECT_EQ(gwCommInitEnv(&second, nullptr), gwSuccess) << gwGetLastError(nullptr);
+  EXPECT_EQ(gwCommDestroy(second), gwSuccess);
+  EXPECT_EQ(gwCommDestroy(first), gwSuccess);
+}
+
 // A caller compiled with a later header passes a longer struct; with an earlier one a shorter.
 TEST(CapiWrongStart, StructsOfOtherVersionsAreRead) {
   struct {
