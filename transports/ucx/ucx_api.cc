@@ -15,7 +15,8 @@ namespace {
 
 constexpr unsigned kOldestMajor = 1, kOldestMinor = 13;
 
-// UCX's constructor takes these (UCX_ERROR_SIGNALS); a library inside somebody's program must not.
+// UCX's constructor takes these (UCX_ERROR_SIGNALS, and for debugging UCX_DEBUG_SIGNO, by default
+// SIGHUP); a library inside somebody's program must not.
 // Setting the variable would change the environment of a process with threads, so the handlers are
 // put back instead.
 class SignalKeeper {
@@ -30,7 +31,7 @@ class SignalKeeper {
   SignalKeeper& operator=(const SignalKeeper&) = delete;
 
  private:
-  static constexpr std::array kSignals = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
+  static constexpr std::array kSignals = {SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGHUP};
   std::array<struct sigaction, kSignals.size()> before_;
 };
 
