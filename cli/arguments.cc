@@ -240,6 +240,8 @@ std::optional<int> CommandLine::Parse(std::span<const std::string> args) {
     const std::string text = error.what();
     return fail(CLI::ParseError(text.substr(0, text.find(':')) + " takes one value", kExitUsage));
   } catch (const CLI::RequiredError& error) {
+    // What is required may be among them, misspelt.
+    if (!app_->remaining().empty()) return fail(CLI::ParseError(TellExtras(), kExitUsage));
     const std::string choice = TellChoice();
     return choice.empty() ? fail(error) : fail(CLI::ParseError(choice, kExitUsage));
   } catch (const CLI::ParseError& error) {

@@ -222,6 +222,11 @@ class RunTest(unittest.TestCase):
         self.assertIn("cannot open a pipe", job.stderr)
         self.assertEqual(len(job.stderr.splitlines()), 1, job.stderr)
 
+    def test_a_misspelt_option_is_told_before_the_one_that_is_missing(self):
+        job = _run("--rank", "2", "--", "true")
+        self.assertEqual(job.returncode, 2)
+        self.assertIn("not expected: --rank 2. Did you mean '--ranks'?", job.stderr)
+
     def test_refuses_what_cannot_be_started(self):
         for args in (["-n", "2", "--", "no-such-program"], ["-n", "2"], ["--", "true"]):
             self.assertEqual(_run(*args).returncode, 2, args)
