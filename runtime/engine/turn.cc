@@ -149,47 +149,57 @@ Status Explained(const Status& mismatch, const std::vector<std::string>& op_text
   return Status(mismatch.code(), std::move(detail));
 }
 
-// Of the ranks whose own gradients are not finite, and where.
-std::string WhoBrought(const std::vector<int>& ranks, const std::vector<Vote>& votes) {
-  const std::string& first = votes[ranks[0]].nonfinite_tensor;
-  const bool alike = std::ranges::all_of(ranks, [&](int rank) {
-    const std::string& name = votes[rank].nonfinite_tensor;
-    return name.empty() || name == first;
-  });
-  if (alike) {
-    return fmt::format("gradients of rank {} hold a NaN or an infinity", fmt::join(ranks, ", "));
-  }
+// The first tensor that one of them has named; empty: none has.
+std::string FirstNamed(const std::vector<int>& ranks, const std::vector<Vote>& votes) {
+  const auto named =
+      std::ranges::find_if(ranks, [&](int rank) { return !votes[rank].nonfinite_tensor.empty(); });
+  return named == ranks.end() ? std::string() : votes[*named].nonfinite_tensor;
+}
+
+// "rank 0 in 'fc.weight', rank 2", where that one has named none.
+std::string Places(const std::vector<int>& ranks, const std::vector<Vote>& votes) {
   std::vector<std::string> places;
-  for (const int rank : ranks)
-    places.push_back(fmt::format("rank {} in '{}'", rank, votes[rank].nonfinite_tensor));
-  return fmt::format("gradients hold a NaN or an infinity: of {}", fmt::join(places, ", "));
+  for (const int rank : ranks) {
+    const std::string& name = votes[rank].nonfinite_tensor;
+    places.push_back(fmt::format("rank {}", rank) +
+                     (name.empty() ? "" : fmt::format(" in '{}'", name)));
+  }
+  return fmt::format("{}", fmt::join(places, ", "));
 }
 
 // Nothing: all results are finite. Blames the ranks whose own gradients are not: under kError they
 // have looked.
 std::optional<Status> NonFinite(const std::vector<Vote>& votes, NonFinitePolicy policy) {
   std::vector<int> seen_by, brought_by;
-  std::string tensor;  // of the first who has brought it, else of the first who has seen it
   for (size_t r = 0; r < votes.size(); ++r) {
-    const Vote& vote = votes[r];
-    const bool brought = (vote.fields.nonfinite & kInGradient) != 0;
-    const bool names_first =
-        !vote.nonfinite_tensor.empty() && (tensor.empty() || (brought && brought_by.empty()));
-    if (names_first) tensor = vote.nonfinite_tensor;
-    if (brought) brought_by.push_back(static_cast<int>(r));
-    if ((vote.fields.nonfinite & kInResult) != 0) seen_by.push_back(static_cast<int>(r));
+    const uint8_t where = votes[r].fields.nonfinite;
+    if ((where & kInResult) != 0) seen_by.push_back(static_cast<int>(r));
+    if ((where & kInGradient) != 0) brought_by.push_back(static_cast<int>(r));
   }
   if (seen_by.empty()) return std::nullopt;
-  const char* what =
-      policy == NonFinitePolicy::kError ? "a sum of finite gradients" : "a gradient or a sum";
-  const std::string message = brought_by.empty()
-                                  ? fmt::format("{} holds a NaN or an infinity; seen by rank {}",
-                                                what, fmt::join(seen_by, ", "))
-                                  : WhoBrought(brought_by, votes);
-  return Status(gwNonFinite, {.message = message,
-                              .tensor = std::move(tensor),
-                              .hint = "Lower the loss scale, or look at the input of this step",
-                              .peer = brought_by.size() == 1 ? brought_by[0] : -1});
+  ErrorDetail detail = {.hint = "Lower the loss scale, or look at the input of this step"};
+  detail.tensor = FirstNamed(brought_by, votes);
+  const bool alike = std::ranges::all_of(brought_by, [&](int rank) {
+    const std::string& name = votes[rank].nonfinite_tensor;
+    return name.empty() || name == detail.tensor;
+  });
+  if (brought_by.empty()) {
+    const bool all_looked = policy == NonFinitePolicy::kError;
+    detail.message = fmt::format("{} holds a NaN or an infinity; seen by rank {}",
+                                 all_looked ? "a sum of finite gradients" : "a gradient or a sum",
+                                 fmt::join(seen_by, ", "));
+  } else if (alike) {
+    detail.message =
+        fmt::format("gradients of rank {} hold a NaN or an infinity", fmt::join(brought_by, ", "));
+  } else {
+    detail.message =
+        fmt::format("gradients hold a NaN or an infinity: of {}", Places(brought_by, votes));
+    detail.tensor.clear();
+  }
+  // Who has brought it may see no result that it is in, as in a reduce-scatter.
+  if (alike && detail.tensor.empty()) detail.tensor = FirstNamed(seen_by, votes);
+  if (brought_by.size() == 1) detail.peer = brought_by[0];
+  return Status(gwNonFinite, std::move(detail));
 }
 
 TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& revoked,

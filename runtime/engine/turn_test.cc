@@ -191,6 +191,22 @@ TEST(DecideTurn, RanksWithDifferentTensorsAreToldApart) {
   const ErrorDetail detail = Decide(votes, Status(), NonFinitePolicy::kError).reason.detail();
   EXPECT_EQ(detail.message,
             "gradients hold a NaN or an infinity: of rank 0 in 'w', rank 1 in 'b', rank 2 in 'w'");
+  EXPECT_EQ(detail.tensor, "");
+  // It sees no result that is not finite, and names nothing.
+  votes[0].fields.nonfinite = kInGradient;
+  votes[0].nonfinite_tensor.clear();
+  EXPECT_EQ(Decide(votes, Status(), NonFinitePolicy::kError).reason.detail().message,
+            "gradients hold a NaN or an infinity: of rank 0, rank 1 in 'b', rank 2 in 'w'");
+}
+
+TEST(DecideTurn, WhoHasBroughtWhatOthersSeeIsToldWithTheirName) {
+  std::vector<Vote> votes = Votes(3);
+  votes[0].fields.nonfinite = kInResult;
+  votes[0].nonfinite_tensor = "seen";
+  votes[2].fields.nonfinite = kInGradient;
+  const ErrorDetail detail = Decide(votes, Status(), NonFinitePolicy::kError).reason.detail();
+  EXPECT_EQ(detail.message, "gradients of rank 2 hold a NaN or an infinity");
+  EXPECT_EQ(detail.tensor, "seen");
 }
 
 TEST(DecideTurn, WhereAllHaveLookedASumOfFiniteGradientsIsToldAsSuch) {
