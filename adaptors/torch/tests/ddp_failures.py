@@ -54,6 +54,16 @@ def _be_revoked_in_a_submit(handle):
     return mock.patch.object(handle._comm, "submit", side_effect=error)
 
 
+def _go_on(module, state, expected, steps):
+    """Trains what a failed step has left, from a state that was saved; expected: what that holds."""
+    model, handle = attached(FEEDBACK, module)
+    handle.load_state_dict(state)
+    models.expect_state(handle, expected)
+    models.train(model, steps)
+    expect_equal_on_ranks(models.weights(model))
+    handle.close()
+
+
 def a_revoked_step_loses_nothing():
     """The state is there to be saved when it raises, and is that before the step."""
     for revoke in (_take_another_spec, _be_revoked_in_a_submit):
@@ -67,12 +77,7 @@ def a_revoked_step_loses_nothing():
         module = model.module
         del model, loss
         gc.collect()
-        again, handle = attached(FEEDBACK, module)
-        handle.load_state_dict(state)
-        models.expect_state(handle, before)
-        models.train(again, range(3, 5))
-        expect_equal_on_ranks(models.weights(again))
-        handle.close()
+        _go_on(module, state, before, range(3, 5))
 
 
 def failures_of_the_model():
@@ -211,12 +216,7 @@ def saving_gives_up_an_open_step():
     module = model.module
     del model, loss
     gc.collect()
-    again, handle = attached(FEEDBACK, module)
-    handle.load_state_dict(state)
-    models.expect_state(handle, state)
-    models.train(again, range(2, 4))
-    expect_equal_on_ranks(models.weights(again))
-    handle.close()
+    _go_on(module, state, state, range(2, 4))
 
 
 def attaching_again_ends_an_open_step():
