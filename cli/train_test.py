@@ -72,7 +72,7 @@ class TrainTest(unittest.TestCase):
                        "auto", "-x", "none", "-w", "2", "--auto-warmup", "7", "--blocks", "2",
                        "--block", "3")
         auto, none = result["results"]
-        self.assertEqual([len(row["warm_up_step_ms"]) for row in (auto, none)], [9, 2])
+        self.assertEqual([len(row["warm_up"]["step_ms"]) for row in (auto, none)], [9, 2])
         self.assertEqual([block["first_step"] for block in auto["blocks"]], [9, 12])
         self.assertEqual([block["first_step"] for block in none["blocks"]], [2, 5])
         begins = sorted(begin for row in (auto, none) for b in row["blocks"] for begin in b["begin_s"])

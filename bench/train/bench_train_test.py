@@ -33,7 +33,7 @@ _CELL = cells.Cell(1, "1gbit", 1, "resnet50", 0.1, 2, {}, ("none", "bf16"))
 def _row(spec, block_ms, **more):
     """Of `gradwire train`; the first step of a block is slow."""
     blocks = [{"step_ms": [1000.0, ms, ms, ms]} for ms in block_ms]
-    return {"spec": spec, "blocks": blocks, "warm_up_step_ms": [], **more}
+    return {"spec": spec, "blocks": blocks, "warm_up": {"begin_s": [], "step_ms": []}, **more}
 
 
 def _oracle_row(none, bf16, auto, cell=_CELL, compute="device"):
@@ -208,10 +208,11 @@ class AdviseTest(unittest.TestCase):
 class ChangeTest(unittest.TestCase):
     def _slower(self, ms_after, count=400):
         """Steps of 1 s each by their beginnings; the link changes in step 199, if there is one."""
-        block = {"begin_s": list(range(count)), "step_ms": [10.0] * 240 + [ms_after] * (count - 240)}
+        steps = {"begin_s": list(range(count)), "step_ms": [10.0] * 240 + [ms_after] * (count - 240)}
         changes = [{"at_s": 199.5, "rate": "100mbit"}] if count > 199 else []
-        auto = {"results": [{"blocks": [block], "plan_changes": []}], "rate_changes": changes}
-        return change.row(_CELL, {"slower": {"best_ms": 50.0, "auto": auto}})
+        rows = [{**_row("auto", [49.0]), "warm_up": steps}, _row("bf16", [60.0] * 4),
+                _row("qsgd(bits=4)", [50.0] * 4)]  # fmt: skip
+        return change.row(_CELL, {"slower": {"results": rows, "rate_changes": changes}})
 
     def test_has_so_many_steps_to_find_the_new_best(self):
         self.assertTrue(self._slower(54.0)["holds"])
@@ -223,8 +224,8 @@ class ChangeTest(unittest.TestCase):
 
     def _stalled(self, *changes):
         plans = [{"step": step, "change": text} for step, text in changes]
-        auto = {"results": [{"blocks": [], "plan_changes": plans}]}
-        return change.row(_CELL, {"stall": {"auto": auto}})["holds"]
+        run = {"results": [{"blocks": [], "plan_changes": plans}]}
+        return change.row(_CELL, {"stall": run})["holds"]
 
     def test_no_plan_may_be_adopted_right_after_a_stall(self):
         self.assertTrue(self._stalled((60, "w none -> bf16"), (250, "w bf16 -> none")))
@@ -234,8 +235,9 @@ class ChangeTest(unittest.TestCase):
     def test_a_straggler_may_only_make_it_lighter(self):
         for after, holds in ((50, False), (99, True), (200, True)):
             # A trial does not count.
-            measured = {"bytes": [100, 100, 100, 70], "straggler_bytes": [after, after, after, 60]}
-            self.assertEqual(change.row(_CELL, {"straggler": measured})["holds"], holds)
+            sent = [100] * 15 + [70] + [40] * 24 + [after] * 15 + [60]
+            run = {"results": [{"blocks": [{"wire_bytes": b} for b in sent], "plan_changes": []}]}
+            self.assertEqual(change.row(_CELL, {"straggler": run})["holds"], holds)
 
     def test_an_unlimited_link_has_no_rate_to_change(self):
         cell = dataclasses.replace(_CELL, link=cells.UNLIMITED)

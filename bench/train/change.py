@@ -1,6 +1,7 @@
 """Change: links that become slower or faster in mid-run, stalled steps, late ranks."""
 
 import dataclasses
+import math
 import statistics
 
 import cells
@@ -10,9 +11,10 @@ NAME = "change"
 TITLE = "Change: auto after links or ranks have changed in mid-run"
 select = cells.select
 _TENTH = {"100mbit": "10mbit", "1gbit": "100mbit", "10gbit": "1gbit"}
-# About so many steps have been run when something changes.
+# Steps before something changes. Where a time stands for it, later runs begin that much earlier or
+# later than the one that told the time: a share of the steps, and seconds where steps are short.
 _BEFORE = 200
-_SPREAD = 1.4  # of that number, where a time stands for it
+_SPREAD, _SPREAD_S = 0.4, 0.5
 # Steps after which `auto` has to be near the new best, and those that are looked at then.
 _GRACE = {"slower": 40, "faster": 150}
 _LOOKED_AT = 20
@@ -21,9 +23,12 @@ _ALLOWED = 1.10
 _STALL, _LATE = 10, 1
 # What a late rank leads to would be decided by then.
 _HEEDED = 20
-# Blocks and steps at the end; a trial takes a few of them.
-_LAST = 16, 5
-# Votes and frames differ between two runs.
+# Of the fixed codecs on the new link, in turns.
+_BEST_BLOCKS = 6
+# Beside a straggler: blocks of so many steps, those compared before and at the end, and all. A trial
+# takes a few of them.
+_BLOCK, _COMPARED, _BLOCKS = 5, 16, 56
+# Votes and frames differ between blocks.
 _SAME_BYTES = 0.98
 
 
@@ -34,80 +39,83 @@ def parts(cell, _size):
 
 
 def measure(jobs, cell, part, size):
-    """What the part's row is made from."""
-    compute_ms = runs.compute_ms(jobs, cell)
-    options = [*runs.options(compute_ms, size), "-x", cell.auto]
+    """The run that the part's row is made from."""
+    options = [*runs.options(runs.compute_ms(jobs, cell), size), "-x", cell.auto]
     if part in _GRACE:
         slow = dataclasses.replace(cell, link=_TENTH[cell.link])
         before, after = (cell, slow) if part == "slower" else (slow, cell)
-        return {
-            "best_ms": _best_ms(jobs, after, compute_ms, size),
-            "auto": runs.compact(_after_change(jobs, before, after.link, options, part)),
-        }
-    if part == "straggler":
-        return _straggler(jobs, cell, options)
-    return _stall(jobs, cell, options, part)
+        run = _across_change(jobs, before, after.link, options, part)
+    elif part == "straggler":
+        run = _straggler(jobs, cell, options)
+    else:
+        run = _stall(jobs, cell, options, part)
+    return runs.compact(run)
 
 
-def _best_ms(jobs, cell, compute_ms, size):
-    """Of a step with the best of the fixed codecs."""
-    options = runs.options(compute_ms, size)
-    options += [option for spec in cell.fixed for option in ("-x", spec)]
-    rows = jobs.train(cell, [*options, "-w", str(runs.WARM_UPS)])["results"]
-    return min(row["step_ms"] for row in rows)
-
-
-def _after_change(jobs, cell, new_link, options, part):
-    """A run whose links change after about _BEFORE steps; a run before tells when that is."""
+def _across_change(jobs, cell, new_link, options, part):
+    """`auto` warms up while its links change, then takes turns with the fixed codecs on the new
+    ones. A run before tells at what time it will have done its first steps."""
     rehearsal = jobs.train(cell, [*options, "--steps", str(_BEFORE)])
-    begins = rehearsal["results"][0]["blocks"][0]["begin_s"]
-    seconds = begins[-1] - rehearsal["launched_s"]
-    steps = round(_SPREAD * _BEFORE) + _GRACE[part] + _LOOKED_AT
-    return jobs.train(cell, [*options, "--steps", str(steps)], [(f"{seconds:.2f}", new_link)])
+    (row,) = rehearsal["results"]
+    launch_s = row["blocks"][0]["begin_s"][0] - rehearsal["launched_s"]
+    step_ms = _steady_ms(row)
+    spread = max(round(_SPREAD * _BEFORE), math.ceil(1e3 * _SPREAD_S / step_ms))
+    before = max(_BEFORE, spread)
+    seconds = launch_s + 1e-3 * before * step_ms
+    steps = before + spread + _GRACE[part] + _LOOKED_AT
+    options += [option for spec in cell.fixed for option in ("-x", spec)]
+    options += ["--auto-warmup", str(steps), "--blocks", str(_BEST_BLOCKS)]
+    return jobs.train(cell, options, [(f"{seconds:.2f}", new_link)])
 
 
-def _steady_ms(jobs, cell, options):
-    (row,) = jobs.train(cell, [*options, "--steps", str(_BEFORE)])["results"]
+def _steady_ms(row):
+    """Of a step in the second half of a rehearsal."""
     return statistics.median(row["blocks"][0]["step_ms"][_BEFORE // 2 :])
+
+
+def _late(jobs, cell, options, longer):
+    """How late rank 1 is from a step on, which the option --late takes next."""
+    (row,) = jobs.train(cell, [*options, "--steps", str(_BEFORE)])["results"]
+    return f"1:{longer * _steady_ms(row):.2f}"
 
 
 def _stall(jobs, cell, options, part):
     """One rank stalls once, or is late in two steps."""
     longer, steps = (_STALL, 1) if part == "stall" else (_LATE, 2)
-    late = f"1:{longer * _steady_ms(jobs, cell, options):.2f}:{_BEFORE}:{steps}"
-    run = jobs.train(cell, [*options, "--late", late, "--steps", str(_BEFORE + 2 * _HEEDED)])
-    return {"auto": runs.compact(run)}
+    late = f"{_late(jobs, cell, options, longer)}:{_BEFORE}:{steps}"
+    return jobs.train(cell, [*options, "--late", late, "--steps", str(_BEFORE + 2 * _HEEDED)])
 
 
 def _straggler(jobs, cell, options):
-    """Bytes of the last blocks, without and with a rank that stays late."""
-    late = f"1:{_LATE * _steady_ms(jobs, cell, options):.2f}:{_BEFORE}"
-    blocks, steps = (str(n) for n in _LAST)
-    options = [*options, "-w", str(2 * _BEFORE), "--blocks", blocks, "--block", steps]
-    usual, straggling = (jobs.train(cell, [*options, *more]) for more in ([], ["--late", late]))
-    return {"bytes": _block_bytes(usual), "straggler_bytes": _block_bytes(straggling)}
+    """A rank stays late as soon as the first blocks have been run."""
+    late = f"{_late(jobs, cell, options, _LATE)}:{_BEFORE + _BLOCK * _COMPARED}"
+    sizes = ["-w", str(_BEFORE), "--blocks", str(_BLOCKS), "--block", str(_BLOCK)]
+    return jobs.train(cell, [*options, "--late", late, *sizes])
 
 
-def _block_bytes(result):
-    return [block["wire_bytes"] for block in result["results"][0]["blocks"]]
+def _bytes_left(run):
+    """Bytes of the last blocks, over those before the rank was late."""
+    sent = [block["wire_bytes"] for block in run["results"][0]["blocks"]]
+    return statistics.median(sent[-_COMPARED:]) / statistics.median(sent[:_COMPARED])
 
 
-def _near_best(measured, part):
+def _near_best(run, part):
     """Time of a step over the best, after the grace; None: the run ended too early for that, or
     before its links had changed at all."""
-    (row,) = measured["auto"]["results"]
-    changes = measured["auto"]["rate_changes"]
+    auto, *fixed = run["results"]
+    changes = run["rate_changes"]
     if not changes:
         return None
-    steps = row["blocks"][0]
+    steps = auto["warm_up"]
     at = sum(begin < changes[0]["at_s"] for begin in steps["begin_s"]) + _GRACE[part]
     later = steps["step_ms"][at : at + _LOOKED_AT]
-    return statistics.median(later) / measured["best_ms"] if len(later) == _LOOKED_AT else None
+    best_ms = min(runs.typical(runs.block_medians(row)) for row in fixed)
+    return statistics.median(later) / best_ms if len(later) == _LOOKED_AT else None
 
 
-def _changes(measured):
+def _changes(run):
     """Plans that were adopted because of what happened at step _BEFORE, or by chance right then."""
-    (row,) = measured["auto"]["results"]
+    (row,) = run["results"]
     heeded = range(_BEFORE, _BEFORE + _HEEDED)
     texts = [plan["change"] for plan in row["plan_changes"] if plan["step"] in heeded]
     return sum(not text.startswith("on trial") and text != "no change" for text in texts)
@@ -117,17 +125,16 @@ def row(cell, by_part):
     """All cases of a cell."""
     columns = cell.columns()
     holds = []
-    for part, measured in by_part.items():
+    for part, run in by_part.items():
         if part in _GRACE:
-            value = _near_best(measured, part)
+            value = _near_best(run, part)
             columns[f"{part}: {_GRACE[part]} steps later, over the new best"] = value
             holds.append(value is not None and value <= _ALLOWED)
         elif part == "straggler":
-            value = statistics.median(measured["straggler_bytes"]) / statistics.median(measured["bytes"])
-            columns["straggler: bytes over those before"] = value
-            holds.append(value >= _SAME_BYTES)
+            columns["straggler: bytes over those before"] = _bytes_left(run)
+            holds.append(_bytes_left(run) >= _SAME_BYTES)
         else:
-            columns[f"{part}: changes of plan"] = _changes(measured)
-            holds.append(_changes(measured) == 0)
+            columns[f"{part}: changes of plan"] = _changes(run)
+            holds.append(_changes(run) == 0)
     columns["holds"] = all(holds)
     return columns

@@ -76,9 +76,8 @@ def compact(result):
     keep = ("start_time", "hostname", "version", "args", "results", "rate_changes", "launched_s")
     result = {key: result[key] for key in keep if key in result}
     for row in result["results"]:
-        row["warm_up_step_ms"] = [round(ms, 3) for ms in row["warm_up_step_ms"]]
-        for block in row["blocks"]:
-            block.pop("compute_ms")
-            block["begin_s"] = [round(s, 4) for s in block["begin_s"]]
-            block["step_ms"] = [round(ms, 3) for ms in block["step_ms"]]
+        for steps in (row["warm_up"], *row["blocks"]):
+            steps.pop("compute_ms")
+            steps["begin_s"] = [round(s, 4) for s in steps["begin_s"]]
+            steps["step_ms"] = [round(ms, 3) for ms in steps["step_ms"]]
     return result

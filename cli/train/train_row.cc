@@ -45,17 +45,24 @@ std::string IntervalText(const PairedRatio& ratio) {
                         : "-";
 }
 
-Json BlockJson(const BlockResult& block) {
-  Json json = {{"round", block.block.round},
-               {"first_step", block.first_step},
-               {"wire_bytes", block.wire_bytes},
-               {"relerr", block.relerr},
-               {"codecs", block.codecs}};
-  for (const StepTime& step : block.steps) {
+Json StepsJson(const std::vector<StepTime>& steps) {
+  Json json = {
+      {"begin_s", Json::array()}, {"step_ms", Json::array()}, {"compute_ms", Json::array()}};
+  for (const StepTime& step : steps) {
     json["begin_s"].push_back(step.begin_s);
     json["step_ms"].push_back(step.step_ms);
     json["compute_ms"].push_back(step.compute_ms);
   }
+  return json;
+}
+
+Json BlockJson(const BlockResult& block) {
+  Json json = StepsJson(block.steps);
+  json["round"] = block.block.round;
+  json["first_step"] = block.first_step;
+  json["wire_bytes"] = block.wire_bytes;
+  json["relerr"] = block.relerr;
+  json["codecs"] = block.codecs;
   return json;
 }
 
@@ -126,8 +133,7 @@ Json TrainRowJson(const TrainRow& row) {
     json["ratio_low"] = row.ratio.interval->low;
     json["ratio_high"] = row.ratio.interval->high;
   }
-  json["warm_up_step_ms"] = Json::array();
-  for (const StepTime& step : row.warm_up) json["warm_up_step_ms"].push_back(step.step_ms);
+  json["warm_up"] = StepsJson(row.warm_up);
   for (const BlockResult& block : row.blocks) json["blocks"].push_back(BlockJson(block));
   json["plan_changes"] = Json::array();
   for (const PlanChange& plan : row.plan_changes)
