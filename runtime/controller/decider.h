@@ -43,6 +43,7 @@ class Decider {
   // What comes in.
   std::optional<Decision> Begin();
   std::optional<Decision> Resume();
+  bool TellsCost(const ProbeResult& probe) const;
   void TakeProbes();
   const Plan& PlanOf(uint16_t turn) const;
   void TakeTensors();
@@ -96,6 +97,7 @@ class Decider {
   const Memory::Tried* Partner() const;
   bool FitAgain(const Memory::Medians& medians);
   bool SeesWire(const ModelState& model, const Plan& plan) const;
+  void FollowWire(double busy_us);
   void Learn(const Memory::Medians& sums);
   const Memory::Tried* Known(const Plan& plan) const;
   void RememberWindow(const Memory::Medians& sums);
