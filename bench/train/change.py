@@ -26,8 +26,9 @@ _HEEDED = 20
 # Of the fixed codecs on the new link, in turns.
 _BEST_BLOCKS = 6
 # Beside a straggler: blocks of so many steps, those compared before and at the end, and all. A trial
-# takes a few of them.
+# takes a few of them. Before, `auto` has so many seconds to settle, where steps are short.
 _BLOCK, _COMPARED, _BLOCKS = 5, 16, 56
+_SETTLED_S = 2
 # Votes and frames differ between blocks.
 _SAME_BYTES = 0.98
 
@@ -73,23 +74,26 @@ def _steady_ms(row):
     return statistics.median(row["blocks"][0]["step_ms"][_BEFORE // 2 :])
 
 
-def _late(jobs, cell, options, longer):
-    """How late rank 1 is from a step on, which the option --late takes next."""
+def _rehearsed_ms(jobs, cell, options):
+    """Of a step."""
     (row,) = jobs.train(cell, [*options, "--steps", str(_BEFORE)])["results"]
-    return f"1:{longer * _steady_ms(row):.2f}"
+    return _steady_ms(row)
 
 
 def _stall(jobs, cell, options, part):
     """One rank stalls once, or is late in two steps."""
     longer, steps = (_STALL, 1) if part == "stall" else (_LATE, 2)
-    late = f"{_late(jobs, cell, options, longer)}:{_BEFORE}:{steps}"
+    late_ms = longer * _rehearsed_ms(jobs, cell, options)
+    late = f"1:{late_ms:.2f}:{_BEFORE}:{steps}"
     return jobs.train(cell, [*options, "--late", late, "--steps", str(_BEFORE + 2 * _HEEDED)])
 
 
 def _straggler(jobs, cell, options):
     """A rank stays late as soon as the first blocks have been run."""
-    late = f"{_late(jobs, cell, options, _LATE)}:{_BEFORE + _BLOCK * _COMPARED}"
-    sizes = ["-w", str(_BEFORE), "--blocks", str(_BLOCKS), "--block", str(_BLOCK)]
+    step_ms = _rehearsed_ms(jobs, cell, options)
+    before = max(_BEFORE, math.ceil(1e3 * _SETTLED_S / step_ms))
+    late = f"1:{_LATE * step_ms:.2f}:{before + _BLOCK * _COMPARED}"
+    sizes = ["-w", str(before), "--blocks", str(_BLOCKS), "--block", str(_BLOCK)]
     return jobs.train(cell, [*options, "--late", late, *sizes])
 
 
