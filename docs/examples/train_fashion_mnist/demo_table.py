@@ -117,6 +117,8 @@ def check_counters(run):
     pairs = [(c["transport_bytes"], c["interface_bytes"]) for c in run["counters"]]
     if any(interface is None for _, interface in pairs):
         return "counters: not compared, there is no test network", None
+    if len(pairs) == 1:
+        return "counters: not compared, one rank has nobody to send to", None
     ratios = [interface / transport if transport else 0.0 for transport, interface in pairs]
     transport, interface = (sum(column) / 1e6 for column in zip(*pairs))
     line = (

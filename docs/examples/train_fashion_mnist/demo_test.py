@@ -156,11 +156,14 @@ class CheckTest(unittest.TestCase):
                 demo.check(run)
             self.assertIn("none", str(end.exception))
 
-    def test_loopback_has_no_interface_to_compare(self):
-        counters = [{"rank": 0, "transport_bytes": 1.0, "interface_bytes": None}]
-        line, problem = demo_table.check_counters(make_run(counters=counters))
-        self.assertIn("not compared", line)
-        self.assertIsNone(problem)
+    def test_loopback_and_one_rank_have_no_interface_to_compare(self):
+        for counters in (
+            [{"rank": r, "transport_bytes": 1.0, "interface_bytes": None} for r in (0, 1)],
+            [{"rank": 0, "transport_bytes": 0.0, "interface_bytes": 90.0}],
+        ):
+            line, problem = demo_table.check_counters(make_run(counters=counters))
+            self.assertIn("not compared", line)
+            self.assertIsNone(problem)
 
 
 class PageTest(unittest.TestCase):
