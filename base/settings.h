@@ -104,6 +104,7 @@ class Settings {
   }
 
   SettingSource source(SettingKey<> key) const { return values_[key.index()].source; }
+  const std::string& origin(SettingKey<> key) const { return values_[key.index()].origin; }
   bool is_set(SettingKey<> key) const { return source(key) != SettingSource::kDefault; }
 
   // Value i belongs to kSettings[i]. Holds secrets: show ShownText.

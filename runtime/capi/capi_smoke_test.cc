@@ -56,6 +56,22 @@ TEST(CapiSmoke, AllReducesExactly) {
   }
 }
 
+// Whatever has become of the others: what the caller can mend comes first.
+TEST(CapiSmoke, AMisspeltSpecIsToldBeforeTheEndOfTheJob) {
+  RunRanks(1, "transport=loopback", [](int, int, gwComm_t comm) {
+    ASSERT_EQ(gwCommAbort(comm), gwSuccess);
+    const int64_t shape[] = {4};
+    gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+    gwTensor_t tensor = nullptr;
+    EXPECT_EQ(gwTensorRegister(comm, "w", shape, 1, gwFloat32, &config, &tensor), gwAborted);
+    config.spec = "qsgdd(bits=4)";
+    EXPECT_EQ(gwTensorRegister(comm, "w", shape, 1, gwFloat32, &config, &tensor),
+              gwInvalidArgument);
+    EXPECT_NE(std::string(gwGetLastError(comm)).find("tensor 'w'"), std::string::npos)
+        << gwGetLastError(comm);
+  });
+}
+
 TEST(CapiSmoke, TrainsInStepsWithResiduals) {
   RunRanks(3, "transport=loopback", [](int rank, int world_size, gwComm_t comm) {
     constexpr int64_t kElems = 5000;

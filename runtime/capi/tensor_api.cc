@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,25 @@ Status CheckGroupHandles(const GroupCall& call, const gwRequest_t* request) {
   for (int i = 0; i < call.count; ++i) {
     if (call.tensors[i] == nullptr)
       return Status(gwInvalidArgument, fmt::format("tensor {} of the group is null", i));
+  }
+  return Status();
+}
+
+// What gwTensorRegister is given, but for the name itself.
+Status CheckTensor(const char* name, const int64_t* shape, int ndim, std::optional<DType> dtype,
+                   const gwTensor_t* tensor) {
+  if (std::strpbrk(name, "\n=,;") != nullptr) {
+    return Status(gwInvalidArgument, "a tensor's name holds no line break and none of = , ;");
+  }
+  if (tensor == nullptr) return Status(gwInvalidArgument, "the place for the handle is null");
+  if (ndim < 0 || ndim > kMaxDims) {
+    return Status(gwInvalidArgument, fmt::format("ndim is {}, not in [0, {}]", ndim, kMaxDims));
+  }
+  if (ndim > 0 && shape == nullptr) return Status(gwInvalidArgument, "the shape is null");
+  if (!dtype || !kFloatTypes.contains(*dtype)) {
+    return Status(gwInvalidArgument,
+                  fmt::format("it is of {}", dtype ? std::string(Name(*dtype)) : "no known type"),
+                  "A registered tensor is float16, bfloat16 or float32");
   }
   return Status();
 }
@@ -164,19 +184,12 @@ GW_DEFINE(gwResult_t, gwTensorRegister,
           (comm, name, shape, ndim, datatype, config, tensor)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  if (name == nullptr || *name == '\0' || tensor == nullptr || ndim < 0 || ndim > kMaxDims ||
-      (ndim > 0 && shape == nullptr)) {
-    return Report(comm, Status(gwInvalidArgument,
-                               "name, shape or tensor is null, or ndim is not in [0, 32]"));
-  }
-  if (std::strpbrk(name, "\n=,;") != nullptr) {
-    return Report(
-        comm, Status(gwInvalidArgument, "a tensor's name holds no line break and none of = , ;"));
+  if (name == nullptr || *name == '\0') {
+    return Report(comm, Status(gwInvalidArgument, "the name of a tensor is null or empty"));
   }
   const std::optional<DType> dtype = DTypeFromInt(datatype);
-  if (!dtype || !kFloatTypes.contains(*dtype)) {
-    return Report(comm,
-                  Status(gwInvalidArgument, "a registered tensor is float16, bfloat16 or float32"));
+  if (Status s = CheckTensor(name, shape, ndim, dtype, tensor); !s.ok()) {
+    return Report(comm, std::move(s).WithTensor(name));
   }
   if (Status s = CheckConfig(config, "GW_TENSOR_CONFIG_INITIALIZER"); !s.ok()) {
     return Report(comm, std::move(s).WithTensor(name));

@@ -9,6 +9,7 @@
 
 #include "compress/contribution.h"
 #include "runtime/operations/tensor_groups.h"
+#include "runtime/spec/auto_spec.h"
 #include "runtime/spec/spec_error.h"
 
 namespace gradwire {
@@ -37,7 +38,9 @@ Status Request::status() const {
 StatusOr<TensorState*> Communicator::Register(const std::string& name,
                                               std::span<const int64_t> shape, DType dtype,
                                               const std::string& spec) {
-  GW_RETURN_IF_ERROR(CheckUsable());
+  const std::string& given = spec.empty() ? parts_.agreed.spec : spec;
+  // What the caller can mend, before what may have become of the others.
+  GW_RETURN_IF_ERROR(WithAutoAmongCodecs(CheckSpec(given), given));
   auto tensor = std::make_unique<TensorState>();
   tensor->name = name;
   tensor->shape.assign(shape.begin(), shape.end());
@@ -56,7 +59,7 @@ StatusOr<TensorState*> Communicator::Register(const std::string& name,
                    .tensor = name,
                    .hint = "Register it in parts"});
   }
-  GW_RETURN_IF_ERROR(SetSpec(tensor.get(), spec.empty() ? parts_.agreed.spec : spec));
+  GW_RETURN_IF_ERROR(SetSpec(tensor.get(), given));
   return engine_->WithCore([&](EngineCore&) { return tensors_.Add(std::move(tensor)); });
 }
 

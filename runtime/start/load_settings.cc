@@ -129,7 +129,12 @@ StatusOr<Settings> LoadSettings(const std::string& api, const Environment& envir
   if (!settings.ok()) return settings;
   // A misspelt codec must fail here, not at the first tensor.
   const std::string& spec = settings->Text("compress");
-  GW_RETURN_IF_ERROR(WithAutoAmongCodecs(CheckSpec(spec), spec));
+  if (const Status known = WithAutoAmongCodecs(CheckSpec(spec), spec); !known.ok()) {
+    ErrorDetail detail = known.detail();
+    detail.message = fmt::format("setting 'compress' (from {}): {}", settings->origin("compress"),
+                                 detail.message);
+    return Status(known.code(), std::move(detail));
+  }
   GW_RETURN_IF_ERROR(ApplyToProcess(*settings));
   return settings;
 }

@@ -48,7 +48,7 @@ constexpr WrongCall kRegistrations[] = {
      [](Scene& s) {
        return gwTensorRegister(s.comm, "x", nullptr, 0, gwFloat32, nullptr, nullptr);
      }},
-    {"negative ndim", gwInvalidArgument, "ndim",
+    {"negative ndim", gwInvalidArgument, "ndim is -1",
      [](Scene& s) { return Register(s, {.ndim = -1}); }},
     {"a negative length", gwInvalidArgument, "negative",
      [](Scene& s) {
@@ -64,7 +64,7 @@ constexpr WrongCall kRegistrations[] = {
      }},
     {"integers", gwInvalidArgument, "float16, bfloat16 or float32",
      [](Scene& s) { return Register(s, {.dtype = gwInt32}); }},
-    {"an unknown type", gwInvalidArgument, "float32",
+    {"an unknown type", gwInvalidArgument, "no known type",
      [](Scene& s) { return Register(s, {.dtype = static_cast<gwDataType_t>(99)}); }},
     {"a codec misspelt", gwInvalidArgument, "Did you mean 'qsgd'",
      [](Scene& s) { return Register(s, {.spec = "qsgdd(bits=4)"}); }},
