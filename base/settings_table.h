@@ -281,6 +281,9 @@ struct OtherVariable {
 inline constexpr auto kOtherVariables = std::to_array<OtherVariable>({
     {"GRADWIRE_LOCAL_RANK", "set by the launcher: the rank among those of its host"},
     {"GRADWIRE_LOCAL_WORLD_SIZE", "set by the launcher: how many ranks its host has"},
+    {"GRADWIRE_LAUNCH_BOARD",
+     "set by `gradwire run`: an open file that tells which ranks have ended, for those that wait "
+     "for them"},
     {"GRADWIRE_JOB",
      "any text, the same on all ranks of a job: tells apart jobs that share launcher and hosts"},
     {"GRADWIRE_NETLAB",

@@ -201,6 +201,18 @@ class RunTest(unittest.TestCase):
         self.assertEqual((job.returncode, job.stdout), (3, "reported\n"))
         self.assertNotIn("SIGTERM", job.stderr)
 
+    def test_ranks_hear_of_one_that_dies_before_it_joins(self):
+        # Whoever it is; they report within the grace, and nobody has to be terminated.
+        for dead in range(3):
+            script = f"[[ $RANK == {dead} ]] && kill -9 $$; exec gradwire perf -b 4K --transport tcp"
+            with self.subTest(dead=dead):
+                begin = time.monotonic()
+                job = _shell(script, "-n", "3", "--grace", "50")
+                self.assertLess(time.monotonic() - begin, 20)
+                self.assertEqual(job.returncode, 128 + signal.SIGKILL)
+                said = f"rank {dead} was killed by signal 9 (Killed) before it had joined"
+                self.assertEqual(job.stderr.count(said), 2, job.stderr)
+
     def test_ends_after_the_timeout(self):
         job = _run("-n", "2", "--timeout", "0.2", "--", "sleep", "100")
         self.assertEqual(job.returncode, 124)

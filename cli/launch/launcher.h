@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "cli/launch/rank_process.h"
+#include "transports/bootstrap/launch_board.h"
 
 namespace gradwire {
 
@@ -26,6 +27,7 @@ struct LaunchOptions {
   int64_t timeout_ns = 0;                // for all of it; 0: none
   int64_t grace_ns = 15 * kNsPerSecond;  // that the others have after a failure or a signal
   std::vector<TimedAction> actions;      // in the order of their times
+  LaunchBoard* board = nullptr;          // is told which ranks have ended
 };
 
 inline constexpr int kTimeoutExitCode = 124;

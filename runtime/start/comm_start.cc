@@ -35,7 +35,8 @@ struct Identity {
   UniqueFd listener;
   std::string secret;
   bool insecure = false;
-  uint64_t job = 0;                                // names the rendezvous
+  uint64_t job = 0;  // names the rendezvous
+  std::string launch_board;
   bool is_group = false;                           // of a split: its files have names of their own
   uint64_t seed_salt = 0;                          // of a group
   const std::atomic<bool>* interrupted = nullptr;  // ends the start early
@@ -173,7 +174,8 @@ StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
                                 .blob = BlobOf(settings, *offer, agreed),
                                 .timeout_ns = settings.DurationNs("init_timeout_ms"),
                                 .liveness = LivenessOf(settings),
-                                .cancelled = me->interrupted};
+                                .cancelled = me->interrupted,
+                                .launch_board = me->launch_board};
   // While a rank opens its transport it says nothing.
   bootstrap.liveness.bound_ns = std::max(bootstrap.liveness.bound_ns, kLeastStartSilenceNs);
   bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
@@ -324,7 +326,8 @@ StatusOr<std::unique_ptr<Communicator>> StartByEnvironment(const Environment& en
                 .root = launch->root,
                 .secret = launch->secret,
                 .insecure = launch->insecure,
-                .job = launch->job},
+                .job = launch->job,
+                .launch_board = launch->board},
                settings);
 }
 

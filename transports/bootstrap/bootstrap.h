@@ -38,6 +38,8 @@ struct BootstrapOptions {
   Entropy entropy = SystemEntropy;
   const Clock* clock = &SteadyClock();
   const std::atomic<bool>* cancelled = nullptr;  // set from any thread: gives up within 100 ms
+  // Of the launcher, for the ranks of its job: none of them waits for one whose process has ended.
+  std::string launch_board;  // as LaunchBoard::Open takes it; empty: there is none
 };
 
 struct BootstrapResult {
@@ -57,7 +59,8 @@ struct BootstrapResult {
 //   gwMismatch         field and both values: library version, world size, rank, job
 //   gwTimeout          names the ranks that are missing, on all that did join; or rank 0 was not
 //                      reached
-//   gwPeerLost         a rank died in between, or was silent for longer than the bound
+//   gwPeerLost         a rank died in between, was silent for longer than the bound, or has ended
+//                      before it had joined, as the launcher knows
 //   gwRevoked          cancelled
 //   gwSystemError, gwRemoteError  sockets; another program at the port
 StatusOr<BootstrapResult> Bootstrap(BootstrapOptions options);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/bootstrap_job.h"
+#include "transports/bootstrap/launch_board.h"
 #include "transports/bootstrap/rendezvous_guest.h"
 #include "transports/control/socket.h"
 
@@ -49,6 +51,44 @@ TEST(BootstrapFailure, UnreachableRankZeroIsNamedWithTheReason) {
   EXPECT_EQ(result.status().code(), gwTimeout);
   EXPECT_EQ(result.status().detail().peer, 0);
   EXPECT_THAT(result.status().ToString(), HasSubstr("Connection refused"));
+}
+
+// As `gradwire run` tells it, at rank 0 and at a guest that waits for it.
+TEST(BootstrapFailure, ARankThatHasEndedIsNotWaitedFor) {
+  for (const int ended : {0, 2}) {
+    BootstrapJob job(4);
+    StatusOr<LaunchBoard> board = LaunchBoard::Make(4);
+    ASSERT_TRUE(board.ok());
+    const int64_t begin_ns = SteadyClock().NowNs();
+    for (int r = 0; r < 4; ++r) {
+      if (r != ended) job.Start(r, [&](BootstrapOptions* o) { o->launch_board = board->Text(); });
+    }
+    board->NoteKilled(ended, SIGKILL);
+    job.Join();
+    EXPECT_LT(SteadyClock().NowNs() - begin_ns, 3 * kNsPerSecond);
+    for (int r = 0; r < 4; ++r) {
+      if (r == ended) continue;
+      EXPECT_EQ(job.status(r).code(), gwPeerLost);
+      EXPECT_EQ(job.status(r).detail().peer, ended);
+      EXPECT_EQ(job.status(r).detail().rank, r);
+      EXPECT_THAT(job.status(r).ToString(),
+                  HasSubstr(fmt::format("rank {} was killed by signal 9 (Killed) before it had "
+                                        "joined",
+                                        ended)));
+    }
+  }
+}
+
+// One that has joined and ended, as where nothing is left to do, harms nobody's start.
+TEST(BootstrapFailure, LastWordsCountMoreThanTheEnd) {
+  BootstrapJob job(2);
+  StatusOr<LaunchBoard> board = LaunchBoard::Make(2);
+  ASSERT_TRUE(board.ok());
+  board->NoteExited(0, 0);
+  for (int r = 0; r < 2; ++r)
+    job.Start(r, [&](BootstrapOptions* o) { o->launch_board = board->Text(); });
+  job.Join();
+  ExpectStarted(&job, 2);
 }
 
 // A guest that the test drives step by step.

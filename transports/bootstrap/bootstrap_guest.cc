@@ -77,20 +77,20 @@ class GuestShell {
     return own.ok() && own->ToString() == root.ToString();
   }
 
-  // True when `fd` is ready; false at the deadline or when cancelled.
-  bool WaitFor(int fd, short events, Deadline until) const {
-    while (!until.Expired(*options_.clock) && !Cancelled(options_)) {
-      const Deadline check = Deadline::After(*options_.clock, kCancelCheckNs);
+  // True when `fd` is ready; false at the deadline or where the wait is in vain.
+  bool WaitFor(int fd, short events, Deadline until) {
+    while (!until.Expired(*options_.clock) && vain_.Check().ok()) {
+      const Deadline check = Deadline::After(*options_.clock, kVainCheckNs);
       pollfd polled{fd, events, 0};
       if (poll(&polled, 1, Earlier(until, check).PollTimeoutMs(*options_.clock)) > 0) return true;
     }
     return false;
   }
 
-  Status Pause(int64_t ns) const {
+  Status Pause(int64_t ns) {
     const Deadline until = Earlier(Deadline::After(*options_.clock, ns), deadline_);
     (void)WaitFor(-1, 0, until);
-    if (Cancelled(options_)) return CancelledStatus(options_);
+    GW_RETURN_IF_ERROR(vain_.Check());
     if (!deadline_.Expired(*options_.clock)) return {};
     return Late(fmt::format("could not be reached: {}", last_failure_));
   }
@@ -132,8 +132,8 @@ class GuestShell {
       const Deadline patience = Patience(guest);
       if (WaitFor(fd.get(), events, Earlier(patience, {guest.NextNs()}))) {
         Receive(fd.get(), &guest);
-      } else if (Cancelled(options_)) {
-        return CancelledStatus(options_);
+      } else if (Status vain = vain_.Check(); !vain.ok()) {
+        return vain;
       } else if (patience.Expired(*options_.clock)) {
         return Late(fmt::format("does not answer; awaited {}", guest.Awaited()));
       }
@@ -165,6 +165,7 @@ class GuestShell {
   }
 
   const BootstrapOptions& options_;
+  VainWait vain_{options_};
   const std::string root_text_;
   const Deadline deadline_;
   std::string last_failure_;

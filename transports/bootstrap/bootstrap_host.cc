@@ -28,9 +28,9 @@ class HostShell : public HostWires {
   // Until the start has ended and its last words are out.
   void Run() {
     while (!host_.done()) {
-      if (Cancelled(options_)) {
-        host_.Fail(CancelledStatus(options_));
-        break;
+      if (const Status vain = vain_.Check(); !vain.ok()) {
+        host_.Fail(vain);
+        if (vain.code() == gwRevoked) break;
       }
       Turn({host_.NextNs()});
     }
@@ -87,7 +87,7 @@ class HostShell : public HostWires {
 
   // One poll and what follows from it.
   void Turn(Deadline until) {
-    const Deadline cancel_check = Deadline::After(*options_.clock, kCancelCheckNs);
+    const Deadline vain_check = Deadline::After(*options_.clock, kVainCheckNs);
     std::vector<pollfd> polled;
     std::vector<int> conns;
     for (const auto& [conn, socket] : sockets_) {
@@ -97,7 +97,7 @@ class HostShell : public HostWires {
     }
     if (!host_.done() && !accepts_paused_) polled.push_back({options_.listener.get(), POLLIN, 0});
     (void)poll(polled.data(), polled.size(),
-               Earlier(until, cancel_check).PollTimeoutMs(*options_.clock));
+               Earlier(until, vain_check).PollTimeoutMs(*options_.clock));
     accepts_paused_ = false;
     for (size_t i = 0; i < conns.size(); ++i) {
       if (polled[i].revents != 0) Serve(conns[i]);
@@ -157,6 +157,7 @@ class HostShell : public HostWires {
   }
 
   const BootstrapOptions& options_;
+  VainWait vain_{options_};
   std::map<int, Socket> sockets_;
   int next_conn_ = 0;
   bool accepts_paused_ = false;

@@ -308,6 +308,7 @@ StatusOr<LaunchInfo> DetectLauncher(const Environment& environment) {
   const StatusOr<bool> insecure = env.Switch("GRADWIRE_INSECURE");
   if (!insecure.ok()) return insecure.status();
   info.insecure = *insecure;
+  if (info.launcher == "gradwire") info.board = env.Text("GRADWIRE_LAUNCH_BOARD");
   return info;
 }
 

@@ -23,6 +23,7 @@ struct LaunchInfo {
   uint64_t job = 0;
   std::string secret;
   bool insecure = false;
+  std::string board;  // as LaunchBoard::Open takes it; empty: this launcher has none
 };
 
 // The first launcher of {gradwire's own, torchrun, Open MPI, MPICH, Slurm} whose rank and world

@@ -1,0 +1,82 @@
+#include "transports/bootstrap/launch_board.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kEntryBytes = sizeof(int32_t);
+
+// "DESCRIPTOR:INODE".
+struct Place {
+  int fd = -1;
+  uint64_t inode = 0;
+};
+
+std::optional<Place> ParsePlace(const std::string& text) {
+  Place place;
+  const char* const end = text.data() + text.size();
+  const auto fd = std::from_chars(text.data(), end, place.fd);
+  if (fd.ec != std::errc() || fd.ptr == end || *fd.ptr != ':') return std::nullopt;
+  const auto inode = std::from_chars(fd.ptr + 1, end, place.inode);
+  if (inode.ec != std::errc() || inode.ptr != end) return std::nullopt;
+  return place;
+}
+
+std::string HowItEnded(int32_t end) {
+  if (end > 0) return fmt::format("ended with exit code {}", end - 1);
+  const char* name = sigdescr_np(-end);
+  return fmt::format("was killed by signal {} ({})", -end, name == nullptr ? "unknown" : name);
+}
+
+}  // namespace
+
+StatusOr<LaunchBoard> LaunchBoard::Make(int ranks) {
+  UniqueFd fd(memfd_create("gradwire-launch-board", 0));
+  if (!fd.valid()) return ErrnoStatus("memfd_create", errno);
+  if (ftruncate(fd.get(), kEntryBytes * ranks) != 0) return ErrnoStatus("ftruncate", errno);
+  return LaunchBoard(std::move(fd), ranks);
+}
+
+std::optional<LaunchBoard> LaunchBoard::Open(const std::string& text, int ranks) {
+  const std::optional<Place> place = ParsePlace(text);
+  if (!place) return std::nullopt;
+  UniqueFd fd(fcntl(place->fd, F_DUPFD_CLOEXEC, 0));
+  struct stat file {};
+  if (!fd.valid() || fstat(fd.get(), &file) != 0) return std::nullopt;
+  if (file.st_ino != place->inode || file.st_size != kEntryBytes * ranks) return std::nullopt;
+  return LaunchBoard(std::move(fd), ranks);
+}
+
+std::string LaunchBoard::Text() const {
+  struct stat file {};
+  (void)fstat(fd_.get(), &file);
+  return fmt::format("{}:{}", fd_.get(), file.st_ino);
+}
+
+void LaunchBoard::Put(int rank, int32_t end) {
+  // Nothing else tells the ranks; without it they wait as long as they would under any launcher.
+  (void)!pwrite(fd_.get(), &end, kEntryBytes, kEntryBytes * rank);
+}
+
+std::optional<LaunchBoard::Ended> LaunchBoard::FirstEnded() const {
+  std::vector<int32_t> ends(static_cast<size_t>(ranks_));
+  const auto bytes = static_cast<size_t>(kEntryBytes * ranks_);
+  if (pread(fd_.get(), ends.data(), bytes, 0) != static_cast<ssize_t>(bytes)) return std::nullopt;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (ends[rank] != 0) return Ended{rank, HowItEnded(ends[rank])};
+  }
+  return std::nullopt;
+}
+
+}  // namespace gradwire
