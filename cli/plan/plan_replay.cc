@@ -60,7 +60,7 @@ DecideInput ReadInput(const Json& json, const JobFacts& job) {
   for (const Json& t : json.at("tensors"))
     input.step.tensors.push_back({t.at(0), t.at(1), t.at(2), t.at(3), t.at(4), t.at(5)});
   for (const Json& p : json.at("probes")) {
-    input.probes.push_back({p.at(0), p.at(1), p.at(2), p.at(3)});
+    input.probes.push_back({p.at(0), p.at(1), p.at(2)});
     const int candidate = input.probes.back().candidate;
     if (candidate < 0 || candidate >= static_cast<int>(job.candidates.size()))
       throw std::out_of_range("a probe of no candidate");

@@ -99,7 +99,7 @@ class Controller {
   bool MayProbe(int64_t now_ns) const;
   int64_t Number(uint16_t turn) const;
   std::optional<int> RungToProbe(const TensorState& tensor) const;
-  void Probe(const TensorState& tensor, int rung, int64_t round, const std::byte* grad);
+  void Probe(const TensorState& tensor, int rung, const std::byte* grad);
   Measured* MeasuredIn(uint16_t turn);
   void UpdateJob(std::span<TensorState* const> controlled, int64_t automatic);
   void Resume();
@@ -128,12 +128,7 @@ class Controller {
   // the largest was. Before the first step nobody knows.
   int64_t submits_ = 0, submits_before_ = 0;
   int64_t largest_ = 0, largest_before_ = std::numeric_limits<int64_t>::max();
-  struct TriedCodec {
-    std::string spec;
-    int64_t elems = 0;  // of the piece
-    ProbeReport report;
-  };
-  std::vector<TriedCodec> probes_;  // since the last decision
+  std::vector<std::pair<std::string, ProbeReport>> probes_;  // by spec, since the last decision
   JobFacts job_;
   uint64_t job_digest_ = 0;
   int64_t automatic_ = 0;  // tensors, also those that are too many

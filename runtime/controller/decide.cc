@@ -29,9 +29,6 @@ constexpr int kMaxExploreDoublings = 6;
 // is less, this share of all.
 constexpr double kTellingElems = 65536;
 constexpr double kTellingShare = 0.1;
-// Likewise of a probe, or this share of the largest tensor.
-constexpr double kTellingPieceElems = 16384;
-constexpr double kTellingPieceShare = 0.25;
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -112,14 +109,6 @@ std::optional<Decision> Decider::Resume() {
   return decision;
 }
 
-bool Decider::TellsCost(const ProbeResult& probe) const {
-  const auto largest =
-      std::max_element(job_.tensors.begin(), job_.tensors.end(),
-                       [](const JobTensor& a, const JobTensor& b) { return a.elems < b.elems; });
-  return static_cast<double>(probe.elems) >=
-         std::min(kTellingPieceElems, kTellingPieceShare * static_cast<double>(largest->elems));
-}
-
 void Decider::TakeProbes() {
   for (const ProbeResult& probe : input_.probes) {
     Memory::Tested& tested = m_.candidates[probe.candidate];
@@ -130,7 +119,7 @@ void Decider::TakeProbes() {
     tested.at_step = m_.steps;
     // Whatever disturbs a probe makes it longer, and what training's own steps tell is no guess.
     double& cost = m_.model.codec_us_per_elem[probe.candidate];
-    if (HasRun(tested) || !TellsCost(probe)) continue;
+    if (HasRun(tested)) continue;
     const bool less = cost < 0 || probe.codec_us_per_elem < cost;
     cost = less ? probe.codec_us_per_elem
                 : kForgetLess * cost + (1 - kForgetLess) * probe.codec_us_per_elem;

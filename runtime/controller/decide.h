@@ -22,7 +22,6 @@ inline constexpr double kWorthTrying = 0.97;
 // A candidate tried by rank 0 on a piece of a gradient, besides the training.
 struct ProbeResult {
   int candidate = 0;
-  int64_t elems = 0;             // of the piece
   double codec_us_per_elem = 0;  // of what a rank encodes and decodes in a step
   double relative_error = 0;     // |x - decoded|^2 / |x|^2
 };

@@ -117,24 +117,6 @@ bool Decider::FitAgain(const Memory::Medians& medians) {
   return false;
 }
 
-// What one plan tells of the wire. What makes it slower in mid-run is mostly that less of a link is
-// left to the job: the latency stays, also where codecs bounded the plan until then.
-void Decider::FollowWire(double busy_us) {
-  ModelState& model = m_.model;
-  const double predicted_us = BusyUs(job_, model, m_.running);
-  if (predicted_us <= 0) return;
-  if (m_.changed && busy_us > predicted_us) {
-    ModelState slower = model;
-    FitBytes(job_, {m_.running, busy_us}, &slower);
-    if (SeesWire(slower, m_.running)) model = std::move(slower);
-    return;
-  }
-  if (!SeesWire(model, m_.running)) return;
-  double factor = std::clamp(busy_us / predicted_us, 1 / kMaxWireChange, kMaxWireChange);
-  if (!m_.changed) factor = std::pow(factor, 1 - kForget);
-  model = OnWire(std::move(model), factor);
-}
-
 void Decider::Learn(const Memory::Medians& sums) {
   ModelState& model = m_.model;
   double codec_us = 0;
@@ -146,7 +128,12 @@ void Decider::Learn(const Memory::Medians& sums) {
   } else {
     model.slowdown = Mix(model.slowdown, std::min(added_us / codec_us, kMaxSlowdown));
   }
-  if (!FitAgain(sums) && sums.busy_us > 0) FollowWire(sums.busy_us);
+  const double predicted_busy = BusyUs(job_, model, m_.running);
+  if (!FitAgain(sums) && SeesWire(model, m_.running) && predicted_busy > 0 && sums.busy_us > 0) {
+    double factor = std::clamp(sums.busy_us / predicted_busy, 1 / kMaxWireChange, kMaxWireChange);
+    if (!m_.changed) factor = std::pow(factor, 1 - kForget);
+    model = OnWire(std::move(model), factor);
+  }
   m_.changed = false;
   const double predicted_us = StepUs(job_, model, m_.running);
   m_.scale = predicted_us > 0 ? sums.step_us / predicted_us : 1;

@@ -53,7 +53,6 @@ class DecisionWorld {
   std::array<double, kLadder> training_factor = {1, 1, 1, 1};
   double call_us = 0;  // that encoding a tensor takes besides, whatever its size; in no probe
   double disturbed_probes = 0;  // share of them, which take kDisturbance times as long
-  double small_probes = 0;  // share of those of a piece so small that all its time is the call's
 
   explicit DecisionWorld(const std::vector<int64_t>& elems, uint64_t seed = 1) : random_(seed) {
     job_ = {.world_size = 4, .slice_elems = kSlice};
@@ -134,8 +133,6 @@ class DecisionWorld {
  private:
   static constexpr int64_t kSlice = 1 << 16;
   static constexpr double kDisturbance = 10;
-  static constexpr int64_t kSmallPiece = 256;
-  static constexpr double kOfSmall = 40;
   struct Walked {
     double step_us = 0, busy_us = 0;
   };
@@ -193,11 +190,9 @@ class DecisionWorld {
 
   ProbeResult Probe(int candidate) {
     const bool disturbed = std::bernoulli_distribution(disturbed_probes)(random_);
-    const bool small = std::bernoulli_distribution(small_probes)(random_);
     return {.candidate = candidate,
-            .elems = small ? kSmallPiece : kSlice,
             .codec_us_per_elem = lies.codec * (disturbed ? kDisturbance : 1) *
-                                 (small ? kOfSmall : 1) * kCandidates[candidate].codec_us_per_elem,
+                                 kCandidates[candidate].codec_us_per_elem,
             .relative_error = ToldError(kCandidates[candidate])};
   }
 

@@ -43,7 +43,6 @@ class Decider {
   // What comes in.
   std::optional<Decision> Begin();
   std::optional<Decision> Resume();
-  bool TellsCost(const ProbeResult& probe) const;
   void TakeProbes();
   const Plan& PlanOf(uint16_t turn) const;
   void TakeTensors();
@@ -97,7 +96,6 @@ class Decider {
   const Memory::Tried* Partner() const;
   bool FitAgain(const Memory::Medians& medians);
   bool SeesWire(const ModelState& model, const Plan& plan) const;
-  void FollowWire(double busy_us);
   void Learn(const Memory::Medians& sums);
   const Memory::Tried* Known(const Plan& plan) const;
   void RememberWindow(const Memory::Medians& sums);

@@ -295,17 +295,12 @@ double WireFactor(const JobFacts& job, const ModelState& model, const Plan& plan
 }
 
 void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model) {
-  const auto excess_with = [&](double ModelState::*part, double value) {
-    model->*part = value;
-    return BusyUs(job, *model, measured.plan) - measured.busy_us;
-  };
-  const auto fit = [&](double ModelState::*part, double least, double most) {
-    const double root = Root(least, most, [&](double value) { return excess_with(part, value); });
-    model->*part = root;
-  };
+  model->latency_us = 0;
   const double most = measured.busy_us / std::max(WireBytes(job, measured.plan), 1.0);
-  fit(&ModelState::us_per_byte, kLeastByteShare * most, most);
-  fit(&ModelState::latency_us, 0, model->latency_us);
+  model->us_per_byte = Root(kLeastByteShare * most, most, [&](double us_per_byte) {
+    model->us_per_byte = us_per_byte;
+    return BusyUs(job, *model, measured.plan) - measured.busy_us;
+  });
 }
 
 Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed,

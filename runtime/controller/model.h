@@ -100,7 +100,7 @@ struct MeasuredPlan {
 void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
              ModelState* model);
 
-// Likewise from one plan alone: the latency stays, but for what leaves bytes no tenth.
+// Likewise from one plan alone, with nothing taken for latency.
 void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model);
 
 // The model on a wire that takes `factor` of its time.

@@ -65,8 +65,7 @@ std::string InputLine(const DecideInput& input) {
                                 t.energy, t.error, t.sum_energy);
            }),
       List(input.probes, [](const ProbeResult& p) {
-        return fmt::format("[{}, {}, {}, {}]", p.candidate, p.elems, p.codec_us_per_elem,
-                           p.relative_error);
+        return fmt::format("[{}, {}, {}]", p.candidate, p.codec_us_per_elem, p.relative_error);
       }));
 }
 
