@@ -164,13 +164,16 @@ std::string LinksText(const RunOptions& options) {
 }
 
 std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& job,
-                                 const std::optional<Netlab>& lab, const LaunchBoard& board) {
+                                 const std::optional<Netlab>& lab, const LaunchBoard* board) {
   const std::vector<std::vector<int>> cores = CoresOfRanks(options);
   std::vector<RankSetup> ranks;
   for (int rank = 0; rank < options.ranks; ++rank) {
     RankSetup setup{.variables = RankVariables(job, rank)};
     setup.variables.emplace_back("PATH", PathForRanks());
-    setup.variables.emplace_back(LaunchBoard::kVariable, board.Text());
+    if (board != nullptr) {
+      setup.variables.emplace_back(LaunchBoard::kVariable,
+                                   fmt::format("{}@{}:{}", board->Text(), job.host, job.root_port));
+    }
     if (!options.netlab.empty()) {
       const std::string rate = lab ? LinksText(options) : "";
       const std::string interface = lab ? Netlab::kInterface : "lo";
@@ -223,13 +226,16 @@ StatusOr<int> Run(const RunOptions& options) {
   StatusOr<JobAddress> job = MakeJobAddress(options.ranks, lab.has_value());
   if (!job.ok()) return job.status();
   StatusOr<LaunchBoard> board = LaunchBoard::Make(options.ranks);
-  if (!board.ok()) return board.status();
+  if (!board.ok()) {
+    fmt::print(stderr, "gradwire run: ranks will not hear of one that ends before it joins: {}\n",
+               board.status().ToString());
+  }
   std::vector<RateChange> changes;
   LaunchOptions launch{.command = options.command,
-                       .ranks = MakeRanks(options, *job, lab, *board),
+                       .ranks = MakeRanks(options, *job, lab, board.ok() ? &*board : nullptr),
                        .timeout_ns = static_cast<int64_t>(options.timeout_s * 1e9),
                        .grace_ns = static_cast<int64_t>(options.grace_s * 1e9),
-                       .board = &*board};
+                       .board = board.ok() ? &*board : nullptr};
   if (lab) launch.actions = ReshapeActions(*later, *lab, &changes);
   StatusOr<int> exit_code = Launch(launch, SteadyClock());
   RemoveDeadUcxFolders();

@@ -65,7 +65,8 @@ def _across_change(jobs, cell, new_link, options, part):
     seconds = launch_s + 1e-3 * before * step_ms
     steps = before + spread + _GRACE[part] + _LOOKED_AT
     options += [option for spec in cell.fixed for option in ("-x", spec)]
-    options += ["--auto-warmup", str(steps), "--blocks", str(_BEST_BLOCKS)]
+    options += ["-w", str(runs.WARM_UPS), "--auto-warmup", str(steps)]
+    options += ["--blocks", str(_BEST_BLOCKS)]
     return jobs.train(cell, options, [(f"{seconds:.2f}", new_link)])
 
 

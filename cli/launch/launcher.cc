@@ -301,8 +301,11 @@ void Job::OnRankEnded(size_t rank, const siginfo_t& how) {
   const bool exited = how.si_code == CLD_EXITED;
   if (options_.board != nullptr) {
     const auto number = static_cast<int>(rank);
-    exited ? options_.board->NoteExited(number, how.si_status)
-           : options_.board->NoteKilled(number, how.si_status);
+    if (exited) {
+      options_.board->NoteExited(number, how.si_status);
+    } else {
+      options_.board->NoteKilled(number, how.si_status);
+    }
   }
   if (!exited || how.si_status != 0) OnRankFailed({rank, how});
   // Nobody else can turn out to be the cause.

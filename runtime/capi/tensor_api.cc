@@ -60,12 +60,20 @@ Status CheckGroupHandles(const GroupCall& call, const gwRequest_t* request) {
   return Status();
 }
 
-// What gwTensorRegister is given, but for the name itself.
-Status CheckTensor(const char* name, const int64_t* shape, int ndim, std::optional<DType> dtype,
-                   const gwTensor_t* tensor) {
+// Of gwTensorRegister.
+Status CheckName(const char* name) {
+  if (name == nullptr || *name == '\0') {
+    return Status(gwInvalidArgument, "the name of a tensor is null or empty");
+  }
   if (std::strpbrk(name, "\n=,;") != nullptr) {
     return Status(gwInvalidArgument, "a tensor's name holds no line break and none of = , ;");
   }
+  return Status();
+}
+
+// The other arguments.
+Status CheckTensor(const int64_t* shape, int ndim, std::optional<DType> dtype,
+                   const gwTensor_t* tensor) {
   if (tensor == nullptr) return Status(gwInvalidArgument, "the place for the handle is null");
   if (ndim < 0 || ndim > kMaxDims) {
     return Status(gwInvalidArgument, fmt::format("ndim is {}, not in [0, {}]", ndim, kMaxDims));
@@ -184,11 +192,9 @@ GW_DEFINE(gwResult_t, gwTensorRegister,
           (comm, name, shape, ndim, datatype, config, tensor)) {
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  if (name == nullptr || *name == '\0') {
-    return Report(comm, Status(gwInvalidArgument, "the name of a tensor is null or empty"));
-  }
+  if (Status s = CheckName(name); !s.ok()) return Report(comm, std::move(s));
   const std::optional<DType> dtype = DTypeFromInt(datatype);
-  if (Status s = CheckTensor(name, shape, ndim, dtype, tensor); !s.ok()) {
+  if (Status s = CheckTensor(shape, ndim, dtype, tensor); !s.ok()) {
     return Report(comm, std::move(s).WithTensor(name));
   }
   if (Status s = CheckConfig(config, "GW_TENSOR_CONFIG_INITIALIZER"); !s.ok()) {

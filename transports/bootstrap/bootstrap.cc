@@ -9,10 +9,6 @@
 namespace gradwire {
 namespace {
 
-// How long ranks hear nothing of one that has ended. Guests wait longer: rank 0 tells all of them.
-constexpr int64_t kHostPatienceNs = 1000 * kNsPerMs;
-constexpr int64_t kGuestPatienceNs = 1500 * kNsPerMs;
-
 Status CheckOptions(const BootstrapOptions& o) {
   if (o.world_size < 1 || o.world_size > kMaxControlRanks) {
     return Status(gwInvalidArgument,
@@ -53,28 +49,12 @@ Status CheckSecret(const BootstrapOptions& options, const SocketAddress& root) {
                   .rank = options.rank});
 }
 
-VainWait::VainWait(const BootstrapOptions& options)
-    : options_(options), board_(LaunchBoard::Open(options.launch_board, options.world_size)) {}
-
-Status VainWait::Check() {
-  if (options_.cancelled != nullptr && options_.cancelled->load(std::memory_order_acquire)) {
-    return Status(gwRevoked,
-                  ErrorDetail{.message = fmt::format("rank {} gave up its start", options_.rank),
-                              .rank = options_.rank});
-  }
-  const std::optional<LaunchBoard::Ended> ended =
-      board_ ? board_->FirstEnded() : std::optional<LaunchBoard::Ended>();
-  if (!ended) return {};
-  if (patience_.never()) {
-    const int64_t wait_ns = options_.rank == 0 ? kHostPatienceNs : kGuestPatienceNs;
-    patience_ = Deadline::After(*options_.clock, wait_ns);
-  }
-  if (!patience_.Expired(*options_.clock)) return {};
-  return Status(gwPeerLost, ErrorDetail{.message = fmt::format("rank {} {} before it had joined",
-                                                               ended->rank, ended->how),
-                                        .hint = "its output tells why",
-                                        .rank = options_.rank,
-                                        .peer = ended->rank});
+VainWait MakeVainWait(const BootstrapOptions& options) {
+  return VainWait({.rank = options.rank,
+                   .world_size = options.world_size,
+                   .launch_board = options.launch_board,
+                   .clock = options.clock,
+                   .cancelled = options.cancelled});
 }
 
 StatusOr<BootstrapResult> Bootstrap(BootstrapOptions options) {

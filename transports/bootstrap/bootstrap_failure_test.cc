@@ -79,18 +79,6 @@ TEST(BootstrapFailure, ARankThatHasEndedIsNotWaitedFor) {
   }
 }
 
-// One that has joined and ended, as where nothing is left to do, harms nobody's start.
-TEST(BootstrapFailure, LastWordsCountMoreThanTheEnd) {
-  BootstrapJob job(2);
-  StatusOr<LaunchBoard> board = LaunchBoard::Make(2);
-  ASSERT_TRUE(board.ok());
-  board->NoteExited(0, 0);
-  for (int r = 0; r < 2; ++r)
-    job.Start(r, [&](BootstrapOptions* o) { o->launch_board = board->Text(); });
-  job.Join();
-  ExpectStarted(&job, 2);
-}
-
 // A guest that the test drives step by step.
 class ManualGuest {
  public:

@@ -77,14 +77,15 @@ class GuestShell {
     return own.ok() && own->ToString() == root.ToString();
   }
 
-  // True when `fd` is ready; false at the deadline or where the wait is in vain.
+  // True when `fd` is ready; false at the deadline or where the wait is in vain. What is there
+  // counts more than either.
   bool WaitFor(int fd, short events, Deadline until) {
-    while (!until.Expired(*options_.clock) && vain_.Check().ok()) {
+    for (;;) {
       const Deadline check = Deadline::After(*options_.clock, kVainCheckNs);
       pollfd polled{fd, events, 0};
       if (poll(&polled, 1, Earlier(until, check).PollTimeoutMs(*options_.clock)) > 0) return true;
+      if (until.Expired(*options_.clock) || !vain_.Check().ok()) return false;
     }
-    return false;
   }
 
   Status Pause(int64_t ns) {
@@ -165,7 +166,7 @@ class GuestShell {
   }
 
   const BootstrapOptions& options_;
-  VainWait vain_{options_};
+  VainWait vain_ = MakeVainWait(options_);
   const std::string root_text_;
   const Deadline deadline_;
   std::string last_failure_;

@@ -157,7 +157,7 @@ class HostShell : public HostWires {
   }
 
   const BootstrapOptions& options_;
-  VainWait vain_{options_};
+  VainWait vain_ = MakeVainWait(options_);
   std::map<int, Socket> sockets_;
   int next_conn_ = 0;
   bool accepts_paused_ = false;

@@ -8,9 +8,7 @@
 
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstring>
-#include <vector>
 
 namespace gradwire {
 namespace {
@@ -44,8 +42,8 @@ std::string HowItEnded(int32_t end) {
 StatusOr<LaunchBoard> LaunchBoard::Make(int ranks) {
   UniqueFd fd(memfd_create("gradwire-launch-board", 0));
   if (!fd.valid()) return ErrnoStatus("memfd_create", errno);
-  if (ftruncate(fd.get(), kEntryBytes * ranks) != 0) return ErrnoStatus("ftruncate", errno);
-  return LaunchBoard(std::move(fd), ranks);
+  if (ftruncate(fd.get(), kEntryBytes * (1 + ranks)) != 0) return ErrnoStatus("ftruncate", errno);
+  return LaunchBoard(std::move(fd));
 }
 
 std::optional<LaunchBoard> LaunchBoard::Open(const std::string& text, int ranks) {
@@ -54,8 +52,8 @@ std::optional<LaunchBoard> LaunchBoard::Open(const std::string& text, int ranks)
   UniqueFd fd(fcntl(place->fd, F_DUPFD_CLOEXEC, 0));
   struct stat file {};
   if (!fd.valid() || fstat(fd.get(), &file) != 0) return std::nullopt;
-  if (file.st_ino != place->inode || file.st_size != kEntryBytes * ranks) return std::nullopt;
-  return LaunchBoard(std::move(fd), ranks);
+  if (file.st_ino != place->inode || file.st_size != kEntryBytes * (1 + ranks)) return std::nullopt;
+  return LaunchBoard(std::move(fd));
 }
 
 std::string LaunchBoard::Text() const {
@@ -64,19 +62,26 @@ std::string LaunchBoard::Text() const {
   return fmt::format("{}:{}", fd_.get(), file.st_ino);
 }
 
-void LaunchBoard::Put(int rank, int32_t end) {
-  // Nothing else tells the ranks; without it they wait as long as they would under any launcher.
-  (void)!pwrite(fd_.get(), &end, kEntryBytes, kEntryBytes * rank);
+void LaunchBoard::NoteEnd(int rank, int32_t end) {
+  Put(1 + rank, end);
+  if (Get(0) == 0) Put(0, 1 + rank);
 }
 
 std::optional<LaunchBoard::Ended> LaunchBoard::FirstEnded() const {
-  std::vector<int32_t> ends(static_cast<size_t>(ranks_));
-  const auto bytes = static_cast<size_t>(kEntryBytes * ranks_);
-  if (pread(fd_.get(), ends.data(), bytes, 0) != static_cast<ssize_t>(bytes)) return std::nullopt;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    if (ends[rank] != 0) return Ended{rank, HowItEnded(ends[rank])};
-  }
-  return std::nullopt;
+  const int32_t first = Get(0);
+  if (first == 0) return std::nullopt;
+  return Ended{first - 1, HowItEnded(Get(first))};
+}
+
+int32_t LaunchBoard::Get(int entry) const {
+  int32_t value = 0;
+  const bool read = pread(fd_.get(), &value, kEntryBytes, kEntryBytes * entry) == kEntryBytes;
+  return read ? value : 0;
+}
+
+void LaunchBoard::Put(int entry, int32_t value) {
+  // Nothing else tells the ranks; without it they wait as long as they would under any launcher.
+  (void)!pwrite(fd_.get(), &value, kEntryBytes, kEntryBytes * entry);
 }
 
 }  // namespace gradwire

@@ -32,18 +32,21 @@ class LaunchBoard {
   // What the variable is set to.
   std::string Text() const;
 
-  void NoteExited(int rank, int exit_code) { Put(rank, exit_code + 1); }
-  void NoteKilled(int rank, int signal) { Put(rank, -signal); }
-  // Of the lowest number; nothing: all run.
+  void NoteExited(int rank, int exit_code) { NoteEnd(rank, exit_code + 1); }
+  void NoteKilled(int rank, int signal) { NoteEnd(rank, -signal); }
+  // Who ended before all others; nothing: all run.
   std::optional<Ended> FirstEnded() const;
+  bool HasEnded(int rank) const { return Get(1 + rank) != 0; }
 
  private:
-  LaunchBoard(UniqueFd fd, int ranks) : fd_(std::move(fd)), ranks_(ranks) {}
-  // 0: it runs; an exit code plus 1; a signal, negative.
-  void Put(int rank, int32_t end);
+  explicit LaunchBoard(UniqueFd fd) : fd_(std::move(fd)) {}
+  // An exit code plus 1; a signal, negative.
+  void NoteEnd(int rank, int32_t end);
+  // Of int32_t: who ended first, plus 1, then the end of each rank; 0: none.
+  int32_t Get(int entry) const;
+  void Put(int entry, int32_t value);
 
   UniqueFd fd_;
-  int ranks_ = 0;
 };
 
 }  // namespace gradwire

@@ -20,9 +20,18 @@ TEST(LaunchBoard, TellsWhoEndedAndHow) {
   ASSERT_TRUE(rank->FirstEnded());
   EXPECT_EQ(rank->FirstEnded()->rank, 3);
   EXPECT_EQ(rank->FirstEnded()->how, "ended with exit code 0");
+  EXPECT_FALSE(rank->HasEnded(1));
   launcher->NoteKilled(1, SIGKILL);
-  EXPECT_EQ(rank->FirstEnded()->rank, 1);
-  EXPECT_EQ(rank->FirstEnded()->how, "was killed by signal 9 (Killed)");
+  EXPECT_TRUE(rank->HasEnded(1));
+  EXPECT_EQ(rank->FirstEnded()->rank, 3) << "who ended later may have followed";
+}
+
+TEST(LaunchBoard, NamesTheSignal) {
+  StatusOr<LaunchBoard> board = LaunchBoard::Make(2);
+  ASSERT_TRUE(board.ok());
+  board->NoteKilled(0, SIGKILL);
+  ASSERT_TRUE(board->FirstEnded());
+  EXPECT_EQ(board->FirstEnded()->how, "was killed by signal 9 (Killed)");
 }
 
 TEST(LaunchBoard, OutlivesAnExec) {

@@ -272,6 +272,14 @@ StatusOr<HostPort> FindRoot(const Reader& env, const Row& row, const LaunchInfo&
   return HostPort{std::move(*host), *port};
 }
 
+// "PLACE@ROOT" of `gradwire run`. One of another root is that of a job around this one.
+std::string BoardOf(const Reader& env) {
+  const std::string text = env.Text("GRADWIRE_LAUNCH_BOARD");
+  const size_t at = text.find('@');
+  const bool ours = at != std::string::npos && text.substr(at + 1) == env.Text("GRADWIRE_ROOT");
+  return ours ? text.substr(0, at) : "";
+}
+
 }  // namespace
 
 bool HasLauncher(const Environment& environment) {
@@ -308,7 +316,7 @@ StatusOr<LaunchInfo> DetectLauncher(const Environment& environment) {
   const StatusOr<bool> insecure = env.Switch("GRADWIRE_INSECURE");
   if (!insecure.ok()) return insecure.status();
   info.insecure = *insecure;
-  if (info.launcher == "gradwire") info.board = env.Text("GRADWIRE_LAUNCH_BOARD");
+  info.board = BoardOf(env);
   return info;
 }
 

@@ -274,6 +274,17 @@ const std::vector<BadCase>& BadCases() {
   return cases;
 }
 
+// A job within a rank of another one has a root of its own, and inherits that one's variable.
+TEST(Launcher, TakesTheBoardOfItsOwnJob) {
+  Environment environment = {
+      {"GRADWIRE_RANK", "1"}, {"GRADWIRE_WORLD_SIZE", "2"}, {"GRADWIRE_ROOT", "127.0.0.1:2000"}};
+  EXPECT_EQ(DetectLauncher(environment)->board, "");
+  environment["GRADWIRE_LAUNCH_BOARD"] = "7:99@127.0.0.1:2000";
+  EXPECT_EQ(DetectLauncher(environment)->board, "7:99");
+  environment["GRADWIRE_ROOT"] = "127.0.0.1:2001";
+  EXPECT_EQ(DetectLauncher(environment)->board, "");
+}
+
 TEST(Launcher, ErrorsNameTheVariables) {
   for (const BadCase& c : BadCases()) {
     SCOPED_TRACE(c.name);
