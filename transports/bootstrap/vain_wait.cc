@@ -27,7 +27,7 @@ Status VainWait::Check() {
   if (!patience_.Expired(*options_.clock)) return {};
   return Status(gwPeerLost, ErrorDetail{.message = fmt::format("rank {} {} before it had joined",
                                                                ended->rank, ended->how),
-                                        .hint = "its output tells why",
+                                        .hint = "Its output tells why",
                                         .rank = options_.rank,
                                         .peer = ended->rank});
 }
