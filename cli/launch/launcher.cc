@@ -328,9 +328,7 @@ void Job::Blame(const Failure& failure) {
   const auto& [rank, how] = failure;
   const bool exited = how.si_code == CLD_EXITED;
   exit_code_ = exited ? how.si_status : 128 + how.si_status;
-  const std::string what =
-      exited ? fmt::format("ended with exit code {}", how.si_status)
-             : fmt::format("was killed by signal {} ({})", how.si_status, strsignal(how.si_status));
+  const std::string what = exited ? HowItExited(how.si_status) : HowItWasKilled(how.si_status);
   const std::string others =
       Alive() == 0 || interrupted_
           ? ""

@@ -31,13 +31,14 @@ std::optional<Place> ParsePlace(const std::string& text) {
   return place;
 }
 
-std::string HowItEnded(int32_t end) {
-  if (end > 0) return fmt::format("ended with exit code {}", end - 1);
-  const char* name = sigdescr_np(-end);
-  return fmt::format("was killed by signal {} ({})", -end, name == nullptr ? "unknown" : name);
-}
-
 }  // namespace
+
+std::string HowItExited(int exit_code) { return fmt::format("ended with exit code {}", exit_code); }
+
+std::string HowItWasKilled(int signal) {
+  const char* name = sigdescr_np(signal);
+  return fmt::format("was killed by signal {} ({})", signal, name == nullptr ? "unknown" : name);
+}
 
 StatusOr<LaunchBoard> LaunchBoard::Make(int ranks) {
   UniqueFd fd(memfd_create("gradwire-launch-board", 0));
@@ -70,7 +71,8 @@ void LaunchBoard::NoteEnd(int rank, int32_t end) {
 std::optional<LaunchBoard::Ended> LaunchBoard::FirstEnded() const {
   const int32_t first = Get(0);
   if (first == 0) return std::nullopt;
-  return Ended{first - 1, HowItEnded(Get(first))};
+  const int32_t end = Get(first);
+  return Ended{first - 1, end > 0 ? HowItExited(end - 1) : HowItWasKilled(-end)};
 }
 
 int32_t LaunchBoard::Get(int entry) const {

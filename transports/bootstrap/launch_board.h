@@ -13,6 +13,10 @@
 
 namespace gradwire {
 
+// "ended with exit code 3", "was killed by signal 9 (Killed)".
+std::string HowItExited(int exit_code);
+std::string HowItWasKilled(int signal);
+
 // A file without a name. Its descriptor goes to every process that the launcher starts.
 class LaunchBoard {
  public:
