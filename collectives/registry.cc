@@ -136,4 +136,15 @@ StatusOr<const AlgorithmRow*> ChooseAlgorithm(const AlgorithmNeed& need) {
   return FindAlgorithm(need.collective, DefaultName(need), need.encoded);
 }
 
+StatusOr<const AlgorithmRow*> AlgorithmRule::For(Collective collective, int64_t bytes,
+                                                 bool is_encoded) const {
+  const AlgorithmRow* const given = is_encoded ? encoded : exact;
+  if (given != nullptr && given->collective == collective) return given;
+  return ChooseAlgorithm({.collective = collective,
+                          .world_size = world_size,
+                          .bytes = bytes,
+                          .one_host = one_host,
+                          .encoded = is_encoded});
+}
+
 }  // namespace gradwire

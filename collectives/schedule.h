@@ -192,6 +192,16 @@ struct AlgorithmNeed {
 // (of encoded ones there are all-reduces and reduce-scatters).
 StatusOr<const AlgorithmRow*> ChooseAlgorithm(const AlgorithmNeed& need);
 
+// What a job's operations take: the algorithm that is set for their collective, or the default.
+struct AlgorithmRule {
+  int world_size = 1;
+  bool one_host = false;
+  const AlgorithmRow* exact = nullptr;  // null: none is set
+  const AlgorithmRow* encoded = nullptr;
+
+  StatusOr<const AlgorithmRow*> For(Collective collective, int64_t bytes, bool is_encoded) const;
+};
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COLLECTIVES_SCHEDULE_H_

@@ -126,17 +126,17 @@ std::string MsText(double ms) {
 
 }  // namespace
 
-JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automatic, int world_size,
-               int64_t slice_elems) {
-  JobFacts job = {.world_size = world_size, .slice_elems = slice_elems};
+JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automatic,
+               const AlgorithmRule& algorithms, int64_t slice_elems) {
+  JobFacts job = {.world_size = algorithms.world_size, .slice_elems = slice_elems};
   for (const TensorShape& shape : model.tensors) {
     TensorState tensor;
     tensor.name = shape.name;
     tensor.id = job.tensors.size();
     tensor.shape = shape.lengths;
     tensor.elems = shape.elems();
-    tensor.TakeLadder(automatic, world_size);
-    job.tensors.push_back(JobTensorOf(tensor, world_size, &job.candidates));
+    tensor.TakeLadder(automatic, algorithms.world_size);
+    job.tensors.push_back(JobTensorOf(tensor, algorithms, &job.candidates));
   }
   return job;
 }
@@ -148,7 +148,7 @@ Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_
   const Plan best = adviser.Best();
   return {.compute_ms = compute_ms,
           .measured = measured,
-          .latency_us = state.latency_us,
+          .us_per_message = state.us_per_message,
           .us_per_byte = state.us_per_byte,
           .compress = best != AllOn(job, kNoneRung),
           .plans = adviser.UniformRows(),

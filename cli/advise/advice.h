@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/models/model_shapes.h"
+#include "collectives/schedule.h"
 #include "runtime/controller/model.h"
 #include "runtime/controller/probe.h"
 #include "runtime/spec/auto_spec.h"
@@ -16,8 +17,8 @@
 namespace gradwire {
 
 // Every tensor of `model`, in its order, with the ladder of `automatic`.
-JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automatic, int world_size,
-               int64_t slice_elems);
+JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automatic,
+               const AlgorithmRule& algorithms, int64_t slice_elems);
 
 // The longest of all ranks.
 struct Measurements {
@@ -44,7 +45,7 @@ struct TensorAdvice {
 struct Advice {
   double compute_ms = 0;
   Measurements measured;
-  double latency_us = 0, us_per_byte = 0;  // of the wire
+  double us_per_message = 0, us_per_byte = 0;  // of the wire
   bool compress = false;
   std::vector<PlanAdvice> plans;  // everything uncompressed, then each codec alone
   PlanAdvice advised;

@@ -17,7 +17,8 @@ constexpr ProbeReport kGood = {.codec_us_per_elem = 0.001, .relative_error = 1e-
 ModelShapes Model() { return {"small", {{"matrix", {1024, 1024}}, {"bias", {64}}}}; }
 
 JobFacts Job() {
-  return JobOf(Model(), std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), kRanks, 1 << 16);
+  return JobOf(Model(), std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")),
+               {.world_size = kRanks}, 1 << 16);
 }
 
 // Every codec alike; `none` is not tried.

@@ -30,7 +30,8 @@ StatusOr<JobFacts> JobOn(gwComm_t comm, const AdviseOptions& options) {
   }
   const StatusOr<nlohmann::json> stats = ReadStats(comm);
   if (!stats.ok()) return stats.status();
-  return JobOf(options.model, std::make_shared<const AutoSpec>(options.automatic), ranks,
+  return JobOf(options.model, std::make_shared<const AutoSpec>(options.automatic),
+               {.world_size = ranks, .one_host = stats->value("one_host", false)},
                stats->value("slice_elems", int64_t{1}));
 }
 

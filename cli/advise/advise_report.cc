@@ -22,8 +22,8 @@ std::string LinkLine(const Advice& advice) {
   return fmt::format(
       "# link: a step without compute takes {:.3f} ms with none, {:.3f} ms with bf16; fitted: "
       "{:.1f} "
-      "us an operation, {:.3g} ns a byte",
-      advice.measured.none_ms, advice.measured.bf16_ms, advice.latency_us,
+      "us a message, {:.3g} ns a byte",
+      advice.measured.none_ms, advice.measured.bf16_ms, advice.us_per_message,
       1000 * advice.us_per_byte);
 }
 
@@ -84,7 +84,7 @@ std::string AdviceJson(const AdviseOptions& options, const RunFacts& facts, cons
   json["spec"] = options.automatic.spec;
   json["link"] = {{"none_ms", advice.measured.none_ms},
                   {"bf16_ms", advice.measured.bf16_ms},
-                  {"latency_us", advice.latency_us},
+                  {"us_per_message", advice.us_per_message},
                   {"us_per_byte", advice.us_per_byte}};
   for (const TensorAdvice& tensor : advice.tensors) {
     json["tensors"].push_back({{"name", tensor.name},

@@ -21,7 +21,7 @@ Advice Compressing(double compute_ms) {
   return {
       .compute_ms = compute_ms,
       .measured = {.none_ms = 205.2, .bf16_ms = 104},
-      .latency_us = 80,
+      .us_per_message = 80,
       .us_per_byte = 0.009,
       .compress = true,
       .plans = {{.name = "none", .step_ms = 205.2, .wire_bytes = 8e6},

@@ -36,7 +36,10 @@ std::vector<std::string> LinesFrom(Memory& memory) {
                  .compute_us = 200.0 / 7,
                  .busy_us = 100.0 / 9,
                  .tensors = {{18446744073709551557u, 1.0f / 3, 0.1f, 1e30f, 1e-30f}}},
-        .probes = {{.candidate = 1, .codec_us_per_elem = 1e-4 / 3, .relative_error = 1e-6 / 7}}};
+        .probes = {{.candidate = 1,
+                    .elems = 65536,
+                    .codec_us_per_elem = 1e-4 / 3,
+                    .relative_error = 1e-6 / 7}}};
     lines.push_back(InputLine(input));
     if (const auto decision = Decide(Job(), input, &memory))
       lines.push_back(DecisionLine(*decision));

@@ -57,10 +57,13 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
 Communicator::Communicator(CommParts parts)
     : parts_(std::move(parts)),
       clock_(&SteadyClock()),
+      algorithms_{.world_size = parts_.world_size,
+                  .one_host = parts_.agreed.one_host,
+                  .exact = parts_.agreed.all_reduce},
       schedules_(parts_.rank, parts_.world_size),
       controller_({.rank = parts_.rank,
-                   .world_size = parts_.world_size,
                    .slice_elems = parts_.agreed.slice.elems,
+                   .algorithms = algorithms_,
                    .clock = clock_,
                    .job = parts_.job,
                    .log_path = parts_.plan_log}),
@@ -118,23 +121,12 @@ bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadlin
 
 // ---- exact collectives ----
 
-StatusOr<const AlgorithmRow*> Communicator::AlgorithmFor(Collective collective, int64_t bytes,
-                                                         bool encoded) const {
-  const AlgorithmRow* const agreed = parts_.agreed.all_reduce;
-  if (agreed != nullptr && collective == Collective::kAllReduce && !encoded) return agreed;
-  return ChooseAlgorithm({.collective = collective,
-                          .world_size = parts_.world_size,
-                          .bytes = bytes,
-                          .one_host = parts_.agreed.one_host,
-                          .encoded = encoded});
-}
-
 StatusOr<std::shared_ptr<Operation>> Communicator::MakeRawOperation(RawOp op,
                                                                     std::string_view name) {
   op.rank = parts_.rank;
   op.world_size = parts_.world_size;
   const int64_t bytes = op.count * SizeOf(op.dtype);
-  const StatusOr<const AlgorithmRow*> algorithm = AlgorithmFor(op.collective, bytes, false);
+  const StatusOr<const AlgorithmRow*> algorithm = algorithms_.For(op.collective, bytes, false);
   if (!algorithm.ok()) return algorithm.status();
   const int64_t slice_elems = parts_.agreed.slice.ElemsFor(WireBytesPerElem(nullptr, op.dtype));
   std::shared_ptr<Operation> operation = std::make_shared<RawOperation>(

@@ -175,8 +175,6 @@ class Communicator final : private EngineListener {
   Status WaitForRest(const char* done);
   Status CatchUp();
   StatusOr<std::shared_ptr<Operation>> MakeRawOperation(RawOp op, std::string_view name);
-  StatusOr<const AlgorithmRow*> AlgorithmFor(Collective collective, int64_t bytes,
-                                             bool encoded) const;
   Status CheckSubmit(std::span<const SubmittedTensor> tensors);
   Status FollowPlan(std::span<const SubmittedTensor> tensors);
   bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
@@ -199,6 +197,7 @@ class Communicator final : private EngineListener {
 
   CommParts parts_;
   const Clock* const clock_;
+  const AlgorithmRule algorithms_;
   ScheduleCache schedules_;
   TensorTable tensors_;  // guarded by the engine's core; names and shapes by the caller's thread
   Codec none_;           // of tensors that are exempt from compression

@@ -7,22 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include "compress/contribution.h"
 #include "runtime/operations/tensor_groups.h"
+#include "runtime/operations/tensor_traffic.h"
 #include "runtime/spec/auto_spec.h"
 #include "runtime/spec/spec_error.h"
 
 namespace gradwire {
-namespace {
-
-// What an all-reduce carries of a tensor: of a method its longest round, for one schedule serves
-// all of them.
-int64_t BytesToSum(const TensorState& tensor, Scheme scheme, int world_size) {
-  if (SendsPayloads(scheme) || IsLossless(tensor)) return tensor.elems * SizeOf(tensor.dtype);
-  return LongestRoundBytes(tensor.codec, MetaOf(tensor), world_size);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 const Operation* Request::waiting() const {
   const auto first = std::ranges::find_if(
@@ -175,11 +166,7 @@ int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) co
 
 StatusOr<std::shared_ptr<Operation>> Communicator::MakeOperation(
     std::vector<SubmittedTensor> tensors, ReduceOp op, Scheme scheme) {
-  int64_t bytes = 0;
-  for (const SubmittedTensor& submitted : tensors)
-    bytes += BytesToSum(*submitted.tensor, scheme, parts_.world_size);
-  const StatusOr<const AlgorithmRow*> algorithm =
-      AlgorithmFor(CollectiveOf(scheme, parts_.world_size), bytes, SendsPayloads(scheme));
+  const StatusOr<const AlgorithmRow*> algorithm = AlgorithmFor(tensors, scheme, algorithms_);
   if (!algorithm.ok()) return algorithm.status();
   const TensorCall call = {
       .scheme = scheme,

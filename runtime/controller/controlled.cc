@@ -6,17 +6,12 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "compress/contribution.h"
 #include "runtime/controller/bounds.h"
 #include "runtime/controller/observation.h"
+#include "runtime/operations/tensor_traffic.h"
 
 namespace gradwire {
 namespace {
-
-double WireBytesOf(const Codec& codec, const TensorMeta& meta, int world_size) {
-  const auto bytes = static_cast<double>(ContributionBytes(codec, meta, world_size));
-  return 2.0 * (world_size - 1) / world_size * bytes;
-}
 
 int CandidateIndex(const Rung& rung, std::vector<Candidate>* candidates) {
   const Candidate candidate = {rung.codec.spec, rung.codec.feedback == Feedback::kOn, rung.bound,
@@ -59,15 +54,15 @@ uint64_t DigestOf(std::span<TensorState* const> controlled) {
   return hasher.digest();
 }
 
-JobTensor JobTensorOf(const TensorState& tensor, int world_size,
+JobTensor JobTensorOf(const TensorState& tensor, const AlgorithmRule& algorithms,
                       std::vector<Candidate>* candidates) {
   JobTensor job = {.id = tensor.id, .name = tensor.name, .elems = tensor.elems};
   const std::vector<Rung>& ladder = tensor.automatic->ladder;
   for (int rung = 0; rung < std::ssize(ladder); ++rung) {
-    job.ladder.push_back(tensor.CanUse(rung)
-                             ? JobRung{CandidateIndex(ladder[rung], candidates),
-                                       WireBytesOf(ladder[rung].codec, MetaOf(tensor), world_size)}
-                             : JobRung{});
+    JobRung& of_job = job.ladder.emplace_back();
+    if (!tensor.CanUse(rung)) continue;
+    const TensorTraffic traffic = TrafficOf(ladder[rung].codec, MetaOf(tensor), algorithms);
+    of_job = {CandidateIndex(ladder[rung], candidates), traffic.bytes, traffic.messages};
   }
   return job;
 }

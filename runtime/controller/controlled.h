@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/schedule.h"
 #include "runtime/controller/model.h"
 #include "runtime/state/tensor_state.h"
 
@@ -19,9 +20,9 @@ int64_t CountAutomatic(std::span<TensorState* const> tensors);
 // Changes with what a plan for the tensors depends on.
 uint64_t DigestOf(std::span<TensorState* const> controlled);
 
-// Its wire bytes on each rung, and which of them it can use, are the same on all ranks. Adds the
+// What it sends on each rung, and which of them it can use, are the same on all ranks. Adds the
 // candidates that it is the first to have.
-JobTensor JobTensorOf(const TensorState& tensor, int world_size,
+JobTensor JobTensorOf(const TensorState& tensor, const AlgorithmRule& algorithms,
                       std::vector<Candidate>* candidates);
 // Whether there is anything to choose.
 bool IsAnyFree(const JobFacts& job);

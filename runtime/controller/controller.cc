@@ -148,36 +148,35 @@ void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
   if (options_.rank != 0 || !HasPiece(tensor->shape, SizeOf(tensor->dtype))) return;
   const std::optional<int> rung = RungToProbe(*tensor);
   if (!rung) return;
-  // Another tensor every time, of those that can be probed; but the largest while rungs are probed
-  // for the first time, for those of few elements tell more of calls than of codecs.
+  // All rungs on one tensor, then on the next of those that can be probed; but first on the
+  // largest, for those of few elements tell more of calls than of codecs.
   const int64_t submit = submits_++;
   largest_ = std::max(largest_, tensor->elems);
-  const bool is_first_round = probe_count_ < std::ssize(tensor->automatic->ladder) - 1;
-  const bool its_turn = is_first_round
-                            ? tensor->elems >= largest_before_
-                            : submit >= probe_count_ % std::max<int64_t>(submits_before_, 1);
+  const int64_t round = probe_count_ / (std::ssize(tensor->automatic->ladder) - 1);
+  const bool its_turn = round == 0 ? tensor->elems >= largest_before_
+                                   : submit >= round % std::max<int64_t>(submits_before_, 1);
   if (!its_turn || !MayProbe(now_ns)) return;
   probe_turn_ = open_->observation.turn;
   ++probe_count_;
   lock.unlock();
-  Probe(*tensor, *rung, grad);
+  Probe(*tensor, *rung, round, grad);
   lock.lock();
   next_probe_ns_ = now_ns + kProbeShare * (options_.clock->NowNs() - now_ns);
 }
 
-// Another piece every time.
-void Controller::Probe(const TensorState& tensor, int rung, const std::byte* grad) {
+// Another piece in every round.
+void Controller::Probe(const TensorState& tensor, int rung, int64_t round, const std::byte* grad) {
   const Codec& codec = tensor.automatic->ladder[rung].codec;
   const int64_t elem_bytes = SizeOf(tensor.dtype);
-  const std::optional<ProbePiece> piece = PieceToProbe(tensor.shape, elem_bytes, probe_count_);
+  const std::optional<ProbePiece> piece = PieceToProbe(tensor.shape, elem_bytes, round);
   if (!piece) return;
   const ConstView view = {grad + piece->first_elem * elem_bytes, piece->elems, tensor.dtype};
   const StatusOr<ProbeReport> report =
-      prober_.Probe(codec, view, piece->shape, options_.world_size);
+      prober_.Probe(codec, view, piece->shape, options_.algorithms.world_size);
   // A codec that refuses the piece stays unknown, and so is not proposed.
   if (!report.ok()) return;
   std::lock_guard lock(mu_);
-  probes_.emplace_back(codec.spec, *report);
+  probes_.push_back({codec.spec, piece->elems, *report});
 }
 
 std::string Controller::TakeObservation() {
@@ -246,9 +245,9 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled, int64_t aut
   if (digest == job_digest_ && automatic == automatic_ && loaded_.empty()) return;
   job_digest_ = digest;
   automatic_ = automatic;
-  job_ = {.world_size = options_.world_size, .slice_elems = options_.slice_elems};
+  job_ = {.world_size = options_.algorithms.world_size, .slice_elems = options_.slice_elems};
   for (const TensorState* tensor : controlled)
-    job_.tensors.push_back(JobTensorOf(*tensor, options_.world_size, &job_.candidates));
+    job_.tensors.push_back(JobTensorOf(*tensor, options_.algorithms, &job_.candidates));
   memory_ = {};
   probe_count_ = 0;
   scope_ = ScopeOf(job_, automatic);
@@ -300,10 +299,11 @@ void Controller::Load(std::string knowledge) {
 
 std::vector<ProbeResult> Controller::TakeProbes() {
   std::vector<ProbeResult> results;
-  for (const auto& [spec, report] : std::exchange(probes_, {})) {
+  for (const auto& [spec, elems, report] : std::exchange(probes_, {})) {
     for (size_t c = 0; c < job_.candidates.size(); ++c) {
       if (job_.candidates[c].spec != spec) continue;
       results.push_back({.candidate = static_cast<int>(c),
+                         .elems = elems,
                          .codec_us_per_elem = report.codec_us_per_elem,
                          .relative_error = report.relative_error});
     }

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "collectives/schedule.h"
 #include "runtime/controller/changes.h"
 #include "runtime/controller/decide.h"
 #include "runtime/controller/observation.h"
@@ -36,8 +37,8 @@ class Controller {
  public:
   struct Options {
     int rank = 0;
-    int world_size = 1;
     int64_t slice_elems = 0;
+    AlgorithmRule algorithms;      // of the job's all-reduces
     const Clock* clock = nullptr;  // outlives this
     uint64_t job = 0;              // of the communicator
     std::string log_path;          // of rank 0: what is decided from; empty: no log
@@ -99,7 +100,7 @@ class Controller {
   bool MayProbe(int64_t now_ns) const;
   int64_t Number(uint16_t turn) const;
   std::optional<int> RungToProbe(const TensorState& tensor) const;
-  void Probe(const TensorState& tensor, int rung, const std::byte* grad);
+  void Probe(const TensorState& tensor, int rung, int64_t round, const std::byte* grad);
   Measured* MeasuredIn(uint16_t turn);
   void UpdateJob(std::span<TensorState* const> controlled, int64_t automatic);
   void Resume();
@@ -128,7 +129,12 @@ class Controller {
   // the largest was. Before the first step nobody knows.
   int64_t submits_ = 0, submits_before_ = 0;
   int64_t largest_ = 0, largest_before_ = std::numeric_limits<int64_t>::max();
-  std::vector<std::pair<std::string, ProbeReport>> probes_;  // by spec, since the last decision
+  struct TriedCodec {
+    std::string spec;
+    int64_t elems = 0;  // of the piece
+    ProbeReport report;
+  };
+  std::vector<TriedCodec> probes_;  // since the last decision
   JobFacts job_;
   uint64_t job_digest_ = 0;
   int64_t automatic_ = 0;  // tensors, also those that are too many

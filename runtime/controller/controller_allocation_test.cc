@@ -37,7 +37,8 @@ TEST(Controller, AllocatesNothingWhileAStepIsUnderWay) {
   for (TensorState* tensor : tensors) tensor->TakeLadder(spec, 2);
   for (const int rank : {0, 1}) {
     ManualClock clock;
-    Controller controller({.rank = rank, .world_size = 2, .slice_elems = 1024, .clock = &clock});
+    Controller controller(
+        {.rank = rank, .slice_elems = 1024, .algorithms = {.world_size = 2}, .clock = &clock});
     controller.Enable();
     for (uint16_t turn = 0; turn < 10; ++turn) {
       const int64_t before = AllocationCount();

@@ -26,8 +26,10 @@ class Training {
  public:
   explicit Training(int rank)
       : rank_(rank),
-        controller_(
-            {.rank = rank, .world_size = kRanks, .slice_elems = 1 << 18, .clock = &clock_}) {
+        controller_({.rank = rank,
+                     .slice_elems = 1 << 18,
+                     .algorithms = {.world_size = kRanks},
+                     .clock = &clock_}) {
     const auto spec = std::make_shared<const AutoSpec>(*MakeAutoSpec("auto"));
     for (int t = 0; t < kTensors; ++t) {
       auto tensor = std::make_unique<TensorState>();

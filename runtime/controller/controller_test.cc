@@ -69,7 +69,8 @@ class Job {
   ManualClock clock_;
 
  public:
-  Controller controller{{.world_size = 2, .slice_elems = 1 << 16, .clock = &clock_}};
+  Controller controller{
+      {.slice_elems = 1 << 16, .algorithms = {.world_size = 2}, .clock = &clock_}};
 
  private:
   TensorState tensor_;
@@ -186,7 +187,7 @@ int64_t ProbesOf(const Controller& controller) {
 // In which steps rank 0 tries a codec on a gradient, of as many from its first.
 std::vector<int> StepsWithAProbe(int steps, const PlanOrder& order) {
   const ManualClock clock;
-  Controller controller({.world_size = 2, .slice_elems = 1 << 16, .clock = &clock});
+  Controller controller({.slice_elems = 1 << 16, .algorithms = {.world_size = 2}, .clock = &clock});
   controller.Enable();
   const std::vector<float> grad(4096, 1.0f);
   TensorState tensor;
@@ -219,7 +220,7 @@ TEST(Controller, TriesNoCodecWhilePlansAreCompared) {
 // While each rung is tried for the first time: a small one tells what calls take.
 TEST(Controller, TriesCodecsOnTheLargestTensorFirst) {
   const ManualClock clock;
-  Controller controller({.world_size = 2, .slice_elems = 1 << 16, .clock = &clock});
+  Controller controller({.slice_elems = 1 << 16, .algorithms = {.world_size = 2}, .clock = &clock});
   controller.Enable();
   const std::vector<float> grad(4096, 1.0f);
   TensorState small, large, one_row;
@@ -241,6 +242,36 @@ TEST(Controller, TriesCodecsOnTheLargestTensorFirst) {
     EXPECT_EQ(submit(&large), turn);
     controller.EndTurn(turn, true, "", {});
   }
+}
+
+// Tensors by turns as the rungs are would always meet the same ones.
+TEST(Controller, TriesAllCodecsOnOneTensorBeforeTheNext) {
+  const ManualClock clock;
+  Controller controller({.slice_elems = 1 << 16, .algorithms = {.world_size = 2}, .clock = &clock});
+  controller.Enable();
+  const std::vector<float> grad(4096, 1.0f);
+  TensorState small, large;
+  small.elems = 1024, large.elems = 4096;
+  for (TensorState* tensor : {&small, &large}) {
+    tensor->shape = {tensor->elems};
+    tensor->TakeLadder(std::make_shared<const AutoSpec>(*MakeAutoSpec("auto")), 2);
+  }
+  const int64_t rungs = std::ssize(small.automatic->ladder) - 1;
+  std::vector<int64_t> on;  // elements of the tensor in each probe
+  for (uint16_t turn = 0; std::ssize(on) < 4 * rungs; ++turn) {
+    ASSERT_LT(turn, 100);
+    controller.BeginStep(turn, turn);
+    for (TensorState* tensor : {&small, &large}) {
+      const int64_t before = ProbesOf(controller);
+      controller.NoteSubmit(tensor, reinterpret_cast<const std::byte*>(grad.data()));
+      if (ProbesOf(controller) > before) on.push_back(tensor->elems);
+    }
+    controller.EndTurn(turn, true, "", {});
+  }
+  std::vector<int64_t> expected;
+  for (const int64_t elems : {large.elems, large.elems, small.elems, large.elems})
+    expected.insert(expected.end(), static_cast<size_t>(rungs), elems);
+  EXPECT_EQ(on, expected);
 }
 
 TEST(Controller, ItsNoteGoesWithTheNextStateThatIsLoaded) {

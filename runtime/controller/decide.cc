@@ -29,6 +29,10 @@ constexpr int kMaxExploreDoublings = 6;
 // is less, this share of all.
 constexpr double kTellingElems = 65536;
 constexpr double kTellingShare = 0.1;
+// Of a probe's piece: more tell no more, and those that are so many times fewer than others tell
+// nothing beside them.
+constexpr int64_t kTellingPieceElems = 16384;
+constexpr int64_t kFarFewer = 4;
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -117,10 +121,15 @@ void Decider::TakeProbes() {
     tested.relative_error =
         std::max(probe.relative_error, first ? 0 : kForget * tested.relative_error);
     tested.at_step = m_.steps;
-    // Whatever disturbs a probe makes it longer, and what training's own steps tell is no guess.
-    double& cost = m_.model.codec_us_per_elem[probe.candidate];
+    // What training's own steps tell is no guess.
     if (HasRun(tested)) continue;
-    const bool less = cost < 0 || probe.codec_us_per_elem < cost;
+    const int64_t elems = std::min(probe.elems, kTellingPieceElems);
+    if (kFarFewer * elems < tested.probed_elems) continue;
+    double& cost = m_.model.codec_us_per_elem[probe.candidate];
+    const bool tells_more = elems > kFarFewer * tested.probed_elems;
+    tested.probed_elems = std::max(tested.probed_elems, elems);
+    // Whatever disturbs a probe makes it longer.
+    const bool less = cost < 0 || tells_more || probe.codec_us_per_elem < cost;
     cost = less ? probe.codec_us_per_elem
                 : kForgetLess * cost + (1 - kForgetLess) * probe.codec_us_per_elem;
   }

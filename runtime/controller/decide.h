@@ -22,6 +22,7 @@ inline constexpr double kWorthTrying = 0.97;
 // A candidate tried by rank 0 on a piece of a gradient, besides the training.
 struct ProbeResult {
   int candidate = 0;
+  int64_t elems = 0;             // of the piece
   double codec_us_per_elem = 0;  // of what a rank encodes and decodes in a step
   double relative_error = 0;     // |x - decoded|^2 / |x|^2
 };
@@ -62,6 +63,7 @@ struct Memory {
   struct Tested {  // of a candidate
     double relative_error = -1;
     int64_t at_step = 0;
+    int64_t probed_elems = 0;            // of the piece that told most of its cost
     std::optional<int64_t> ran_at_step;  // the last step of training that told its cost
   };
   struct Tried {  // a plan

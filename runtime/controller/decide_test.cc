@@ -175,6 +175,36 @@ TEST(Decide, FollowsAChangeByTenTimesSoon) {
   }
 }
 
+TEST(Decide, LeavesSmallTensorsAloneWhereMessagesTakeLong) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    DecisionWorld world({400000, 1000, 300000, 1000, 200000, 1000, 1000, 1000}, seed);
+    world.message_us = 100;
+    world.noise = 0.02;
+    world.Steps(300);
+    const Plan expected = {3, 0, 3, 0, 3, 0, 0, 0};
+    EXPECT_LE(world.StepUs(world.running()), 1.02 * world.StepUs(expected)) << "seed " << seed;
+  }
+}
+
+// The model had taken the time under way for latency, or for that of codecs.
+TEST(Decide, FollowsABandwidthThatShrinksWhereBytesHadTakenNoTime) {
+  for (const double latency_us : {20, 200}) {
+    for (const double us_per_byte : {1e-6, 0.0002, 0.0005}) {
+      for (uint64_t seed = 1; seed <= 10; ++seed) {
+        DecisionWorld world(Layers(), seed);
+        world.latency_us = latency_us;
+        world.us_per_byte = us_per_byte;
+        world.noise = 0.01;
+        world.Steps(200);
+        world.us_per_byte = 0.02;
+        world.Steps(25);
+        EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs())
+            << latency_us << " us, " << us_per_byte << " us/B, seed " << seed;
+      }
+    }
+  }
+}
+
 TEST(Decide, FollowsAChangeInTheMiddleOfATrial) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     DecisionWorld world(Layers(), seed);

@@ -128,6 +128,18 @@ TEST(DecideTrial, DisturbedProbesKeepNoCodecOut) {
   }
 }
 
+TEST(DecideTrial, ProbesOfSmallTensorsKeepNoCodecOut) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.0005;
+  world.Steps(kWarmUp);
+  ASSERT_EQ(world.running(), Plan(6, 0));
+  world.small_probes = 1;
+  world.Steps(500);
+  world.us_per_byte = 0.006;
+  world.Steps(60);
+  EXPECT_LE(world.StepUs(world.running()), 1.1 * world.BestUniformUs());
+}
+
 // What was measured is believed, not what was predicted: each rung is tried, none again and again.
 TEST(DecideTrial, ACodecThatIsSlowerThanItsProbesIsNotTriedAllTheTime) {
   DecisionWorld world(Layers());

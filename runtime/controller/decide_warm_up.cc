@@ -56,6 +56,7 @@ std::optional<Decision> Decider::LeaveOutNone() {
       [](const StepInput& a, const StepInput& b) { return a.step_us < b.step_us; });
   ModelState model = m_.model;
   model.compute_us = least.compute_us;
+  model.us_per_message = 0;
   FitBytes(job_, {m_.running, least.busy_us}, &model);
   Plan best = BestPlan(job_, model, AllAllowed());
   const double predicted_us = StepUs(job_, model, best);

@@ -79,9 +79,10 @@ bool Decider::SeesWire(const ModelState& model, const Plan& plan) const {
   return BusyUs(job_, OnWire(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
 }
 
-// Two plans that differ in bytes, measured on one wire, tell what bytes and operations take on it.
+// Two plans that differ in bytes per message, measured on one wire, tell what both take on it.
 bool Decider::FitPair(const MeasuredPlan& one, const MeasuredPlan& other) {
-  const double bytes = WireBytes(job_, one.plan), other_bytes = WireBytes(job_, other.plan);
+  const double bytes = BytesPerMessage(job_, one.plan);
+  const double other_bytes = BytesPerMessage(job_, other.plan);
   if (std::min(bytes, other_bytes) > kFewerBytes * std::max(bytes, other_bytes)) return false;
   const bool heavier = bytes > other_bytes;
   ModelState fitted = m_.model;
@@ -117,6 +118,22 @@ bool Decider::FitAgain(const Memory::Medians& medians) {
   return false;
 }
 
+// What one plan tells of the wire. What changes at once is mostly how much of a link is left to the
+// job: handling a message takes as long as before, also where codecs bounded the plan until then.
+void Decider::FollowWire(double busy_us) {
+  ModelState& model = m_.model;
+  const double predicted_us = BusyUs(job_, model, m_.running);
+  if (predicted_us <= 0) return;
+  if (m_.changed) {
+    ModelState fitted = model;
+    FitBytes(job_, {m_.running, busy_us}, &fitted);
+    if (SeesWire(fitted, m_.running)) model = std::move(fitted);
+  } else if (SeesWire(model, m_.running)) {
+    const double factor = std::clamp(busy_us / predicted_us, 1 / kMaxWireChange, kMaxWireChange);
+    model = OnWire(std::move(model), std::pow(factor, 1 - kForget));
+  }
+}
+
 void Decider::Learn(const Memory::Medians& sums) {
   ModelState& model = m_.model;
   double codec_us = 0;
@@ -128,12 +145,7 @@ void Decider::Learn(const Memory::Medians& sums) {
   } else {
     model.slowdown = Mix(model.slowdown, std::min(added_us / codec_us, kMaxSlowdown));
   }
-  const double predicted_busy = BusyUs(job_, model, m_.running);
-  if (!FitAgain(sums) && SeesWire(model, m_.running) && predicted_busy > 0 && sums.busy_us > 0) {
-    double factor = std::clamp(sums.busy_us / predicted_busy, 1 / kMaxWireChange, kMaxWireChange);
-    if (!m_.changed) factor = std::pow(factor, 1 - kForget);
-    model = OnWire(std::move(model), factor);
-  }
+  if (!FitAgain(sums) && sums.busy_us > 0) FollowWire(sums.busy_us);
   m_.changed = false;
   const double predicted_us = StepUs(job_, model, m_.running);
   m_.scale = predicted_us > 0 ? sums.step_us / predicted_us : 1;

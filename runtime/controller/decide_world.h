@@ -42,6 +42,7 @@ class DecisionWorld {
  public:
   double us_per_byte = 0.01;
   double latency_us = 20;
+  double message_us = 0;
   double compute_us = 20000;
   double other_us = 0;  // of a step, whatever its plan
   double noise = 0.0;
@@ -53,6 +54,7 @@ class DecisionWorld {
   std::array<double, kLadder> training_factor = {1, 1, 1, 1};
   double call_us = 0;  // that encoding a tensor takes besides, whatever its size; in no probe
   double disturbed_probes = 0;  // share of them, which take kDisturbance times as long
+  double small_probes = 0;  // share of those of a piece so small that all its time is the call's
 
   explicit DecisionWorld(const std::vector<int64_t>& elems, uint64_t seed = 1) : random_(seed) {
     job_ = {.world_size = 4, .slice_elems = kSlice};
@@ -60,7 +62,8 @@ class DecisionWorld {
       JobTensor tensor = {.id = t, .name = "t" + std::to_string(t), .elems = elems[t]};
       for (int c = 0; c < kLadder; ++c) {
         const double bytes = 1.5 * kCandidates[c].bytes_per_elem * static_cast<double>(elems[t]);
-        tensor.ladder.push_back({c, bytes});
+        const bool is_short = c == kNoneRung && elems[t] <= kFewElems;
+        tensor.ladder.push_back({c, bytes, is_short ? 2.0 : 6.0});
       }
       job_.tensors.push_back(tensor);
     }
@@ -132,7 +135,10 @@ class DecisionWorld {
 
  private:
   static constexpr int64_t kSlice = 1 << 16;
+  static constexpr int64_t kFewElems = 4096;
   static constexpr double kDisturbance = 10;
+  static constexpr int64_t kSmallPiece = 256;
+  static constexpr double kOfSmall = 40;
   struct Walked {
     double step_us = 0, busy_us = 0;
   };
@@ -158,7 +164,8 @@ class DecisionWorld {
       const WorldCandidate& codec = kCandidates[plan[t]];
       const double begin_us = std::max(ReadyUs(t), done_us);
       processor_us = std::max(processor_us, ReadyUs(t)) + CallUs(plan[t]);
-      wire_us = std::max(wire_us, ReadyUs(t)) + latency_us;
+      wire_us = std::max(wire_us, ReadyUs(t)) + latency_us +
+                message_us * job_.tensors[t].ladder[plan[t]].messages;
       for (int64_t left = job_.tensors[t].elems; left > 0; left -= kSlice) {
         const auto elems = static_cast<double>(std::min(left, kSlice));
         processor_us += elems * CodecUsPerElem(plan[t]) / 2;
@@ -190,9 +197,11 @@ class DecisionWorld {
 
   ProbeResult Probe(int candidate) {
     const bool disturbed = std::bernoulli_distribution(disturbed_probes)(random_);
+    const bool small = std::bernoulli_distribution(small_probes)(random_);
     return {.candidate = candidate,
+            .elems = small ? kSmallPiece : kSlice,
             .codec_us_per_elem = lies.codec * (disturbed ? kDisturbance : 1) *
-                                 kCandidates[candidate].codec_us_per_elem,
+                                 (small ? kOfSmall : 1) * kCandidates[candidate].codec_us_per_elem,
             .relative_error = ToldError(kCandidates[candidate])};
   }
 

@@ -12,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-constexpr uint32_t kKnowledgeVersion = 4;
+constexpr uint32_t kKnowledgeVersion = 5;
 // Bans are few: most expire.
 constexpr uint32_t kMaxBans = 4096;
 // Of steps and windows, and of microseconds: what is computed with them does not overflow.
@@ -31,7 +31,7 @@ void Put(const Memory::Medians& medians, ByteWriter* out) {
 }
 
 void Put(const ModelState& model, ByteWriter* out) {
-  out->Put(model.latency_us, model.us_per_byte, model.compute_us, model.slowdown);
+  out->Put(model.us_per_message, model.us_per_byte, model.compute_us, model.slowdown);
   for (const double us : model.ready_us) out->Put(us);
   for (const double us : model.codec_us_per_elem) out->Put(us);
 }
@@ -115,7 +115,7 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
   memory.tried = in->Tried(tried);
   memory.model = in->Model();
   for (size_t c = 0; c < job.candidates.size(); ++c)
-    memory.candidates.push_back({in->AmountIfKnown(), -in->Count()});
+    memory.candidates.push_back({in->AmountIfKnown(), -in->Count(), in->Count()});
   for (const JobTensor& tensor : job.tensors) {
     memory.forbidden.emplace_back();
     for (size_t r = 0; r < tensor.ladder.size(); ++r)
@@ -153,7 +153,8 @@ std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
   }
   Put(memory.model, &out);
   for (const Memory::Tested& tested : memory.candidates)
-    out.Put(tested.relative_error, std::min(memory.steps - tested.at_step, kMaxCount));
+    out.Put(tested.relative_error, std::min(memory.steps - tested.at_step, kMaxCount),
+            tested.probed_elems);
   for (const std::vector<int64_t>& of_tensor : memory.forbidden) {
     for (const int64_t until_window : of_tensor) out.Put(Left(until_window, memory));
   }

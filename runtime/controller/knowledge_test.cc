@@ -24,7 +24,7 @@ std::optional<Decision> DecideStep(uint16_t turn, Memory* memory) {
                                       .compute_us = 300,
                                       .busy_us = 600,
                                       .tensors = {{3, 100, 5, 8, 0.1f}, {9, 200, 1, 2, 0.1f}}},
-                             .probes = {{1, 0.001, 1e-6}, {2, 0.001, 0.01}}};
+                             .probes = {{1, 65536, 0.001, 1e-6}, {2, 65536, 0.001, 0.01}}};
   return Decide(Job(), input, memory);
 }
 

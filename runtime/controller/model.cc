@@ -29,7 +29,8 @@ constexpr double kFreeShare = 0.005;
 constexpr double kReserve = 1.3;
 
 double WireUs(const JobFacts& job, const ModelState& state, int tensor, int rung) {
-  return state.latency_us + job.tensors[tensor].ladder[rung].wire_bytes * state.us_per_byte;
+  const JobRung& sent = job.tensors[tensor].ladder[rung];
+  return sent.messages * state.us_per_message + sent.wire_bytes * state.us_per_byte;
 }
 
 double Slices(const JobFacts& job, int tensor) {
@@ -212,6 +213,16 @@ double WireBytes(const JobFacts& job, const Plan& plan) {
   return sum;
 }
 
+double Messages(const JobFacts& job, const Plan& plan) {
+  double sum = 0;
+  for (size_t t = 0; t < plan.size(); ++t) sum += job.tensors[t].ladder[plan[t]].messages;
+  return sum;
+}
+
+double BytesPerMessage(const JobFacts& job, const Plan& plan) {
+  return WireBytes(job, plan) / std::max(Messages(job, plan), 1.0);
+}
+
 double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan) {
   return Pipeline(job, state, plan).StepUs();
 }
@@ -257,32 +268,31 @@ Plan AllOn(const JobFacts& job, int rung) {
   return plan;
 }
 
-// Both times under way grow with the latency; of those latencies that explain the heavy plan's the
-// one is right that explains the light plan's too.
+// Both times under way grow with the time of a message; of those times that explain the heavy
+// plan's the one is right that explains the light plan's too.
 void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
              ModelState* model) {
-  const double heavy_bytes = WireBytes(job, heavy.plan);
-  const double most = heavy.busy_us / std::max(heavy_bytes, 1.0);
+  const double most = heavy.busy_us / std::max(WireBytes(job, heavy.plan), 1.0);
   // Never nothing: windows only scale what is here.
   const double least = kLeastByteShare * most;
   const auto explain_heavy = [&](double us_per_byte) {
     model->us_per_byte = us_per_byte;
-    model->latency_us =
-        Root(0, heavy.busy_us / static_cast<double>(job.tensors.size()), [&](double latency_us) {
-          model->latency_us = latency_us;
-          return BusyUs(job, *model, heavy.plan) - heavy.busy_us;
-        });
+    model->us_per_message = Root(0, heavy.busy_us / std::max(Messages(job, heavy.plan), 1.0),
+                                 [&](double us_per_message) {
+                                   model->us_per_message = us_per_message;
+                                   return BusyUs(job, *model, heavy.plan) - heavy.busy_us;
+                                 });
   };
   const auto miss_of_light = [&](double us_per_byte) {
     explain_heavy(us_per_byte);
     return light.busy_us - BusyUs(job, *model, light.plan);
   };
-  const bool differ = WireBytes(job, light.plan) < heavy_bytes;
+  const bool differ = BytesPerMessage(job, light.plan) < BytesPerMessage(job, heavy.plan);
   explain_heavy(differ ? Root(least, most, miss_of_light) : least);
 }
 
 ModelState OnWire(ModelState model, double factor) {
-  model.latency_us *= factor;
+  model.us_per_message *= factor;
   model.us_per_byte *= factor;
   return model;
 }
@@ -295,12 +305,16 @@ double WireFactor(const JobFacts& job, const ModelState& model, const Plan& plan
 }
 
 void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model) {
-  model->latency_us = 0;
+  const auto fit = [&](double ModelState::*part, double least, double most) {
+    const double root = Root(least, most, [&](double us) {
+      model->*part = us;
+      return BusyUs(job, *model, measured.plan) - measured.busy_us;
+    });
+    model->*part = root;
+  };
   const double most = measured.busy_us / std::max(WireBytes(job, measured.plan), 1.0);
-  model->us_per_byte = Root(kLeastByteShare * most, most, [&](double us_per_byte) {
-    model->us_per_byte = us_per_byte;
-    return BusyUs(job, *model, measured.plan) - measured.busy_us;
-  });
+  fit(&ModelState::us_per_byte, kLeastByteShare * most, most);
+  fit(&ModelState::us_per_message, 0, model->us_per_message);
 }
 
 Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed,

@@ -36,6 +36,7 @@ struct Candidate {
 struct JobRung {
   int candidate = -1;     // of JobFacts::candidates; negative: this tensor cannot use it
   double wire_bytes = 0;  // that each rank sends
+  double messages = 1;    // likewise, before the first slice is there
   bool usable() const { return candidate >= 0; }
   friend bool operator==(const JobRung&, const JobRung&) = default;
 };
@@ -62,8 +63,8 @@ using Plan = std::vector<uint8_t>;
 
 // What has been measured.
 struct ModelState {
-  double latency_us = 0;                  // of an operation
-  double us_per_byte = 0;                 // of the wire, reducing included
+  double us_per_message = 0;              // of the wire, whatever is in it
+  double us_per_byte = 0;                 // likewise, reducing included
   double compute_us = 0;                  // of a step in which no codec runs
   double slowdown = 0;                    // compute time that a unit of codec time adds
   std::vector<double> ready_us;           // by tensor: submitted, since the step began
@@ -75,6 +76,8 @@ double CodecUs(const JobFacts& job, const ModelState& state, int tensor, int run
 // An operation is under way so long in sum if none waits for another rank.
 double BusyUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 double WireBytes(const JobFacts& job, const Plan& plan);
+double Messages(const JobFacts& job, const Plan& plan);
+double BytesPerMessage(const JobFacts& job, const Plan& plan);
 double StepUs(const JobFacts& job, const ModelState& state, const Plan& plan);
 
 // Likewise if the codec of one tensor and the wire of another work at the same time, which StepUs
@@ -94,13 +97,15 @@ struct MeasuredPlan {
   double busy_us = 0;  // an operation was under way
 };
 
-// Latency and time per byte of `model` with which two plans are under way as long as was measured,
-// given what their codecs take. `light` sends less, or as much: then nearly all is taken for
-// latency, as where it took longer than its codecs explain.
+// Times per message and per byte of `model` with which two plans are under way as long as was
+// measured, given what their codecs take. `light` sends fewer bytes a message, or they do not tell
+// one from the other: then nearly all is taken for that of messages, as where it took longer than
+// its codecs explain.
 void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
              ModelState* model);
 
-// Likewise from one plan alone, with nothing taken for latency.
+// Likewise from one plan alone: a message takes as long as it did, but for what leaves bytes no
+// tenth.
 void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model);
 
 // The model on a wire that takes `factor` of its time.

@@ -29,7 +29,7 @@ JobFacts Job(const std::vector<int64_t>& elems) {
 
 // Gradients appear one after the other in the last two thirds of the compute time.
 ModelState State(const JobFacts& job, double compute_us, double us_per_byte) {
-  ModelState state = {.latency_us = 10,
+  ModelState state = {.us_per_message = 10,
                       .us_per_byte = us_per_byte,
                       .compute_us = compute_us,
                       .codec_us_per_elem = {0, 0.0005, 0.002}};
@@ -48,14 +48,14 @@ Plan Uniform(const JobFacts& job, uint8_t rung) { return Plan(job.tensors.size()
 TEST(StepModel, WithoutCommunicationAStepIsItsCompute) {
   const JobFacts job = Job({1000, 1000});
   ModelState state = State(job, 5000, 0);
-  state.latency_us = 0;
+  state.us_per_message = 0;
   EXPECT_DOUBLE_EQ(StepUs(job, state, Uniform(job, 0)), 5000);
 }
 
 TEST(StepModel, WhatTheLastGradientWaitsForComesOnTop) {
   const JobFacts job = Job({1000, 1000});
   ModelState state = State(job, 5000, 0.01);
-  state.latency_us = 0;
+  state.us_per_message = 0;
   // One slice: codec and wire one after the other.
   EXPECT_DOUBLE_EQ(StepUs(job, state, Uniform(job, 0)), 5000 + 4000 * 0.01);
   EXPECT_DOUBLE_EQ(StepUs(job, state, Uniform(job, 2)), 5000 + 500 * 0.01 + 1000 * 0.002);
@@ -66,7 +66,7 @@ TEST(StepModel, WhatTheLastGradientWaitsForComesOnTop) {
 TEST(StepModel, OperationsWaitForTheOnesBefore) {
   const JobFacts job = Job({1 << 20, 1});
   ModelState state = State(job, 300, 0.001);
-  state.latency_us = 0;
+  state.us_per_message = 0;
   const double first_us = 4 * (1 << 20) * 0.001;
   EXPECT_NEAR(StepUs(job, state, Uniform(job, 0)), 200 + first_us + 0.004, 1e-6);
 }
@@ -91,7 +91,7 @@ TEST(OverlappedStep, OfOneTensorIsAsLongAsTheStep) {
 TEST(OverlappedStep, ACodecWorksBesideTheWireOfAnotherTensor) {
   const JobFacts job = Job({1 << 16, 1 << 16});
   ModelState state = State(job, 0, 0.0005);
-  state.latency_us = 0;
+  state.us_per_message = 0;
   const Plan plan = {2, 0};
   // The first is encoded while the second is sent; only its few bytes are in the way.
   const double codec_us = (1 << 16) * 0.002, wire_us = 4 * (1 << 16) * 0.0005;
@@ -119,7 +119,7 @@ TEST(FitWire, FindsWhatTheModelMeasured) {
   ModelState fitted = Unfitted();
   FitWire(job, {none, BusyUs(job, truth, none)}, {bf16, BusyUs(job, truth, bf16)}, &fitted);
   EXPECT_NEAR(fitted.us_per_byte, 0.01, 1e-12);
-  EXPECT_NEAR(fitted.latency_us, 10, 1e-9);
+  EXPECT_NEAR(fitted.us_per_message, 10, 1e-9);
 }
 
 // A codec that bounds its plan hides what its bytes save, not what they cost.
@@ -130,10 +130,10 @@ TEST(FitWire, KnowsWhatCodecsTake) {
     truth.codec_us_per_elem[2] = codec_us;
     const Plan none = AllOn(job, 0), lighter = AllOn(job, 2);
     ModelState fitted = truth;
-    fitted.latency_us = fitted.us_per_byte = 1;
+    fitted.us_per_message = fitted.us_per_byte = 1;
     FitWire(job, {none, BusyUs(job, truth, none)}, {lighter, BusyUs(job, truth, lighter)}, &fitted);
     EXPECT_NEAR(fitted.us_per_byte, 0.001, 1e-7) << codec_us;
-    EXPECT_NEAR(fitted.latency_us, 10, 1e-2) << codec_us;
+    EXPECT_NEAR(fitted.us_per_message, 10, 1e-2) << codec_us;
   }
 }
 
@@ -143,10 +143,10 @@ TEST(FitWire, TakesNearlyAllForLatencyWhereFewerBytesAreNoFaster) {
   // A tenth is left to 16,000 bytes: what is nothing no window could scale.
   FitWire(job, {AllOn(job, 0), 100}, {AllOn(job, 1), 130}, &fitted);
   EXPECT_DOUBLE_EQ(fitted.us_per_byte, 10.0 / 16000);
-  EXPECT_DOUBLE_EQ(fitted.latency_us, 45);
+  EXPECT_DOUBLE_EQ(fitted.us_per_message, 45);
   FitWire(job, {AllOn(job, 0), 100}, {AllOn(job, 0), 60}, &fitted);
   EXPECT_DOUBLE_EQ(fitted.us_per_byte, 10.0 / 16000);
-  EXPECT_DOUBLE_EQ(fitted.latency_us, 45);
+  EXPECT_DOUBLE_EQ(fitted.us_per_message, 45);
 }
 
 TEST(FitWire, TakesAllForBytesWhereHalfOfThemSavesMoreThanHalf) {
@@ -154,7 +154,7 @@ TEST(FitWire, TakesAllForBytesWhereHalfOfThemSavesMoreThanHalf) {
   ModelState fitted = Unfitted();
   FitWire(job, {AllOn(job, 0), 160}, {AllOn(job, 1), 10}, &fitted);
   EXPECT_DOUBLE_EQ(fitted.us_per_byte, 0.01);
-  EXPECT_NEAR(fitted.latency_us, 0, 1e-9);
+  EXPECT_NEAR(fitted.us_per_message, 0, 1e-9);
 }
 
 // Where bytes take all the time, what rounding leaves of it may be less than nothing; saved, that
@@ -164,18 +164,52 @@ TEST(FitWire, FindsNoLatencyBelowNothing) {
   for (int busy_us = 1; busy_us < 1000; ++busy_us) {
     ModelState fitted = Unfitted();
     FitWire(job, {AllOn(job, 0), busy_us / 7.0}, {AllOn(job, 1), 0}, &fitted);
-    EXPECT_GE(fitted.latency_us, 0) << busy_us;
+    EXPECT_GE(fitted.us_per_message, 0) << busy_us;
   }
 }
 
-TEST(FitBytes, ExplainsWhatWasMeasuredWithoutLatency) {
-  const JobFacts job = Job({100000, 1000, 50000});
-  ModelState state = State(job, 5000, 0);
-  for (const double busy_us : {1e3, 1e6}) {
-    FitBytes(job, {Uniform(job, 1), busy_us}, &state);
-    EXPECT_EQ(state.latency_us, 0);
-    EXPECT_NEAR(BusyUs(job, state, Uniform(job, 1)), busy_us, 1e-6 * busy_us);
+// Heavier in bytes, lighter in messages: what codecs do to small tensors.
+TEST(FitWire, TellsMessagesFromBytes) {
+  JobFacts job = Job({100000, 1000, 50000});
+  for (JobTensor& tensor : job.tensors) {
+    tensor.ladder[0].messages = tensor.elems == 1000 ? 2 : 6;
+    tensor.ladder[1].messages = 6;
   }
+  ModelState state = State(job, 5000, 0.02);
+  state.us_per_message = 30;
+  const MeasuredPlan none = {Uniform(job, 0), BusyUs(job, state, Uniform(job, 0))};
+  const MeasuredPlan bf16 = {Uniform(job, 1), BusyUs(job, state, Uniform(job, 1))};
+  state.us_per_message = state.us_per_byte = 0;
+  FitWire(job, none, bf16, &state);
+  EXPECT_NEAR(state.us_per_message, 30, 1e-3);
+  EXPECT_NEAR(state.us_per_byte, 0.02, 1e-6);
+}
+
+TEST(FitBytes, ExplainsWhatWasMeasuredWithTheLatencyThatIsKnown) {
+  const JobFacts job = Job({100000, 1000, 50000});
+  const Plan plan = Uniform(job, 1);
+  for (const double us_per_message : {0, 20}) {
+    for (const double us_per_byte : {0.001, 0.02, 1.0}) {
+      ModelState state = State(job, 5000, us_per_byte);
+      state.us_per_message = us_per_message;
+      const double busy_us = BusyUs(job, state, plan);
+      state.us_per_byte = 0.01;
+      FitBytes(job, {plan, busy_us}, &state);
+      EXPECT_NEAR(state.us_per_byte, us_per_byte, 1e-6 * us_per_byte);
+      EXPECT_NEAR(state.us_per_message, us_per_message, 1e-6 * us_per_message);
+    }
+  }
+}
+
+TEST(FitBytes, TakesFromTheLatencyWhatLeavesBytesTooLittle) {
+  const JobFacts job = Job({100000, 1000, 50000});
+  const Plan plan = Uniform(job, 1);
+  ModelState state = State(job, 5000, 0.01);
+  state.us_per_message = 1e6;
+  const double busy_us = 5000;
+  FitBytes(job, {plan, busy_us}, &state);
+  EXPECT_GE(WireBytes(job, plan) * state.us_per_byte, 0.099 * busy_us);
+  EXPECT_NEAR(BusyUs(job, state, plan), busy_us, 1e-6 * busy_us);
 }
 
 TEST(WireFactor, FindsHowMuchFasterTheWireIs) {

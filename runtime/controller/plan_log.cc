@@ -19,7 +19,7 @@ std::string List(const Items& items, Format format) {
 }
 
 std::string RungText(const JobRung& rung) {
-  return fmt::format("[{}, {}]", rung.candidate, rung.wire_bytes);
+  return fmt::format("[{}, {}, {}]", rung.candidate, rung.wire_bytes, rung.messages);
 }
 
 // What takes the place of a line's last brace.
@@ -65,7 +65,8 @@ std::string InputLine(const DecideInput& input) {
                                 t.energy, t.error, t.sum_energy);
            }),
       List(input.probes, [](const ProbeResult& p) {
-        return fmt::format("[{}, {}, {}]", p.candidate, p.codec_us_per_elem, p.relative_error);
+        return fmt::format("[{}, {}, {}, {}]", p.candidate, p.elems, p.codec_us_per_elem,
+                           p.relative_error);
       }));
 }
 

@@ -11,11 +11,13 @@ uint32_t DitherStepOf(const TensorState& tensor, std::optional<uint64_t> step) {
   return step ? static_cast<uint32_t>(*step) & ~kOutsideStep : tensor.free_ops | kOutsideStep;
 }
 
-Scheme SchemeOf(const TensorState& tensor) {
-  const CarrierMethod* method = tensor.codec.carrier.get();
+Scheme SchemeOf(const Codec& codec) {
+  const CarrierMethod* method = codec.carrier.get();
   if (method == nullptr) return Scheme::kTwoShot;
   return method->Gathers() ? Scheme::kGather : Scheme::kLinear;
 }
+
+Scheme SchemeOf(const TensorState& tensor) { return SchemeOf(tensor.codec); }
 
 std::string_view Name(Scheme scheme) {
   switch (scheme) {
@@ -33,9 +35,11 @@ Collective CollectiveOf(Scheme scheme, int world_size) {
                                                      : Collective::kAllReduce;
 }
 
-bool IsLossless(const TensorState& tensor) {
-  return tensor.codec.carrier != nullptr && tensor.codec.carrier->traits().lossless;
+bool IsLossless(const Codec& codec) {
+  return codec.carrier != nullptr && codec.carrier->traits().lossless;
 }
+
+bool IsLossless(const TensorState& tensor) { return IsLossless(tensor.codec); }
 
 bool TakesScatter(const TensorState& tensor) {
   return IsLossless(tensor) || SchemeOf(tensor) == Scheme::kTwoShot;

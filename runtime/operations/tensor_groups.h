@@ -34,6 +34,7 @@ uint32_t DitherStepOf(const TensorState& tensor, std::optional<uint64_t> step);
 // kTwoShot, for a reduce-scatter.
 enum class Scheme : uint8_t { kLinear, kGather, kTwoShot, kScatter };
 // How an all-reduce of the tensor is done.
+Scheme SchemeOf(const Codec& codec);
 Scheme SchemeOf(const TensorState& tensor);
 // Whether kScatter can do it: its codec makes payloads, or it is exact.
 bool TakesScatter(const TensorState& tensor);
@@ -54,6 +55,7 @@ std::vector<std::vector<SubmittedTensor>> SplitGroup(std::span<const SubmittedTe
                                                      int world_size);
 
 // The plain sum: no codec runs.
+bool IsLossless(const Codec& codec);
 bool IsLossless(const TensorState& tensor);
 bool AreLossless(std::span<const SubmittedTensor> group);
 // The method of the exact tensors of a group with others; null where it has not both.

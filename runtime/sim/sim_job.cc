@@ -22,6 +22,17 @@ T Must(StatusOr<T> value) {
   return std::move(*value);
 }
 
+// Exact sums of tensors go by what the library takes for long ones, whose place the simulation's
+// short ones take.
+AlgorithmRule AlgorithmsOf(const JobOptions& options) {
+  constexpr int64_t kLongBytes = 1 << 20;
+  AlgorithmRule algorithms = {
+      .world_size = options.world_size, .exact = options.exact, .encoded = options.encoded};
+  if (algorithms.exact == nullptr)
+    algorithms.exact = Must(algorithms.For(Collective::kAllReduce, kLongBytes, false));
+  return algorithms;
+}
+
 }  // namespace
 
 JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport> transport,
@@ -29,9 +40,10 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
     : options_(options),
       rank_(rank),
       clock_(clock),
+      algorithms_(AlgorithmsOf(options)),
       controller_({.rank = rank,
-                   .world_size = options.world_size,
                    .slice_elems = options.slice_elems,
+                   .algorithms = algorithms_,
                    .clock = clock}),
       schedules_(rank, options.world_size),
       transport_(std::move(transport)) {
@@ -111,20 +123,9 @@ std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row,
   return operation;
 }
 
-const AlgorithmRow& JobRank::AlgorithmFor(Scheme scheme) const {
-  const bool encoded = SendsPayloads(scheme);
-  const Collective collective = CollectiveOf(scheme, options_.world_size);
-  const AlgorithmRow* given = encoded ? options_.encoded : options_.exact;
-  if (given != nullptr && given->collective == collective) return *given;
-  return *Must(ChooseAlgorithm({.collective = collective,
-                                .world_size = options_.world_size,
-                                .bytes = 1 << 20,
-                                .encoded = encoded}));
-}
-
 std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
                                                 ReduceOp op, const StepContext& step) {
-  const AlgorithmRow& row = AlgorithmFor(scheme);
+  const AlgorithmRow& row = *Must(AlgorithmFor(group, scheme, algorithms_));
   const TensorCall call = {
       .scheme = scheme,
       .op = op,

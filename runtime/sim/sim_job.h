@@ -17,6 +17,7 @@
 #include "runtime/engine/engine_core.h"
 #include "runtime/operations/operations.h"
 #include "runtime/operations/schedule_cache.h"
+#include "runtime/operations/tensor_traffic.h"
 #include "runtime/state/tensor_state.h"
 #include "transports/control/sim_control.h"
 #include "transports/faulty/fault_plan.h"
@@ -115,13 +116,13 @@ class JobRank final : private EngineListener {
   std::string OnObservations(uint16_t turn, std::span<const std::string> observations) override;
   void OnFatal(const Status& status) override { fatal_ = status; }
   void FollowPlan(std::span<const SubmittedTensor> tensors, const StepContext& step);
-  const AlgorithmRow& AlgorithmFor(Scheme scheme) const;
   std::shared_ptr<Operation> SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
                                          ReduceOp op, const StepContext& step);
 
   const JobOptions options_;
   const int rank_;
   const Clock* const clock_;
+  const AlgorithmRule algorithms_;
   Controller controller_;
   ScheduleCache schedules_;
   TensorTable tensors_;

@@ -43,7 +43,7 @@ Memory CheckDecisions(const StepObservation& observation, Memory memory) {
     step.turn = turn;
     const DecideInput input = {.turn = static_cast<uint16_t>(turn + 1),
                                .step = step,
-                               .probes = {{1, 0.001, 1e-6}, {2, 0.001, 0.01}}};
+                               .probes = {{1, 65536, 0.001, 1e-6}, {2, 65536, 0.001, 0.01}}};
     const std::optional<Decision> decision = Decide(job, input, &memory);
     if (!decision) continue;
     for (const Plan& plan : {decision->a, decision->b}) {
