@@ -46,8 +46,10 @@ std::string EncodeObservation(const StepObservation& observation);
 // Any bytes; gwDataCorrupt.
 StatusOr<StepObservation> DecodeObservation(std::string_view bytes);
 
-// Of all ranks. Step and compute time are those of the slowest rank; an operation is under way the
-// shortest where the last rank submits: nobody waits for it there.
+// Of all ranks. Step and compute time are those of the slowest rank. An operation is under way the
+// shortest where the last rank submits: nobody waits for it there. But the network is at work for
+// at least as long as the rank that computes longest waits, for the vote too: what a rank has sent
+// may still lie in front of its vote when its own operations are done.
 struct StepInput {
   uint64_t step = 0;
   uint16_t turn = 0;

@@ -65,6 +65,16 @@ TEST(Observation, TheSlowestRankTellsTimeTheLastOneTellsBusiness) {
   EXPECT_EQ(all->tensors[1], (TensorObservation{6, 20, 1, 4, 1}));
 }
 
+TEST(Observation, WhereTheSlowestRankWaitsLongerThatIsBusiness) {
+  std::vector<StepObservation> ranks = {Observed(), Observed()};
+  ranks[0].blocked_us = 40, ranks[0].busy_us = 10;  // it computes for 60
+  ranks[1].blocked_us = 25, ranks[1].busy_us = 20;  // 75
+  EXPECT_EQ(Combine(ranks)->busy_us, 25);
+  ranks[0].busy_us = 30;
+  ranks[1].busy_us = 35;
+  EXPECT_EQ(Combine(ranks)->busy_us, 30);
+}
+
 TEST(Observation, EnergiesStayFinite) {
   EXPECT_EQ(EnergyOf(8), 8);
   EXPECT_EQ(EnergyOf(kMostEnergy), kMostEnergy);
