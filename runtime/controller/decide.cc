@@ -385,7 +385,9 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, const Tria
   m_.stale_in_trial = 0;
   m_.stale_index.reset();
   m_.to_tell = false;
-  m_.trial.emplace(trial);
+  Trial::Options options = trial;
+  options.lost_before = TimesLost(other);
+  m_.trial.emplace(options);
   m_.other = std::move(other);
   m_.predicted_us = predicted_us;
   m_.was_us = was_us;

@@ -253,10 +253,21 @@ std::optional<Decision> Decider::KeepBounds(double step_us) {
   return Switch(std::move(safer), "an error was above its bound", 0, step_us);
 }
 
+const Memory::Ban* Decider::BanOf(const Plan& plan) const {
+  const auto it = std::find_if(m_.bans.begin(), m_.bans.end(),
+                               [&](const Memory::Ban& ban) { return ban.plan == plan; });
+  return it == m_.bans.end() ? nullptr : &*it;
+}
+
 bool Decider::IsBanned(const Plan& plan) const {
-  return std::any_of(m_.bans.begin(), m_.bans.end(), [&](const Memory::Ban& ban) {
-    return ban.plan == plan && ban.until_window > m_.windows;
-  });
+  const Memory::Ban* ban = BanOf(plan);
+  return ban != nullptr && ban->until_window > m_.windows;
+}
+
+// As far back as bans are remembered.
+int Decider::TimesLost(const Plan& plan) const {
+  const Memory::Ban* ban = BanOf(plan);
+  return ban != nullptr ? ban->times : 0;
 }
 
 void Decider::BanPlan(const Plan& plan) {

@@ -105,7 +105,9 @@ class Decider {
   bool IsAllowed(size_t t, size_t rung) const;
   Allowed AllAllowed() const;
   std::optional<Decision> KeepBounds(double step_us);
+  const Memory::Ban* BanOf(const Plan& plan) const;
   bool IsBanned(const Plan& plan) const;
+  int TimesLost(const Plan& plan) const;
   void BanPlan(const Plan& plan);
   double Budget(double step_us) const;
   void RescaleBudget(double factor);

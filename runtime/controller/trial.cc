@@ -59,7 +59,9 @@ Verdict Trial::Judge() const {
   const auto k = static_cast<double>(ratios_.size());
   const double deviation = k > 1 ? std::sqrt(squares / (k - 1)) : 0;
   const double error = std::max(deviation, kLeastDeviation) / std::sqrt(k);
-  if (mean() + 2 * error < options_.rule.keep_below) return Verdict::kKeep;
+  const bool clear = mean() + 2 * error < options_.rule.keep_below;
+  const bool enough = blocks() >= options_.min_blocks + options_.lost_before || last;
+  if (clear && enough) return Verdict::kKeep;
   if (mean() - error > options_.rule.reject_above || last) return Verdict::kReject;
   return Verdict::kOpen;
 }

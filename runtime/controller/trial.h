@@ -32,6 +32,9 @@ class Trial {
   struct Options {
     TrialRule rule = kMustBeFaster;
     int min_blocks = 3;
+    // Trials that B has lost before: it takes as many blocks more to keep it, for what is tried
+    // again and again wins by chance.
+    int lost_before = 0;
     double budget_us = 0;  // what B's steps may take longer than A's, in all
   };
   explicit Trial(const Options& options) : options_(options) {}

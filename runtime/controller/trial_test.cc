@@ -54,6 +54,17 @@ TEST(Trial, ADriftOfTheMachineCancelsOut) {
   EXPECT_NEAR(trial.mean(), 0, 1e-9);
 }
 
+// What is tried again and again wins by chance.
+TEST(Trial, WhatHasLostBeforeTakesMoreBlocks) {
+  for (const int lost : {0, 1, 4, 20}) {
+    Trial trial({.lost_before = lost, .budget_us = kPlenty});
+    uint16_t i = 0;
+    while (trial.Add(i, i % 4 == 1 || i % 4 == 2 ? 900 : 1000) == Verdict::kOpen) ++i;
+    EXPECT_LT(trial.mean(), 0);
+    EXPECT_EQ(trial.blocks(), std::min(3 + lost, 12)) << lost;
+  }
+}
+
 TEST(Trial, StopsAtOnceWhereBIsFarSlower) {
   Trial trial({.budget_us = kPlenty});
   EXPECT_EQ(trial.Add(0, 1000), Verdict::kOpen);
