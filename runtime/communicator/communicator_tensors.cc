@@ -13,8 +13,6 @@
 #include "runtime/spec/spec_error.h"
 
 namespace gradwire {
-namespace {}  // namespace
-
 const Operation* Request::waiting() const {
   const auto first = std::ranges::find_if(
       operations, [](const auto& op) { return !op->done.load(std::memory_order_acquire); });

@@ -184,6 +184,7 @@ void Decider::TakeCost(size_t candidate, double codec_us, double elems) {
   double& cost = m_.model.codec_us_per_elem[candidate];
   cost = HasRun(tested) ? Mix(cost, codec_us / elems) : codec_us / elems;
   tested.ran_at_step = m_.steps;
+  tested.probed_elems = kTellingPieceElems;  // it tells as much
 }
 
 // True: a window is full.
@@ -385,9 +386,7 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, const Tria
   m_.stale_in_trial = 0;
   m_.stale_index.reset();
   m_.to_tell = false;
-  Trial::Options options = trial;
-  options.lost_before = TimesLost(other);
-  m_.trial.emplace(options);
+  m_.trial.emplace(trial);
   m_.other = std::move(other);
   m_.predicted_us = predicted_us;
   m_.was_us = was_us;

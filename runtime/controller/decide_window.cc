@@ -317,9 +317,10 @@ std::optional<Decision> Decider::Propose(double step_us) {
     return Switch(std::move(best), "much faster by prediction", predicted_us, step_us);
   }
   if (Budget(step_us) <= 0) return std::nullopt;
-  return Compare(std::move(best), "compared: it may be better",
-                 {.rule = lighter ? kMayBeEqual : kMustBeFaster, .budget_us = Budget(step_us)},
-                 predicted_us, step_us);
+  const Trial::Options trial = {.rule = lighter ? kMayBeEqual : kMustBeFaster,
+                                .lost_before = TimesLost(best),
+                                .budget_us = Budget(step_us)};
+  return Compare(std::move(best), "compared: it may be better", trial, predicted_us, step_us);
 }
 
 // The running plan with another rung for a tensor: that with which the step is shortest if codecs
@@ -362,8 +363,9 @@ std::optional<Decision> Decider::Explore(double step_us) {
   }
   if (!best) return std::nullopt;
   const double gain = best_rank.second / OverlappedStepUs(job_, m_.model, m_.running);
-  return Compare(std::move(*best), "compared: one tensor may be better off",
-                 {.budget_us = budget_us}, gain * step_us, step_us);
+  const Trial::Options trial = {.lost_before = TimesLost(*best), .budget_us = budget_us};
+  return Compare(std::move(*best), "compared: one tensor may be better off", trial, gain * step_us,
+                 step_us);
 }
 
 // The plan to measure again.
