@@ -41,6 +41,8 @@ JobFacts ReadJob(const Json& json) {
       if (candidate >= static_cast<int>(job.candidates.size()))
         throw std::out_of_range("a rung of no candidate");
       tensor.ladder.push_back({candidate, rung.at(1), rung.at(2)});
+      if (tensor.ladder.back().wire_bytes < 0 || tensor.ladder.back().messages < 0)
+        throw std::out_of_range("a rung that sends less than nothing");
     }
     if (tensor.ladder.empty() || !tensor.ladder[0].usable() || tensor.ladder.size() > kMaxRungs)
       throw std::out_of_range("a tensor without a ladder");
@@ -61,10 +63,10 @@ DecideInput ReadInput(const Json& json, const JobFacts& job) {
     input.step.tensors.push_back({t.at(0), t.at(1), t.at(2), t.at(3), t.at(4), t.at(5)});
   for (const Json& p : json.at("probes")) {
     input.probes.push_back({p.at(0), p.at(1), p.at(2), p.at(3)});
-    const auto& [candidate, elems, us_per_elem, error] = input.probes.back();
-    if (candidate < 0 || candidate >= static_cast<int>(job.candidates.size()))
+    const ProbeResult& probe = input.probes.back();
+    if (probe.candidate < 0 || probe.candidate >= static_cast<int>(job.candidates.size()))
       throw std::out_of_range("a probe of no candidate");
-    if (elems < 1) throw std::out_of_range("a probe of no elements");
+    if (probe.elems < 1) throw std::out_of_range("a probe of no elements");
   }
   return input;
 }

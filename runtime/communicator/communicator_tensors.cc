@@ -13,6 +13,7 @@
 #include "runtime/spec/spec_error.h"
 
 namespace gradwire {
+
 const Operation* Request::waiting() const {
   const auto first = std::ranges::find_if(
       operations, [](const auto& op) { return !op->done.load(std::memory_order_acquire); });

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "compress/contribution.h"
+#include "runtime/state/tensor_state.h"
 
 namespace gradwire {
 namespace {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/operations/tensor_traffic.h"
 #include "transports/faulty/faulty_transport.h"
 #include "transports/loopback/loopback_transport.h"
 

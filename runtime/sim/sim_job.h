@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "collectives/schedule.h"
 #include "runtime/controller/controller.h"
 #include "runtime/engine/engine_core.h"
 #include "runtime/operations/operations.h"
 #include "runtime/operations/schedule_cache.h"
-#include "runtime/operations/tensor_traffic.h"
 #include "runtime/state/tensor_state.h"
 #include "transports/control/sim_control.h"
 #include "transports/faulty/fault_plan.h"
