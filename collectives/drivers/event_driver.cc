@@ -8,6 +8,7 @@
 
 #include "base/failpoint.h"
 #include "base/wrapping.h"
+#include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {
 namespace {
@@ -254,11 +255,7 @@ void EventDriver::Keep(int peer, const FrameHeader& header, ConstBytes fragment)
 
 void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBytes fragment) {
   if (header.signature != run.spec.signature) {
-    return Fail(peer, run.spec.key,
-                Status(gwMismatch,
-                       fmt::format("the ranks submit different operations as #{}", header.op_seq),
-                       "Submit the same operations, with the same arguments, in the same order on "
-                       "all ranks"));
+    return Fail(peer, run.spec.key, OperationMismatch(header.op_seq));
   }
   const int32_t message = MessageOf(header);
   const int32_t step = run.spec.schedule->FindRecv(peer, message);

@@ -1,8 +1,12 @@
-// The error of ranks that submit different numbers of operations up to the end of a step, whoever
-// finds it. Exact operations in front of gwStepBegin count too: they are of the same turn.
+// The errors of ranks that submit different operations, or different numbers of them up to the end
+// of a step, whoever finds it. Exact operations in front of gwStepBegin count too: they are of the
+// same turn.
 #ifndef GRADWIRE_COLLECTIVES_DRIVERS_SUBMIT_MISMATCH_H_
 #define GRADWIRE_COLLECTIVES_DRIVERS_SUBMIT_MISMATCH_H_
 
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -26,6 +30,13 @@ inline Status SubmitMismatch(std::string expected, std::string actual, int peer 
        .field = kSubmittedField,
        .expected = std::move(expected),
        .actual = std::move(actual)});
+}
+
+// Of the operation with that number; which they are tells the vote.
+inline Status OperationMismatch(uint32_t op_seq) {
+  return Status(gwMismatch, fmt::format("the ranks submit different operations as #{}", op_seq),
+                "Submit the same operations, with the same arguments, in the same order on all "
+                "ranks");
 }
 
 }  // namespace gradwire

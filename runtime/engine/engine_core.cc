@@ -222,6 +222,7 @@ bool EngineCore::PrepareNext(Progress* next) {
     return false;
   }
   next->prepared = true;
+  has_progress_ = true;
   const SliceTraits traits = operation.Traits();
   next->load = window_.LoadOf(traits.fill);
   if (traits.kind != 0 && IsLongAllReduce(operation)) {
@@ -415,13 +416,19 @@ void EngineCore::Rest() {
   CheckTimeouts();
 }
 
+HeartbeatFields EngineCore::MyProgress() const {
+  HeartbeatFields mine = {.slices_done = slices_done_,
+                          .submitted = this_turn_.submitted,
+                          .op_seq = this_turn_.submitted};
+  if (queue_.empty() || queue_.front().operation->turn != turn_) return mine;
+  const Progress& oldest = queue_.front();
+  mine.op_seq = oldest.operation->op_seq;
+  if (oldest.prepared) mine.signature = oldest.operation->signature;
+  return mine;
+}
+
 void EngineCore::TellProgress() {
-  const bool waiting = !queue_.empty() && queue_.front().operation->turn == turn_;
-  control_->SetProgress(
-      {.turn = turn_,
-       .counters = {.slices_done = slices_done_,
-                    .submitted = this_turn_.submitted,
-                    .op_seq = waiting ? queue_.front().operation->op_seq : this_turn_.submitted}});
+  control_->SetProgress({.turn = turn_, .counters = MyProgress()});
 }
 
 void EngineCore::Note(RecorderEvent event) {

@@ -160,6 +160,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   void CompleteOperation(Operation& operation, Status status);
   void EndOperation(Operation& operation, Status status);
   void Rest();
+  HeartbeatFields MyProgress() const;
   void TellProgress();
   void NoteWire();
   void Note(RecorderEvent event);
@@ -184,6 +185,7 @@ class EngineCore final : private ControlSink, private TransferListener {
 
   // Failures: engine_failures.cc.
   const Operation* Find(uint64_t op_seq) const;
+  uint64_t SignatureOf(uint64_t op_seq) const;
   Status Locate(Status status, uint32_t op_seq) const;
   Status WithMyNames(Status reason) const;
   OpText TextOf(uint64_t op_seq) const;
@@ -205,6 +207,8 @@ class EngineCore final : private ControlSink, private TransferListener {
   bool CheckLostPeers();
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
+  void TellStandstill(int64_t now_ns);
+  void CheckAlike(const HeartbeatFields& heard);
   bool CheckOperationTime(int64_t still_ns);
   bool CheckVoteTime(int64_t now_ns);
   bool CheckVoteAgainst(int64_t still_ns);
@@ -244,6 +248,7 @@ class EngineCore final : private ControlSink, private TransferListener {
   bool has_progress_ = false;             // that the control plane does not know yet
   std::optional<int64_t> wire_since_ns_;  // runs are under way; for the timeline
   bool waiting_noted_ = false;            // since the last move
+  int64_t standstill_told_ns_ = 0;
   int64_t quiet_deadline_ns_ = 0;
   struct Loss {
     int peer;

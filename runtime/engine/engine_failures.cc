@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "collectives/drivers/submit_mismatch.h"
 
 namespace gradwire {
 namespace {
@@ -25,6 +26,9 @@ constexpr int kQuietParts = 10;
 constexpr int64_t kMostQuietNs = kNsPerSecond;
 // So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
 constexpr int64_t kNoteWaitingNs = kNsPerSecond;
+// So long an operation stands still before rank 0 is asked whether it is the same there, and so
+// often: frames tell who meets, but of different operations each rank may await another one's.
+constexpr int64_t kStandstillNs = 200 * kNsPerMs;
 
 constexpr char kLostHint[] =
     "Destroy this communicator, then restart the job or make a new one of the ranks that are left";
@@ -38,6 +42,16 @@ Status WithWaiting(const Status& status, const std::string& waiting) {
 }
 
 }  // namespace
+
+// 0: this turn has no operation of that number, or has had it long ago, or it has not begun, which
+// may still change what ranks must agree on.
+uint64_t EngineCore::SignatureOf(uint64_t op_seq) const {
+  const Operation* operation = Find(op_seq);
+  const bool waits = std::any_of(queue_.begin(), queue_.end(), [&](const Progress& p) {
+    return p.operation.get() == operation && !p.prepared;
+  });
+  return operation == nullptr || waits ? 0 : operation->signature;
+}
 
 // Of this turn; null: it has none of that number, or has had it long ago.
 const Operation* EngineCore::Find(uint64_t op_seq) const {
@@ -240,6 +254,7 @@ void EngineCore::CheckTimeouts() {
   }
   const int64_t still_ns = now_ns - last_move_ns_;
   if (still_ns > kNoteWaitingNs && !std::exchange(waiting_noted_, true)) NoteWaiting();
+  if (still_ns > kStandstillNs) TellStandstill(now_ns);
   if (CheckLeft(still_ns) || CheckOperationTime(still_ns)) return;
   (void)CheckVoteTime(now_ns);
 }
@@ -271,6 +286,24 @@ void EngineCore::NoteWaiting() {
         .peer = p.peer,
         .progress = {SaturatedCount(p.sends_done), SaturatedCount(p.sends),
                      SaturatedCount(p.recvs_done), SaturatedCount(p.recvs)}});
+}
+
+// Rank 0 hears it sooner than by heartbeats of the control plane.
+void EngineCore::TellStandstill(int64_t now_ns) {
+  if (options_.rank == 0 || this_turn_.revoked || now_ns - standstill_told_ns_ <= kStandstillNs)
+    return;
+  const HeartbeatFields mine = MyProgress();
+  if (mine.signature == 0) return;
+  standstill_told_ns_ = now_ns;
+  (void)control_->SendTo(0, {.turn = turn_, .fields = mine});
+}
+
+// Also where no frame of it has come here, nor will. What rank 0 does not have yet it hears of
+// again.
+void EngineCore::CheckAlike(const HeartbeatFields& heard) {
+  const uint64_t mine = SignatureOf(heard.op_seq);
+  if (heard.signature == 0 || mine == 0 || heard.signature == mine) return;
+  RevokeTurn(OperationMismatch(heard.op_seq), heard.op_seq, true);
 }
 
 // A rank that has left properly may close its end while others still work.

@@ -226,6 +226,32 @@ TEST(LateTransport, IsToldOfWhereAnAbortedStepEndsWithoutIt) {
   EXPECT_THAT(lines.all(), testing::Each(HasSubstr("has not let go of memory in time")));
 }
 
+// A leaf of the one tree waits for its root, which in the other waits for the leaf: no frame of
+// theirs meets. They hear of it long before a sign of life is due.
+TEST(RanksOfDifferentOperations, ThatAwaitEachOtherHearOfIt) {
+  SimJob job({.world_size = kRanks,
+              .liveness = {.period_ns = 20 * kNsPerSecond, .bound_ns = 100 * kNsPerSecond}});
+  std::array<float, 2 * kRanks> values = {};
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const bool is_odd = rank == 1;
+    auto* const value = reinterpret_cast<std::byte*>(&values[2 * rank]);
+    const RawOp op = {.collective = Collective::kAllReduce,
+                      .send = value,
+                      .recv = value,
+                      .count = is_odd ? 2 : 1};
+    job[rank].SubmitRaw(
+        op, **FindAlgorithm(op.collective, is_odd ? "recursive_doubling" : "knomial"), 0);
+  }
+  const auto ended = [&](int rank) { return job[rank].results().size() == 1; };
+  const SimJob::Callers clock = {.next_ns = [&] { return job.now_ns() + kNsPerMs; }};
+  ASSERT_TRUE(job.RunUntil([&] { return ended(0) && ended(1) && ended(2); }, kNsPerSecond, clock));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const TurnResult& result = job[rank].results()[0];
+    EXPECT_EQ(result.reason.code(), gwMismatch) << rank;
+    EXPECT_THAT(result.reason.ToString(), HasSubstr("count: 1 (rank 0, 2), 2 (rank 1)"));
+  }
+}
+
 class StuckVoters : public LateRanks {
  protected:
   // So short that the time for an abort is over before a silent rank counts as lost.

@@ -13,7 +13,6 @@
 namespace gradwire {
 namespace {
 
-constexpr LivenessOptions kLiveness = {.period_ns = 5 * kNsPerMs, .bound_ns = 100 * kNsPerMs};
 // Rounds without effect until time passes: the faulty transport counts polls.
 constexpr int kIdleRounds = 40;
 
@@ -23,17 +22,6 @@ T Must(StatusOr<T> value) {
   return std::move(*value);
 }
 
-// Exact sums of tensors go by what the library takes for long ones, whose place the simulation's
-// short ones take.
-AlgorithmRule AlgorithmsOf(const JobOptions& options) {
-  constexpr int64_t kLongBytes = 1 << 20;
-  AlgorithmRule algorithms = {
-      .world_size = options.world_size, .exact = options.exact, .encoded = options.encoded};
-  if (algorithms.exact == nullptr)
-    algorithms.exact = Must(algorithms.For(Collective::kAllReduce, kLongBytes, false));
-  return algorithms;
-}
-
 }  // namespace
 
 JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport> transport,
@@ -41,7 +29,8 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
     : options_(options),
       rank_(rank),
       clock_(clock),
-      algorithms_(AlgorithmsOf(options)),
+      algorithms_(
+          {.world_size = options.world_size, .exact = options.exact, .encoded = options.encoded}),
       controller_({.rank = rank,
                    .slice_elems = options.slice_elems,
                    .algorithms = algorithms_,
@@ -180,7 +169,7 @@ SimJob::SimJob(const JobOptions& options) : options_(options) {
   network_ = Must(SimNetwork::Make(network));
   control_ = std::make_unique<SimControl>(SimControlOptions{.world_size = options.world_size,
                                                             .job = kSimJobNumber,
-                                                            .liveness = kLiveness,
+                                                            .liveness = options.liveness,
                                                             .seed = network.seed},
                                           &network_->clock());
   std::shared_ptr<LoopbackHub> hub;

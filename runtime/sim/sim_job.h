@@ -40,6 +40,7 @@ struct JobOptions {
   const AlgorithmRow* exact = nullptr;
   const AlgorithmRow* encoded = nullptr;
   int64_t op_timeout_ns = 0;
+  LivenessOptions liveness = {.period_ns = 5 * kNsPerMs, .bound_ns = 100 * kNsPerMs};
   SimOptions network;  // world_size is filled in
   // Not the simulated network but loopback; its polls are what time is to the faults.
   bool loopback = false;

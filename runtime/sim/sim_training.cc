@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/byte_stream.h"
+#include "collectives/schedule.h"
 #include "compress/registry.h"
 #include "runtime/sim/sim_job.h"
 
@@ -264,12 +265,22 @@ class Trainer {
   std::vector<Plan> followed_;  // by step
 };
 
+// What the library takes for long tensors, whose place the simulation's short ones take.
+const AlgorithmRow* LongExactSums(int world_size) {
+  constexpr int64_t kLongBytes = 1 << 20;
+  const StatusOr<const AlgorithmRow*> row = ChooseAlgorithm(
+      {.collective = Collective::kAllReduce, .world_size = world_size, .bytes = kLongBytes});
+  if (!row.ok()) std::abort();
+  return *row;
+}
+
 SimTrained Train(const SimWorld& world, const std::vector<Plan>& plans,
                  const std::vector<std::string>& states) {
   constexpr double kBitsPerByte = 8;
   SimJob job({.world_size = world.world_size,
               .slice_elems = world.slice_elems,
               .window = world.window,
+              .exact = LongExactSums(world.world_size),
               .network = {.seed = world.seed,
                           .alpha_ns = world.latency_ns,
                           .beta_ns_per_byte = kBitsPerByte / world.gbit_per_s}});
