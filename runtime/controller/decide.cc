@@ -232,7 +232,7 @@ void Decider::ForgetTimes(double factor, double busy_us) {
 // What steps of other plans take at least. Where the running plan's got no shorter theirs did not
 // either; where they did, those of plans with fewer bytes, which a faster wire helps less, got
 // shorter by that at most. What those with more bytes got shorter by is told by how much faster the
-// wire must be for the running plan to be under way for `busy_us`, if that sees its wire.
+// link must be for the running plan to be under way for `busy_us`, if that sees its wire.
 void Decider::Outdate(double factor, double busy_us) {
   const double bytes = WireBytes(job_, m_.running);
   const Memory::Tried* own = Known(m_.running);
@@ -240,7 +240,7 @@ void Decider::Outdate(double factor, double busy_us) {
   ModelState faster = m_.model;
   if (sees_wire) {
     faster =
-        OnWire(m_.model, WireFactor(job_, m_.model, m_.running, busy_us / own->medians.busy_us));
+        OnLink(m_.model, LinkFactor(job_, m_.model, m_.running, busy_us / own->medians.busy_us));
   }
   for (Memory::Tried& tried : m_.tried) {
     if (tried.plan.empty()) continue;

@@ -161,22 +161,29 @@ Plan Uniform(const JobFacts& job, const Allowed& allowed, size_t rung) {
 }
 
 // Takes tensors down, those first that are submitted first and so wait least, as long as the step
-// hardly gets longer, on a slower wire too.
-void Lighten(const JobFacts& job, const ModelState& state, const Allowed& allowed, Plan* plan) {
-  ModelState slower = state;
-  slower.us_per_byte *= kReserve;
-  Pipeline pipeline(job, slower, *plan);
-  const double limit_us = pipeline.StepUs() * (1 + kFreeShare);
+// gets longer by no more than `share` of the shortest that there was.
+void TakeDown(const JobFacts& job, const ModelState& state, const Allowed& allowed, double share,
+              Plan* plan) {
+  Pipeline pipeline(job, state, *plan);
+  double least_us = pipeline.StepUs();
   for (size_t position = 0; position < pipeline.size(); ++position) {
     const int tensor = pipeline.TensorAt(position);
-    int rung = 0;
-    while (rung < (*plan)[tensor] &&
-           (!allowed[tensor][rung] || pipeline.StepUsWith(position, *plan, rung) > limit_us)) {
-      ++rung;
+    for (int rung = 0; rung < (*plan)[tensor]; ++rung) {
+      if (!allowed[tensor][rung]) continue;
+      const double step_us = pipeline.StepUsWith(position, *plan, rung);
+      if (step_us > (1 + share) * least_us) continue;
+      least_us = std::min(least_us, step_us);
+      pipeline.Settle(position, *plan, rung);
+      (*plan)[tensor] = static_cast<uint8_t>(rung);
+      break;
     }
-    pipeline.Settle(position, *plan, rung);
-    (*plan)[tensor] = static_cast<uint8_t>(rung);
   }
+}
+
+// On a slower link too. First what saves time: it is not there to be spent on what costs some.
+void Lighten(const JobFacts& job, const ModelState& state, const Allowed& allowed, Plan* plan) {
+  const ModelState slower = OnLink(state, kReserve);
+  for (const double share : {0.0, kFreeShare}) TakeDown(job, slower, allowed, share, plan);
 }
 
 }  // namespace
@@ -297,11 +304,16 @@ ModelState OnWire(ModelState model, double factor) {
   return model;
 }
 
-double WireFactor(const JobFacts& job, const ModelState& model, const Plan& plan,
+ModelState OnLink(ModelState model, double factor) {
+  model.us_per_byte *= factor;
+  return model;
+}
+
+double LinkFactor(const JobFacts& job, const ModelState& model, const Plan& plan,
                   double busy_factor) {
   const double busy_us = busy_factor * BusyUs(job, model, plan);
   return Root(0, 1,
-              [&](double factor) { return BusyUs(job, OnWire(model, factor), plan) - busy_us; });
+              [&](double factor) { return BusyUs(job, OnLink(model, factor), plan) - busy_us; });
 }
 
 void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model) {

@@ -212,17 +212,18 @@ TEST(FitBytes, TakesFromTheLatencyWhatLeavesBytesTooLittle) {
   EXPECT_NEAR(BusyUs(job, state, plan), busy_us, 1e-6 * busy_us);
 }
 
-TEST(WireFactor, FindsHowMuchFasterTheWireIs) {
+TEST(LinkFactor, FindsHowMuchFasterTheLinkIs) {
   const JobFacts job = Job({100000, 1000, 50000});
-  const ModelState state = State(job, 5000, 0.01);
+  ModelState state = State(job, 5000, 0.01);
+  state.us_per_message = 300;
   const Plan plan = Uniform(job, 2);
   const double before_us = BusyUs(job, state, plan);
   for (const double factor : {0.1, 0.5, 0.9}) {
-    const double after_us = BusyUs(job, OnWire(state, factor), plan);
-    EXPECT_NEAR(WireFactor(job, state, plan, after_us / before_us), factor, 1e-6);
+    const double after_us = BusyUs(job, OnLink(state, factor), plan);
+    EXPECT_NEAR(LinkFactor(job, state, plan, after_us / before_us), factor, 1e-6);
   }
-  EXPECT_EQ(WireFactor(job, state, plan, 2), 1);
-  EXPECT_EQ(WireFactor(job, state, plan, 0), 0) << "codecs take longer than that";
+  EXPECT_EQ(LinkFactor(job, state, plan, 2), 1);
+  EXPECT_EQ(LinkFactor(job, state, plan, 0), 0) << "codecs and messages take longer than that";
 }
 
 TEST(BestPlan, IsNoneWhereCommunicationHidesBehindCompute) {
@@ -257,6 +258,22 @@ TEST(BestPlan, KeepsAReserveOfWhatIsHidden) {
   const Plan best = BestPlan(job, state, All(job));
   EXPECT_EQ(best[0], 1);
   EXPECT_EQ(best[1], 2);
+}
+
+// Short tensors travel better as they are, in fewer messages. That is no reason to send long ones
+// as they are too.
+TEST(BestPlan, SpendsNothingOfWhatItSaves) {
+  JobFacts job = Job({1000, 1000, 1000, 1000, 1000000});
+  for (JobTensor& tensor : job.tensors) {
+    const bool is_short = tensor.elems < 10000;
+    for (JobRung& rung : tensor.ladder) rung.messages = is_short && rung.candidate == 0 ? 2 : 6;
+  }
+  ModelState state = State(job, 1000, 0.001);
+  state.us_per_message = 150;
+  state.codec_us_per_elem = {0, 0.0005, 0.0005};
+  const Plan expected = {0, 0, 0, 0, 2};
+  ASSERT_GT(StepUs(job, state, Uniform(job, 2)), StepUs(job, state, {0, 0, 0, 0, 1}));
+  EXPECT_EQ(BestPlan(job, state, All(job)), expected);
 }
 
 TEST(BestPlan, UsesOnlyWhatIsAllowed) {

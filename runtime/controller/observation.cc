@@ -51,7 +51,7 @@ StatusOr<StepInput> Combine(std::span<const StepObservation> ranks) {
   if (ranks.empty()) return differ;
   const StepObservation& first = ranks[0];
   StepInput all = {.step = first.step, .turn = first.turn, .busy_us = first.busy_us};
-  double exposed_us = 0;  // of the rank that computes longest
+  double exposed_us = 0;  // of the rank that computes longest; of several such the least
   for (const TensorObservation& t : first.tensors) all.tensors.push_back({.tensor = t.tensor});
   for (const StepObservation& rank : ranks) {
     if (rank.step != first.step || rank.turn != first.turn ||
@@ -60,9 +60,11 @@ StatusOr<StepInput> Combine(std::span<const StepObservation> ranks) {
     }
     all.step_us = std::max<double>(all.step_us, rank.step_us);
     const double compute_us = std::max(0.0, double{rank.step_us} - rank.blocked_us);
-    if (compute_us >= all.compute_us) {
+    if (compute_us > all.compute_us || &rank == &first) {
       all.compute_us = compute_us;
       exposed_us = rank.blocked_us;
+    } else if (compute_us == all.compute_us) {
+      exposed_us = std::min<double>(exposed_us, rank.blocked_us);
     }
     all.busy_us = std::min<double>(all.busy_us, rank.busy_us);
     for (size_t i = 0; i < rank.tensors.size(); ++i) {
@@ -76,7 +78,8 @@ StatusOr<StepInput> Combine(std::span<const StepObservation> ranks) {
       to.sum_energy = EnergyOf(double{to.sum_energy} + from.sum_energy);
     }
   }
-  all.busy_us = std::max(all.busy_us, exposed_us);
+  // Without an operation it waited for the vote alone.
+  if (all.busy_us > 0) all.busy_us = std::max(all.busy_us, exposed_us);
   return all;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace gradwire {
@@ -72,6 +73,17 @@ TEST(Observation, WhereTheSlowestRankWaitsLongerThatIsBusiness) {
   EXPECT_EQ(Combine(ranks)->busy_us, 25);
   ranks[0].busy_us = 30;
   ranks[1].busy_us = 35;
+  EXPECT_EQ(Combine(ranks)->busy_us, 30);
+  ranks[0].busy_us = 0;
+  EXPECT_EQ(Combine(ranks)->busy_us, 0) << "no operation";
+}
+
+TEST(Observation, OfRanksAsSlowTheOneThatWaitsLessTellsBusiness) {
+  std::vector<StepObservation> ranks = {Observed(), Observed()};
+  ranks[0].step_us = 100, ranks[0].blocked_us = 40, ranks[0].busy_us = 10;  // both compute for 60
+  ranks[1].step_us = 90, ranks[1].blocked_us = 30, ranks[1].busy_us = 20;
+  EXPECT_EQ(Combine(ranks)->busy_us, 30);
+  std::swap(ranks[0], ranks[1]);
   EXPECT_EQ(Combine(ranks)->busy_us, 30);
 }
 
