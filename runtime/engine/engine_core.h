@@ -185,7 +185,6 @@ class EngineCore final : private ControlSink, private TransferListener {
 
   // Failures: engine_failures.cc.
   const Operation* Find(uint64_t op_seq) const;
-  uint64_t SignatureOf(uint64_t op_seq) const;
   Status Locate(Status status, uint32_t op_seq) const;
   Status WithMyNames(Status reason) const;
   OpText TextOf(uint64_t op_seq) const;
@@ -195,20 +194,23 @@ class EngineCore final : private ControlSink, private TransferListener {
   void StopSlices(const Status& why);
   void OnRevoke(const ControlMessage& message);
   void OnRankLost(int rank, const Status& cause) override;
+  bool CheckLostPeers();
   void Fatal(const Status& status);
   void FatalForAll(Status why);
   void GiveUp(uint64_t step);
   bool DrainFatal();
   void TellFatal();
   static void WarnOfUnquiet();
+
+  // Whom it waits for in vain: engine_waits.cc.
   void CheckTimeouts();
   void CheckMessages();
   void NoteWaiting();
-  bool CheckLostPeers();
+  void TellStandstill(int64_t now_ns);
+  uint64_t SignatureOf(uint64_t op_seq) const;
+  void CheckAlike(const HeartbeatFields& heard);
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
-  void TellStandstill(int64_t now_ns);
-  void CheckAlike(const HeartbeatFields& heard);
   bool CheckOperationTime(int64_t still_ns);
   bool CheckVoteTime(int64_t now_ns);
   bool CheckVoteAgainst(int64_t still_ns);

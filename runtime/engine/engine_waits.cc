@@ -1,0 +1,172 @@
+// Whom an EngineCore waits for in vain, and what it says and does while nothing moves.
+#include "runtime/engine/engine_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/drivers/submit_mismatch.h"
+
+namespace gradwire {
+namespace {
+
+// A rank that left properly can have nothing more under way after this.
+constexpr int64_t kLeftNs = kNsPerSecond;
+// Two lanes of each rank are looked at for messages that stand still: not at every poll.
+constexpr int64_t kCheckMessagesNs = kNsPerMs;
+// Rank 0 serves the others no longer than this after its BYE.
+constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
+// So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
+constexpr int64_t kNoteWaitingNs = kNsPerSecond;
+// So long an operation stands still before rank 0 is asked whether it is the same there, and so
+// often: frames tell who meets, but of different operations each rank may await another one's.
+constexpr int64_t kStandstillNs = 200 * kNsPerMs;
+
+}  // namespace
+
+void EngineCore::CheckTimeouts() {
+  if (CheckLostPeers()) return;
+  // A revoked turn waits for its result, also where nothing of it was begun here.
+  const bool waits = !queue_.empty() || !ends_.empty() || this_turn_.revoked;
+  if (!waits && ballot_.last_vote_ns() == 0) return;
+  const int64_t now_ns = clock_->NowNs();
+  if (std::exchange(moved_, false)) {
+    last_move_ns_ = now_ns;
+    waiting_noted_ = false;
+  }
+  const int64_t still_ns = now_ns - last_move_ns_;
+  if (still_ns > kNoteWaitingNs && !std::exchange(waiting_noted_, true)) NoteWaiting();
+  if (still_ns > kStandstillNs) TellStandstill(now_ns);
+  if (CheckLeft(still_ns) || CheckOperationTime(still_ns)) return;
+  (void)CheckVoteTime(now_ns);
+}
+
+// Calls that nobody will meet end; the rest of the communicator has no part in them.
+void EngineCore::CheckMessages() {
+  if (messages_.idle()) return;
+  const int64_t now_ns = clock_->NowNs();
+  if (now_ns < check_messages_ns_) return;
+  check_messages_ns_ = now_ns + kCheckMessagesNs;
+  messages_.CheckTimes();
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    if (!left_[peer] || messages_.StillNs(peer) <= kLeftNs) continue;
+    messages_.FailPeer(
+        peer, Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
+                                  .hint = "It must call what meets this before it finalizes",
+                                  .peer = peer}));
+  }
+}
+
+void EngineCore::NoteWaiting() {
+  const std::optional<WaitingRun> waiting = driver_.Waiting();
+  if (!waiting) return;
+  const PeerProgress& p = waiting->progress;
+  Note({.kind = RecordKind::kWaiting,
+        .turn = turn_,
+        .op_seq = waiting->key.op_seq,
+        .slice = waiting->key.slice,
+        .peer = p.peer,
+        .progress = {SaturatedCount(p.sends_done), SaturatedCount(p.sends),
+                     SaturatedCount(p.recvs_done), SaturatedCount(p.recvs)}});
+}
+
+// Rank 0 hears it sooner than by heartbeats of the control plane.
+void EngineCore::TellStandstill(int64_t now_ns) {
+  if (options_.rank == 0 || this_turn_.revoked || now_ns - standstill_told_ns_ <= kStandstillNs)
+    return;
+  const HeartbeatFields mine = MyProgress();
+  if (mine.signature == 0) return;
+  standstill_told_ns_ = now_ns;
+  (void)control_->SendTo(0, {.turn = turn_, .fields = mine});
+}
+
+// 0: this turn has no operation of that number, or has had it long ago, or it has not begun, which
+// may still change what ranks must agree on.
+uint64_t EngineCore::SignatureOf(uint64_t op_seq) const {
+  const Operation* operation = Find(op_seq);
+  const bool waits = std::any_of(queue_.begin(), queue_.end(), [&](const Progress& p) {
+    return p.operation.get() == operation && !p.prepared;
+  });
+  return operation == nullptr || waits ? 0 : operation->signature;
+}
+
+// Also where no frame of it has come here, nor will. What rank 0 does not have yet it hears of
+// again.
+void EngineCore::CheckAlike(const HeartbeatFields& heard) {
+  const uint64_t mine = SignatureOf(heard.op_seq);
+  if (heard.signature == 0 || mine == 0 || heard.signature == mine) return;
+  RevokeTurn(OperationMismatch(heard.op_seq), heard.op_seq, true);
+}
+
+// -1: nobody. Once rank 0 is gone nobody hears of the others any more.
+int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
+  const int awaited = driver_.AwaitedPeer();
+  if (awaited >= 0 && left_[awaited]) return awaited;
+  if (awaited < 0 && this_turn_.voted && options_.rank != 0 && left_[0]) return 0;
+  if (awaited < 0 && this_turn_.voted && options_.rank == 0) {
+    for (int r : ballot_.Missing()) {
+      if (left_[r]) return r;
+    }
+  }
+  return left_[0] && still_ns > kHubGoneNs ? 0 : -1;
+}
+
+// Ranks that have left matter only to who still needs something of theirs; who waits for that one
+// in turn is told.
+bool EngineCore::CheckLeft(int64_t still_ns) {
+  const int peer = still_ns > kLeftNs ? WhoLeftTooEarly(still_ns) : -1;
+  if (peer < 0) return false;
+  FatalForAll(
+      Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
+                          .hint = "All ranks must submit the same operations before they finalize",
+                          .peer = peer}));
+  return true;
+}
+
+bool EngineCore::CheckOperationTime(int64_t still_ns) {
+  if (this_turn_.revoked || queue_.empty() || queue_.front().operation->turn != turn_) return false;
+  const Operation& operation = *queue_.front().operation;
+  const int64_t bound_ns =
+      operation.patience.ns > 0 ? operation.patience.ns : options_.op_timeout_ns;
+  if (bound_ns <= 0 || still_ns <= bound_ns) return false;
+  RevokeTurn(
+      Status(gwTimeout, {.message = fmt::format("no progress for {} ms: {}", still_ns / kNsPerMs,
+                                                driver_.DescribeWaiting()),
+                         .hint = fmt::format("Look at what the awaited rank does, or raise {}",
+                                             operation.patience.variable),
+                         .peer = driver_.AwaitedPeer()}),
+      operation.op_seq, true);
+  return true;
+}
+
+// Rank 0 hears all votes, so it alone can tell who keeps the others waiting, itself included.
+bool EngineCore::CheckVoteTime(int64_t now_ns) {
+  if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 || this_turn_.result) return false;
+  const int64_t still_ns = now_ns - std::max(ballot_.last_vote_ns(), last_move_ns_);
+  if (this_turn_.revoked) return CheckVoteAgainst(still_ns);
+  if (still_ns <= options_.op_timeout_ns) return false;
+  const std::vector<int> silent = ballot_.Missing();
+  RevokeTurn(Status(gwTimeout,
+                    {.message = fmt::format("rank {} has not ended the step, others have {} ms ago",
+                                            fmt::join(silent, ", "), still_ns / kNsPerMs),
+                     .hint = "Look at what that rank does, or raise GRADWIRE_OP_TIMEOUT_MS",
+                     .peer = silent.front()}),
+             kNoOpSeq, true);
+  return true;
+}
+
+// Engines vote on a revoked step at once, whatever their callers do: one that does not is stuck,
+// and there is nothing left to abort.
+bool EngineCore::CheckVoteAgainst(int64_t still_ns) {
+  if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns) return false;
+  const std::vector<int> silent = ballot_.Missing();
+  FatalForAll(Status(gwTimeout, {.message = fmt::format(
+                                     "the vote of rank {} on an aborted step is missing for {} ms",
+                                     fmt::join(silent, ", "), still_ns / kNsPerMs),
+                                 .hint = "Look at what that rank does, then restart the job",
+                                 .peer = silent.front()}));
+  return true;
+}
+
+}  // namespace gradwire
