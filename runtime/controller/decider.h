@@ -1,6 +1,6 @@
-// Decider: Decide at work on one input. Its sources follow a training: decide.cc has what comes in,
-// trials and what goes out, decide_warm_up.cc the first plans, decide_window.cc what a window of
-// steps leads to.
+// Decider: Decide at work on one input. Its sources follow a training: decide.cc has what comes in
+// and what goes out, decide_warm_up.cc the first plans, decide_window.cc what is learnt from a
+// window of steps, decide_proposals.cc the plans that are tried next, decide_trial.cc the trials.
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_DECIDER_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_DECIDER_H_
 
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/controller/decide.h"
 
@@ -22,6 +23,11 @@ inline constexpr int kTriedLifeSteps = 400;
 inline constexpr int kExploreSteps = 15;
 // A step this much longer than usual is no measurement.
 inline constexpr double kStaleFactor = 3;
+// So many steps in a row that are far from the usual are another network or another compute.
+inline constexpr int kStepsOfChange = 3;
+// A rung that was beyond its bound is left alone for so many windows, and so long a plan that has
+// lost a trial is remembered once it may be proposed again.
+inline constexpr int kForbidWindows = 64;
 
 class Decider {
  public:
@@ -52,6 +58,7 @@ class Decider {
   bool NoticeChange(double step_us);
   void ForgetTimes(double factor, double busy_us);
   void Outdate(double factor, double busy_us);
+  static Memory::Medians MediansOf(const std::vector<StepInput>& steps);
   Memory::Medians SumUp();
   void Remember(const Plan& plan, const Memory::Medians& medians);
   const Candidate& Running(size_t t) const;  // that it is on
@@ -69,7 +76,7 @@ class Decider {
   std::optional<Decision> EndOfNone();
   void Settle();
 
-  // Trials.
+  // Trials: decide_trial.cc.
   struct TrialResult {
     int blocks = 0;    // that counted
     double ratio = 1;  // plan B's step over plan A's
@@ -105,6 +112,8 @@ class Decider {
   bool IsAllowed(size_t t, size_t rung) const;
   Allowed AllAllowed() const;
   std::optional<Decision> KeepBounds(double step_us);
+
+  // What is tried next: decide_proposals.cc.
   const Memory::Ban* BanOf(const Plan& plan) const;
   bool IsBanned(const Plan& plan) const;
   int TimesLost(const Plan& plan) const;

@@ -1,0 +1,175 @@
+// Better plans are proposed and explored, plain ones measured again, within a budget.
+#include "runtime/controller/decider.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/controller/plan.h"
+#include "runtime/spec/auto_spec.h"
+
+namespace gradwire {
+namespace {
+
+// docs/controller.md has the reason for each.
+constexpr double kWorthSwitching =
+    0.80;  // predicted over running: so much that it is switched first and verified then
+constexpr int kBaselineEverySteps = 200;
+constexpr int kBaselineAgainSteps = 40;  // where the model is off
+constexpr int kSlowerBaselineEverySteps = 1000;
+constexpr int kBaselineBlocks = 2;
+constexpr int kBanWindows = 8;  // doubled each time
+constexpr int kMaxBanDoublings = 6;
+constexpr double kBudgetShare = 0.0075;
+constexpr double kBudgetSteps = 3;
+constexpr double kTellingBytes = 0.1;
+constexpr double kKeptOfBudget = 0.5;
+
+}  // namespace
+
+const Memory::Ban* Decider::BanOf(const Plan& plan) const {
+  const auto it = std::find_if(m_.bans.begin(), m_.bans.end(),
+                               [&](const Memory::Ban& ban) { return ban.plan == plan; });
+  return it == m_.bans.end() ? nullptr : &*it;
+}
+
+bool Decider::IsBanned(const Plan& plan) const {
+  const Memory::Ban* ban = BanOf(plan);
+  return ban != nullptr && ban->until_window > m_.windows;
+}
+
+// As far back as bans are remembered.
+int Decider::TimesLost(const Plan& plan) const {
+  const Memory::Ban* ban = BanOf(plan);
+  return ban != nullptr ? ban->times : 0;
+}
+
+void Decider::BanPlan(const Plan& plan) {
+  // Long expired: what is proposed again begins anew.
+  std::erase_if(m_.bans, [&](const Memory::Ban& ban) {
+    return ban.until_window + kForbidWindows < m_.windows;
+  });
+  auto it = std::find_if(m_.bans.begin(), m_.bans.end(),
+                         [&](const Memory::Ban& ban) { return ban.plan == plan; });
+  if (it == m_.bans.end()) it = m_.bans.insert(m_.bans.end(), {.plan = plan});
+  it->until_window = m_.windows + (kBanWindows << std::min(it->times++, kMaxBanDoublings));
+}
+
+double Decider::Budget(double step_us) const {
+  return std::max(0.0, kBudgetShare * m_.time_us + kBudgetSteps * step_us - m_.spent_us);
+}
+
+// Steps take `factor` of what they took. What trials have spent beyond their share of the time was
+// allowed in steps, and is paid back in as many of those that are shorter now.
+void Decider::RescaleBudget(double factor) {
+  const double over_us = m_.spent_us - kBudgetShare * m_.time_us;
+  if (factor < 1 && over_us > 0) m_.spent_us -= (1 - factor) * over_us;
+}
+
+// Whether no tensor is on a higher rung of its ladder, and one on a lower.
+bool Decider::IsLighter(const Plan& plan) const {
+  for (size_t t = 0; t < plan.size(); ++t) {
+    if (plan[t] > m_.running[t]) return false;
+  }
+  return plan != m_.running;
+}
+
+// A model that was wrong about so much may be so again, on another network too.
+bool Decider::IsMisled() const {
+  return m_.misled_at_step && m_.steps - *m_.misled_at_step <= kTriedLifeSteps;
+}
+
+std::optional<Decision> Decider::Propose(double step_us) {
+  Plan best = BestPlan(job_, m_.model, AllAllowed(), Scales());
+  if (best == m_.running || IsBanned(best)) return std::nullopt;
+  const double predicted_us = Predict(best);
+  const bool lighter = IsLighter(best);
+  if (predicted_us > (lighter ? 1.0 : kWorthTrying) * step_us) return std::nullopt;
+  const bool sends_less = WireBytes(job_, best) < WireBytes(job_, m_.running);
+  if (sends_less && !IsMisled() && predicted_us < kWorthSwitching * step_us) {
+    m_.to_verify = m_.running;
+    return Switch(std::move(best), "much faster by prediction", predicted_us, step_us);
+  }
+  if (Budget(step_us) <= 0) return std::nullopt;
+  const Trial::Options trial = {.rule = lighter ? kMayBeEqual : kMustBeFaster,
+                                .lost_before = TimesLost(best),
+                                .budget_us = Budget(step_us)};
+  return Compare(std::move(best), "compared: it may be better", trial, predicted_us, step_us);
+}
+
+// The running plan with another rung for a tensor: that with which the step is shortest if codecs
+// overlap the wire, where that promises enough.
+std::optional<Plan> Decider::NeighbourIn(size_t t, const std::vector<bool>& allowed) const {
+  std::optional<Plan> best;
+  double best_us = kWorthTrying * OverlappedStepUs(job_, m_.model, m_.running);
+  for (size_t r = 0; r < allowed.size(); ++r) {
+    Plan plan = m_.running;
+    plan[t] = static_cast<uint8_t>(r);
+    if (!allowed[r] || r == m_.running[t] || IsBanned(plan)) continue;
+    const double us = OverlappedStepUs(job_, m_.model, plan);
+    if (us > best_us) continue;
+    best_us = us;
+    best = std::move(plan);
+  }
+  return best;
+}
+
+// Where the model has nothing to propose: tensors that lost least, then those that promise most.
+std::optional<Decision> Decider::Explore(double step_us) {
+  const double budget_us = Budget(step_us) - kKeptOfBudget * kBudgetSteps * step_us;
+  Memory::Exploration& exploration = m_.exploration;
+  const bool has_settled = m_.recent_us.size() >= kExploreSteps;
+  if (!has_settled || m_.steps < exploration.not_before_step || budget_us <= 0) return std::nullopt;
+  exploration.lost.resize(m_.running.size());
+  const double telling_bytes = kTellingBytes * WireBytes(job_, AllOn(job_, kNoneRung));
+  const Allowed allowed = AllAllowed();
+  std::optional<Plan> best;
+  std::pair<int, double> best_rank;
+  for (size_t t = 0; t < m_.running.size(); ++t) {
+    if (job_.tensors[t].ladder[kNoneRung].wire_bytes < telling_bytes) continue;
+    std::optional<Plan> plan = NeighbourIn(t, allowed[t]);
+    if (!plan) continue;
+    const std::pair rank(exploration.lost[t], OverlappedStepUs(job_, m_.model, *plan));
+    if (best && best_rank <= rank) continue;
+    exploration.tensor = t;
+    best_rank = rank;
+    best = std::move(plan);
+  }
+  if (!best) return std::nullopt;
+  const double gain = best_rank.second / OverlappedStepUs(job_, m_.model, m_.running);
+  const Trial::Options trial = {.lost_before = TimesLost(*best), .budget_us = budget_us};
+  return Compare(std::move(*best), "compared: one tensor may be better off", trial, gain * step_us,
+                 step_us);
+}
+
+// The plan to measure again.
+const Plan& Decider::Baseline(const Plan& none, const Plan& bf16, bool blind) const {
+  if (blind) return m_.blind_took_bf16 ? none : bf16;  // by turns: the model cannot choose
+  // Where one of them runs the other is measured: the model cannot tell what it has not seen.
+  if (m_.running == none || m_.running == bf16) return m_.running == none ? bf16 : none;
+  return Predict(bf16) < Predict(none) ? bf16 : none;
+}
+
+// Whatever the model says, every now and then the plain sum or bf16 is measured again.
+std::optional<Decision> Decider::CheckBaseline(double step_us) {
+  const int64_t since = m_.steps - m_.last_baseline_step;
+  const Plan none = AllOn(job_, kNoneRung), bf16 = AllOn(job_, kBf16Rung);
+  const bool blind = m_.running != none && m_.running != bf16 && !SeesWire(m_.model, m_.running);
+  if (since < (m_.model_off && !blind ? kBaselineAgainSteps : kBaselineEverySteps))
+    return std::nullopt;
+  const Plan base = Baseline(none, bf16, blind);
+  // What was slower under the same network is seldom measured again: its steps cost what they
+  // take. A job that does not see its wire does not know whether it is the same.
+  const Memory::Tried* known = Known(base);
+  const double measured_us = known != nullptr ? known->medians.step_us : 0;
+  const int64_t apart = measured_us > step_us && !blind ? kSlowerBaselineEverySteps : 0;
+  if (since < apart || base == m_.running || (!blind && IsBanned(base))) return std::nullopt;
+  if (Budget(step_us) <= 0) return std::nullopt;
+  m_.last_baseline_step = m_.steps;
+  if (blind) m_.blind_took_bf16 = base == bf16;
+  const double predicted_us = Predict(base);
+  return Compare(base, "compared with the baseline",
+                 {.min_blocks = kBaselineBlocks, .budget_us = Budget(step_us)}, predicted_us,
+                 step_us);
+}
+
+}  // namespace gradwire
