@@ -1,15 +1,19 @@
 // What the controller costs one rank in one training step of 200 tensors: all calls of a step, at
 // rank 0, where it decides, and at another rank. Probes of codecs are left out: they have a budget
 // of time. "step_share" is the part of a step of 50 ms, "vote_bytes" what votes carry in the mean.
+// And what a search for the best plan takes.
 #include <benchmark/benchmark.h>
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "runtime/controller/controller.h"
+#include "runtime/controller/model.h"
 #include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
@@ -91,6 +95,25 @@ void BM_Step(benchmark::State& state) {
       steps * kStepNs * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(BM_Step)->ArgName("rank")->Arg(0)->Arg(1);
+
+// All tensors on five rungs, in a step that waits for the wire.
+void BM_Search(benchmark::State& state) {
+  constexpr int kRungs = 5;
+  JobFacts job = {.world_size = kRanks, .slice_elems = 1 << 18};
+  job.candidates.resize(kRungs);
+  ModelState model = {.us_per_message = 10, .us_per_byte = 0.001, .compute_us = 1e-3 * kStepNs};
+  for (int t = 0; t < kTensors; ++t) {
+    JobTensor tensor = {.elems = t % 2 == 0 ? kElems : 1000};
+    for (int rung = 0; rung < kRungs; ++rung)
+      tensor.ladder.push_back({rung, std::ldexp(4.0 * static_cast<double>(tensor.elems), -rung)});
+    job.tensors.push_back(std::move(tensor));
+    model.ready_us.push_back(model.compute_us * (t + 1) / kTensors);
+  }
+  for (int rung = 0; rung < kRungs; ++rung) model.codec_us_per_elem.push_back(1e-4 * rung);
+  const Allowed allowed(kTensors, std::vector<bool>(kRungs, true));
+  for (auto _ : state) benchmark::DoNotOptimize(BestPlan(job, model, allowed));
+}
+BENCHMARK(BM_Search);
 
 }  // namespace
 }  // namespace gradwire

@@ -228,13 +228,13 @@ void Decider::ForgetTimes(double factor, double busy_us) {
 // What steps of other plans take at least. Where the running plan's got no shorter theirs did not
 // either; where they did, those of plans with fewer bytes, which a faster wire helps less, got
 // shorter by that at most. What those with more bytes got shorter by is told by how much faster the
-// link must be for the running plan to be under way for `busy_us`, if that sees its wire.
+// link must be for the running plan to be under way for `busy_us`, if that sees its link.
 void Decider::Outdate(double factor, double busy_us) {
   const double bytes = WireBytes(job_, m_.running);
   const Memory::Tried* own = Known(m_.running);
-  const bool sees_wire = own != nullptr && own->is_current() && SeesWire(m_.model, m_.running);
+  const bool sees_link = own != nullptr && own->is_current() && SeesLink(m_.model, m_.running);
   ModelState faster = m_.model;
-  if (sees_wire) {
+  if (sees_link) {
     faster =
         OnLink(m_.model, LinkFactor(job_, m_.model, m_.running, busy_us / own->medians.busy_us));
   }
@@ -242,7 +242,7 @@ void Decider::Outdate(double factor, double busy_us) {
     if (tried.plan.empty()) continue;
     if (factor >= 1 || WireBytes(job_, tried.plan) <= bytes) {
       tried.KeepAtLeast(factor);
-    } else if (sees_wire) {
+    } else if (sees_link) {
       tried.KeepAtLeast(
           std::min(factor, StepUs(job_, faster, tried.plan) / StepUs(job_, m_.model, tried.plan)));
     } else {

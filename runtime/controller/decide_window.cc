@@ -65,6 +65,11 @@ bool Decider::SeesWire(const ModelState& model, const Plan& plan) const {
   return BusyUs(job_, OnWire(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
 }
 
+// Likewise of the link, which moves bytes alone.
+bool Decider::SeesLink(const ModelState& model, const Plan& plan) const {
+  return BusyUs(job_, OnLink(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
+}
+
 // Two plans that differ in bytes per message, measured on one wire, tell what both take on it.
 bool Decider::FitPair(const MeasuredPlan& one, const MeasuredPlan& other) {
   const double bytes = BytesPerMessage(job_, one.plan);

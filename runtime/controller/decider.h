@@ -103,6 +103,7 @@ class Decider {
   const Memory::Tried* Partner() const;
   bool FitAgain(const Memory::Medians& medians);
   bool SeesWire(const ModelState& model, const Plan& plan) const;
+  bool SeesLink(const ModelState& model, const Plan& plan) const;
   void FollowWire(double busy_us);
   void Learn(const Memory::Medians& sums);
   const Memory::Tried* Known(const Plan& plan) const;

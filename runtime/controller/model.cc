@@ -168,15 +168,17 @@ void TakeDown(const JobFacts& job, const ModelState& state, const Allowed& allow
   double least_us = pipeline.StepUs();
   for (size_t position = 0; position < pipeline.size(); ++position) {
     const int tensor = pipeline.TensorAt(position);
-    for (int rung = 0; rung < (*plan)[tensor]; ++rung) {
+    int rung = 0;
+    for (; rung < (*plan)[tensor]; ++rung) {
       if (!allowed[tensor][rung]) continue;
       const double step_us = pipeline.StepUsWith(position, *plan, rung);
       if (step_us > (1 + share) * least_us) continue;
       least_us = std::min(least_us, step_us);
-      pipeline.Settle(position, *plan, rung);
-      (*plan)[tensor] = static_cast<uint8_t>(rung);
       break;
     }
+    // Also where it stays: what those before it have spent is told to those behind it.
+    pipeline.Settle(position, *plan, rung);
+    (*plan)[tensor] = static_cast<uint8_t>(rung);
   }
 }
 

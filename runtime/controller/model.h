@@ -121,9 +121,9 @@ double LinkFactor(const JobFacts& job, const ModelState& model, const Plan& plan
 using Allowed = std::vector<std::vector<bool>>;
 
 // Of the plans that put all tensors on one rung, as far as they may use it, and then take down
-// whatever costs no time there, nor on a slower wire: the one with the shortest step. Single
-// changes from the lowest rung up would find no way where a model has many tensors: none of them
-// gains much alone. `scales`: by top rung, what the model's time of a plan is multiplied with;
+// whatever saves time or costs hardly any, on a slower link too: the one with the shortest step.
+// Single changes from the lowest rung up would find no way where a model has many tensors: none of
+// them gains much alone. `scales`: by top rung, what the model's time of a plan is multiplied with;
 // empty: 1.
 Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allowed,
               std::span<const double> scales = {});

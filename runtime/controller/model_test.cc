@@ -276,6 +276,19 @@ TEST(BestPlan, SpendsNothingOfWhatItSaves) {
   EXPECT_EQ(BestPlan(job, state, All(job)), expected);
 }
 
+// Half a per cent in all, also where others lie between those that go down.
+TEST(BestPlan, HardlyGetsLongerByAllThatItTakesDown) {
+  std::vector<int64_t> elems;
+  for (int layer = 0; layer < 50; ++layer) elems.insert(elems.end(), {1000000, 40000});
+  const JobFacts job = Job(elems);
+  ModelState state = State(job, 1, 0.001);
+  state.us_per_message = 0;
+  state.codec_us_per_elem = {0, 0, 0};
+  const Plan best = BestPlan(job, state, All(job));
+  EXPECT_NE(best, Uniform(job, 2));
+  EXPECT_LE(StepUs(job, state, best), 1.006 * StepUs(job, state, Uniform(job, 2)));
+}
+
 TEST(BestPlan, UsesOnlyWhatIsAllowed) {
   const JobFacts job = Job(std::vector<int64_t>(10, 100000));
   const ModelState state = State(job, 100, 0.08);

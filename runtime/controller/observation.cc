@@ -78,8 +78,7 @@ StatusOr<StepInput> Combine(std::span<const StepObservation> ranks) {
       to.sum_energy = EnergyOf(double{to.sum_energy} + from.sum_energy);
     }
   }
-  // Without an operation it waited for the vote alone.
-  if (all.busy_us > 0) all.busy_us = std::max(all.busy_us, exposed_us);
+  all.busy_us = std::max(all.busy_us, exposed_us);
   return all;
 }
 

@@ -74,8 +74,6 @@ TEST(Observation, WhereTheSlowestRankWaitsLongerThatIsBusiness) {
   ranks[0].busy_us = 30;
   ranks[1].busy_us = 35;
   EXPECT_EQ(Combine(ranks)->busy_us, 30);
-  ranks[0].busy_us = 0;
-  EXPECT_EQ(Combine(ranks)->busy_us, 0) << "no operation";
 }
 
 TEST(Observation, OfRanksAsSlowTheOneThatWaitsLessTellsBusiness) {

@@ -110,6 +110,11 @@ class EngineCore final : private ControlSink, private TransferListener {
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
  private:
+  // So long an operation stands still before rank 0 is asked whether it is the same there, and then
+  // twice as long each time: frames tell who meets, but of different operations each rank may await
+  // another one's.
+  static constexpr int64_t kStandstillNs = 200 * kNsPerMs;
+
   struct ActiveSlice {
     Operation* operation = nullptr;  // queue_ keeps it until all its slices are done
     std::unique_ptr<SliceOp> slice;
@@ -206,9 +211,9 @@ class EngineCore final : private ControlSink, private TransferListener {
   void CheckTimeouts();
   void CheckMessages();
   void NoteWaiting();
-  void TellStandstill(int64_t now_ns);
+  void TellStandstill();
   uint64_t SignatureOf(uint64_t op_seq) const;
-  void CheckAlike(const HeartbeatFields& heard);
+  void CheckAlike(int peer, const HeartbeatFields& heard);
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
   bool CheckOperationTime(int64_t still_ns);
@@ -247,10 +252,10 @@ class EngineCore final : private ControlSink, private TransferListener {
   int64_t check_messages_ns_ = 0;
   int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
   bool moved_ = false;
-  bool has_progress_ = false;             // that the control plane does not know yet
-  std::optional<int64_t> wire_since_ns_;  // runs are under way; for the timeline
-  bool waiting_noted_ = false;            // since the last move
-  int64_t standstill_told_ns_ = 0;
+  bool has_progress_ = false;              // that the control plane does not know yet
+  std::optional<int64_t> wire_since_ns_;   // runs are under way; for the timeline
+  bool waiting_noted_ = false;             // since the last move
+  int64_t standstill_ns_ = kStandstillNs;  // the next one that rank 0 is told
   int64_t quiet_deadline_ns_ = 0;
   struct Loss {
     int peer;

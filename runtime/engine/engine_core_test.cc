@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "base/clock.h"
+#include "runtime/operations/operations.h"
+#include "runtime/operations/schedule_cache.h"
 #include "runtime/sim/sim_job.h"
 
 namespace gradwire {
@@ -56,6 +60,60 @@ TEST(EngineCore, SlicesMayBeDoneWhenTheyAreAdmitted) {
   for (int rank = 0; rank < kRanks; ++rank) job[rank].EndStep({.number = 1});
   ASSERT_TRUE(job.RunUntil([&] { return job[0].turn() == 1 && job[1].turn() == 1; }, kNsPerSecond));
   EXPECT_EQ(job[1].results()[0].outcome, StepOutcome::kCommit);
+}
+
+// A sum of all ranks whose signature is another once it begins.
+class ChangingOperation final : public Operation {
+ public:
+  ChangingOperation(int rank, ScheduleCache* schedules, float* value)
+      : sum_({.collective = Collective::kAllReduce,
+              .send = reinterpret_cast<const std::byte*>(value),
+              .recv = reinterpret_cast<std::byte*>(value),
+              .count = 1,
+              .rank = rank,
+              .world_size = kThree},
+             1, &Row(), schedules->Get(Row(), 0)) {}
+
+  static const AlgorithmRow& Row() { return **FindAlgorithm(Collective::kAllReduce, "direct"); }
+
+  OpText Text() const override { return sum_.Text(); }
+  Status Prepare() override {
+    signature = ~signature;
+    return Status();
+  }
+  int64_t slices() const override { return sum_.slices(); }
+  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override {
+    return sum_.MakeSlice(index);
+  }
+
+  static constexpr int kThree = 3;
+
+ private:
+  RawOperation sum_;
+};
+
+// Rank 1 stands at an operation that rank 0 has not begun, and tells how it is called.
+TEST(EngineCore, WhatHasNotBegunIsNotCompared) {
+  constexpr int kThree = ChangingOperation::kThree;
+  SimJob job({.world_size = kThree, .window = 1});
+  const AlgorithmRow& reduce = **FindAlgorithm(Collective::kReduce, "tree");
+  std::vector<ScheduleCache> schedules;
+  for (int rank = 0; rank < kThree; ++rank) schedules.emplace_back(rank, kThree);
+  std::array<float, 2 * kThree> values = {};
+  const auto submit = [&](int rank) {
+    auto* const value = reinterpret_cast<std::byte*>(&values[rank]);
+    job[rank].SubmitRaw(
+        {.collective = Collective::kReduce, .send = value, .recv = value, .count = 1}, reduce, 0);
+    job[rank].core().Submit(
+        std::make_shared<ChangingOperation>(rank, &schedules[rank], &values[kThree + rank]));
+    job[rank].EndStep({.number = 1});
+  };
+  submit(0), submit(1);
+  const auto ended = [&] { return job[0].turn() + job[1].turn() + job[2].turn() > 0; };
+  EXPECT_FALSE(job.RunUntil(ended, kNsPerSecond)) << "nothing is revoked";
+  submit(2);
+  ASSERT_TRUE(job.RunUntil([&] { return job[0].turn() == 1; }, 2 * kNsPerSecond));
+  EXPECT_EQ(job[0].results()[0].outcome, StepOutcome::kCommit);
 }
 
 }  // namespace

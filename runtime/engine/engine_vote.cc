@@ -83,7 +83,7 @@ void EngineCore::OnControl(const ControlMessage& message) {
 void EngineCore::HandleControl(const ControlMessage& message) {
   if (const auto* heartbeat = message.get<HeartbeatFields>()) {
     RevokeUnlessOk(ballot_.HearSubmitted(message.src, heartbeat->submitted));
-    CheckAlike(*heartbeat);
+    CheckAlike(message.src, *heartbeat);
   } else if (message.get<VoteFields>() != nullptr) {
     OnVote(message.src, message);
   } else if (message.get<RevokeFields>() != nullptr) {

@@ -19,9 +19,6 @@ constexpr int64_t kCheckMessagesNs = kNsPerMs;
 constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
 // So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
 constexpr int64_t kNoteWaitingNs = kNsPerSecond;
-// So long an operation stands still before rank 0 is asked whether it is the same there, and so
-// often: frames tell who meets, but of different operations each rank may await another one's.
-constexpr int64_t kStandstillNs = 200 * kNsPerMs;
 
 }  // namespace
 
@@ -34,10 +31,11 @@ void EngineCore::CheckTimeouts() {
   if (std::exchange(moved_, false)) {
     last_move_ns_ = now_ns;
     waiting_noted_ = false;
+    standstill_ns_ = kStandstillNs;
   }
   const int64_t still_ns = now_ns - last_move_ns_;
   if (still_ns > kNoteWaitingNs && !std::exchange(waiting_noted_, true)) NoteWaiting();
-  if (still_ns > kStandstillNs) TellStandstill(now_ns);
+  if (still_ns > standstill_ns_) TellStandstill();
   if (CheckLeft(still_ns) || CheckOperationTime(still_ns)) return;
   (void)CheckVoteTime(now_ns);
 }
@@ -71,32 +69,32 @@ void EngineCore::NoteWaiting() {
                      SaturatedCount(p.recvs_done), SaturatedCount(p.recvs)}});
 }
 
-// Rank 0 hears it sooner than by heartbeats of the control plane.
-void EngineCore::TellStandstill(int64_t now_ns) {
-  if (options_.rank == 0 || this_turn_.revoked || now_ns - standstill_told_ns_ <= kStandstillNs)
-    return;
+// Rank 0 hears it sooner than by signs of life, which come again where it has not begun the
+// operation yet.
+void EngineCore::TellStandstill() {
+  standstill_ns_ *= 2;
   const HeartbeatFields mine = MyProgress();
-  if (mine.signature == 0) return;
-  standstill_told_ns_ = now_ns;
-  (void)control_->SendTo(0, {.turn = turn_, .fields = mine});
+  if (options_.rank != 0 && !this_turn_.revoked && mine.signature != 0)
+    (void)control_->SendTo(0, {.turn = turn_, .fields = mine});
 }
 
 // 0: this turn has no operation of that number, or has had it long ago, or it has not begun, which
 // may still change what ranks must agree on.
 uint64_t EngineCore::SignatureOf(uint64_t op_seq) const {
   const Operation* operation = Find(op_seq);
+  if (operation == nullptr) return 0;
   const bool waits = std::any_of(queue_.begin(), queue_.end(), [&](const Progress& p) {
     return p.operation.get() == operation && !p.prepared;
   });
-  return operation == nullptr || waits ? 0 : operation->signature;
+  return waits ? 0 : operation->signature;
 }
 
-// Also where no frame of it has come here, nor will. What rank 0 does not have yet it hears of
-// again.
-void EngineCore::CheckAlike(const HeartbeatFields& heard) {
+// Also where no frame of it has come here, nor will.
+void EngineCore::CheckAlike(int peer, const HeartbeatFields& heard) {
+  if (heard.signature == 0) return;
   const uint64_t mine = SignatureOf(heard.op_seq);
-  if (heard.signature == 0 || mine == 0 || heard.signature == mine) return;
-  RevokeTurn(OperationMismatch(heard.op_seq), heard.op_seq, true);
+  if (mine == 0 || mine == heard.signature) return;
+  RevokeTurn(OperationMismatch(heard.op_seq).WithPeer(peer), heard.op_seq, true);
 }
 
 // -1: nobody. Once rank 0 is gone nobody hears of the others any more.

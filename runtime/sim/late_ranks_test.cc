@@ -227,10 +227,15 @@ TEST(LateTransport, IsToldOfWhereAnAbortedStepEndsWithoutIt) {
 }
 
 // A leaf of the one tree waits for its root, which in the other waits for the leaf: no frame of
-// theirs meets. They hear of it long before a sign of life is due.
-TEST(RanksOfDifferentOperations, ThatAwaitEachOtherHearOfIt) {
-  SimJob job({.world_size = kRanks,
-              .liveness = {.period_ns = 20 * kNsPerSecond, .bound_ns = 100 * kNsPerSecond}});
+// theirs meets. The parameter: how often ranks give signs of life.
+class RanksOfDifferentOperations : public testing::TestWithParam<int64_t> {};
+
+TEST_P(RanksOfDifferentOperations, ThatAwaitEachOtherHearOfIt) {
+  const int64_t period_ns = GetParam();
+  // By signs of life, or long before one is due.
+  const int64_t bound_ns = std::min(2 * period_ns, kNsPerSecond);
+  SimJob job(
+      {.world_size = kRanks, .liveness = {.period_ns = period_ns, .bound_ns = 5 * period_ns}});
   std::array<float, 2 * kRanks> values = {};
   for (int rank = 0; rank < kRanks; ++rank) {
     const bool is_odd = rank == 1;
@@ -244,13 +249,16 @@ TEST(RanksOfDifferentOperations, ThatAwaitEachOtherHearOfIt) {
   }
   const auto ended = [&](int rank) { return job[rank].results().size() == 1; };
   const SimJob::Callers clock = {.next_ns = [&] { return job.now_ns() + kNsPerMs; }};
-  ASSERT_TRUE(job.RunUntil([&] { return ended(0) && ended(1) && ended(2); }, kNsPerSecond, clock));
+  ASSERT_TRUE(job.RunUntil([&] { return ended(0) && ended(1) && ended(2); }, bound_ns, clock));
   for (int rank = 0; rank < kRanks; ++rank) {
     const TurnResult& result = job[rank].results()[0];
     EXPECT_EQ(result.reason.code(), gwMismatch) << rank;
     EXPECT_THAT(result.reason.ToString(), HasSubstr("count: 1 (rank 0, 2), 2 (rank 1)"));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(SignsOfLife, RanksOfDifferentOperations,
+                         testing::Values(20 * kNsPerMs, 20 * kNsPerSecond));
 
 class StuckVoters : public LateRanks {
  protected:

@@ -107,6 +107,18 @@ void DrawRareSettings(Scenario* s) {
   if (random.Below(4) == 0) s->job.first_op_seq = static_cast<uint32_t>(-1 - random.Below(6));
 }
 
+// Likewise. Of short sums the library takes few of its algorithms.
+void DrawAlgorithm(Scenario* s) {
+  RandomStream random(s->seed, /*stream=*/20);
+  if (random.Below(2) == 0) return;
+  const std::span<const AlgorithmRow> rows = Algorithms();
+  const AlgorithmRow* row = nullptr;
+  do {
+    row = &rows[random.Below(rows.size())];
+  } while (row->encoded || row->collective != Collective::kAllReduce);
+  s->job.exact = row;
+}
+
 // From a stream of its own, too.
 void DrawScatters(Scenario* s) {
   RandomStream random(s->seed, /*stream=*/19);
@@ -155,6 +167,7 @@ Scenario DrawScenario(uint64_t seed) {
   }
   DrawFault(random, &s);
   DrawRareSettings(&s);
+  DrawAlgorithm(&s);
   DrawScatters(&s);
   return s;
 }

@@ -74,7 +74,7 @@ struct HeartbeatFields {
   uint64_t slices_done = 0;  // in this epoch
   uint32_t submitted = 0;    // operations in this turn
   uint32_t op_seq = 0;       // of the oldest operation that is not complete
-  uint64_t signature = 0;    // of that one, what ranks must agree on; 0: it has not begun
+  uint64_t signature = 0;    // of that one, what ranks must agree on; 0: nothing is told of it
   friend bool operator==(const HeartbeatFields&, const HeartbeatFields&) = default;
 };
 
