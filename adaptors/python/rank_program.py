@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import weakref
 from unittest import mock
 
@@ -130,10 +131,14 @@ def _interrupt_in(comm, wait, number=signal.SIGUSR1):
     if comm.rank == 1:
         told.wait()
         return
+    after_s = 0.2
+    begin = time.monotonic()
     try:
-        threading.Timer(0.2, os.kill, [os.getpid(), number]).start()
+        threading.Timer(after_s, os.kill, [os.getpid(), number]).start()
         wait()
     except InterruptedError as error:
+        # A slice of a wait is a tenth of a second.
+        assert time.monotonic() - begin < after_s + 2, time.monotonic() - begin
         print(f"rank 0 was interrupted {error}", flush=True)
         tell()
         os._exit(0)

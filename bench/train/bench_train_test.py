@@ -95,7 +95,7 @@ class RatiosTest(unittest.TestCase):
 
 class OracleTest(unittest.TestCase):
     def test_the_winner_of_even_rounds_is_compared_on_odd_ones(self):
-        row = _oracle_row(none=[20, 5, 20, 5], bf16=[10, 10, 10, 10], auto=[10, 10.2, 10, 10.4])
+        row = _oracle_row(none=[30, 9.9, 30, 9.9], bf16=[10, 10, 10, 10], auto=[10, 10.2, 10, 10.4])
         self.assertEqual(row["winner"], "bf16")
         self.assertTrue(row["auto/winner"].startswith("1.030 ("), row)
         self.assertTrue(row["holds"])
@@ -104,6 +104,10 @@ class OracleTest(unittest.TestCase):
         self.assertFalse(_oracle_row([20] * 4, [10] * 4, [10.6] * 4)["holds"])
         # The median is near enough, its upper bound is not.
         self.assertFalse(_oracle_row([20] * 6, [10] * 6, [10, 10, 10, 10, 10, 12])["holds"])
+
+    def test_nor_does_what_is_slower_than_none(self):
+        self.assertTrue(_oracle_row([20] * 4, [21] * 4, [20.2] * 4)["holds"])
+        self.assertFalse(_oracle_row([20] * 4, [21] * 4, [20.6] * 4)["holds"])
 
     def test_short_steps_have_more_rounds(self):
         size = runs.Size(blocks=12, rotation_s=90)
@@ -170,6 +174,10 @@ class SweepTest(unittest.TestCase):
     def test_compresses_less_where_more_is_computed(self):
         self.assertTrue(self._row(0.13, 0.25, 1, 1, 0.5)["holds"])
         self.assertFalse(self._row(0.13, 1, 0.25, 1, 1)["holds"])
+
+    def test_goes_from_compressing_to_none(self):
+        self.assertFalse(self._row(0.99, 0.99, 1, 1, 1)["holds"])
+        self.assertFalse(self._row(0.13, 0.25, 0.25, 0.25, 0.25)["holds"])
 
     def test_compresses_no_more_beside_busy_neighbours(self):
         self.assertTrue(self._row(0.13, 0.25, 1, 1, 0.25)["holds"])

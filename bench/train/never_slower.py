@@ -10,7 +10,7 @@ NAME = "never-slower"
 TITLE = "Never slower: speed of auto over speed of none, by blocks of 25 steps"
 select = cells.select
 _ALLOWED_LOWER = 0.96
-# None and then bf16 are measured first; what comes later is the controller's choice.
+# Bf16 is measured first, and mostly none; what comes later is the controller's choice.
 _CONTROLLER_WARM_UP = 60
 
 

@@ -64,7 +64,7 @@ def row(cell, by_part):
         "cold_ms": statistics.median(cold[:_CONTROLLER_WARM_UP]) if cold else None,
         "exploring_ms": statistics.median(cold[_CONTROLLER_WARM_UP:] or cold) if cold else None,
         "judged": "processor bound" if processor_bound else "oracle",
-        "holds": _is_safe(none) if processor_bound else is_near(ratio),
+        "holds": _is_safe(none) and (processor_bound or is_near(ratio)),
     }
 
 

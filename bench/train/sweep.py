@@ -9,6 +9,8 @@ NAME = "sweep"
 TITLE = "Compute sweep: what auto settles on as computing grows"
 select = cells.select
 _FACTORS = (0.2, 1, 5, 20)
+# Of none's bytes: what no trial tells from it may stay compressed.
+_PLAIN = 0.95
 _HOGGED_FACTOR = 1
 _HOG = "hog"
 
@@ -44,7 +46,7 @@ def row(cell, by_part):
     tolerance = 0.02
     growing = [left[part] for part in parts(cell, None) if part in left and part != _HOG]
     compresses_less = all(b >= a - tolerance for a, b in zip(growing, growing[1:]))
-    columns["holds"] = compresses_less
+    columns["holds"] = compresses_less and _reaches_none(left)
     if _HOG in by_part:
         rows = by_part[_HOG]["train"]["results"]
         times = {r["spec"]: runs.block_medians(r) for r in rows}
@@ -53,5 +55,11 @@ def row(cell, by_part):
         without = left.get(f"x{_HOGGED_FACTOR}", 0)
         # Copies are work of the processor, too: the lighter plan may be the one that sends less.
         is_lighter = left[_HOG] >= without - tolerance
-        columns["holds"] = compresses_less and (is_lighter or oracle.is_near(ratio))
+        columns["holds"] = columns["holds"] and (is_lighter or oracle.is_near(ratio))
     return columns
+
+
+def _reaches_none(left):
+    """From a plan that compresses to one that does not; of a part of the factors nothing is known."""
+    ends = [left.get(f"x{factor:g}") for factor in (_FACTORS[0], _FACTORS[-1])]
+    return None in ends or ends[0] < _PLAIN <= ends[1]

@@ -57,7 +57,9 @@ std::optional<Decision> Decider::StepOfTrial() {
   const Verdict verdict = AddToTrial();
   if (verdict == Verdict::kOpen) return std::nullopt;
   const TrialResult result = SumUpTrial();
-  m_.spent_us += std::max(0.0, m_.trial->excess_us());
+  // Of a plan that was switched to at once it is the running one that may have taken longer.
+  const double excess_us = m_.trial->excess_us();
+  m_.spent_us += m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us);
   if (result.blocks > 0) LearnFromTrial(*m_.other, verdict);
   m_.trial.reset();
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;

@@ -40,6 +40,15 @@ TEST(DecideTrial, LeavesABaselineAloneThatWasMeasuredSlower) {
   EXPECT_EQ(CountOf(world, "compared with the baseline"), 0);
 }
 
+// As fast as it was: what runs is compared with it now and then.
+TEST(DecideTrial, MeasuresABaselineAgainThatWasAsFast) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-9;
+  world.training_factor = {1, 0, 0, 0};
+  world.Steps(kWarmUp + 300);
+  EXPECT_GE(CountOf(world, "compared with the baseline"), 1);
+}
+
 // One tensor is encoded while others wait for the network. The model, which serves them one after
 // the other, sees no gain in that.
 TEST(DecideTrial, FindsWhatOverlapsByMeasuring) {

@@ -79,10 +79,10 @@ TEST(AutoSpec, WhatIsWrongIsNamed) {
   const struct {
     const char* spec;
     const char* told;
-  } cases[] = {{"auto(error=0)", "error"},
-               {"auto(error=2)", "error"},
-               {"auto(lag=-1)", "lag"},
-               {"auto(eror=0.1)", "error"},
+  } cases[] = {{"auto(error=0)", "1e-06 to 1"},
+               {"auto(error=2)", "1e-06 to 1"},
+               {"auto(lag=-1)", "1e-06 to"},
+               {"auto(eror=0.1)", "Did you mean 'error'?"},
                {"auto(0.1)", "Known: error, lag"},
                {"auto(allow=\"topq(0.1)\")", "topk"},
                {"auto(allow=\"auto\")", "unknown"},

@@ -94,8 +94,10 @@ class Checkpoint:
         """tensors: by name. end: what the controller had learnt; None: it goes on as it is."""
         saved = self._saved_state()
         if saved.tensors.keys() != tensors.keys():
-            differ = sorted(saved.tensors.keys() ^ tensors.keys())
-            raise gradwire.Mismatch(f"the checkpoint or the model has no {', '.join(differ[:4])}"
+            only_ours = sorted(saved.tensors.keys() - tensors.keys())
+            lacks = "the checkpoint" if only_ours else "the model"
+            differ = only_ours or sorted(tensors.keys() - saved.tensors.keys())
+            raise gradwire.Mismatch(f"{lacks} has no {', '.join(differ[:4])}"
                                     f"{' and others' if len(differ) > 4 else ''}: {_AS_IT_WAS}")
         saved.tensors, saved.end = tensors, end or saved.end
         try:

@@ -20,7 +20,9 @@ from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
 from gradwire.torch.handle import Router
-from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, early_update, plain_name
+from gradwire.torch.parameters import (
+    DATA_TYPES, HOST_MEMORY_ONLY, TENSOR_PARALLEL, early_update, plain_name,
+)  # fmt: skip
 from gradwire.torch.tensors import Description, Tensors
 from gradwire.torch.wrapped import WrappedModel
 
@@ -181,8 +183,7 @@ class Fsdp2Model(WrappedModel):
         for name, group, _ in groups:
             if group.device.type != "cpu":
                 # Also where the parameters wait in host memory (CPUOffloadPolicy).
-                raise RuntimeError(f"{name} has its gradients on {group.device}, and this build "
-                                   "takes host memory only")
+                raise RuntimeError(f"{name} has its gradients on {group.device}, {HOST_MEMORY_ONLY}")
         for name, parameter in self.trained:
             if parameter._post_accumulate_grad_hooks:
                 raise early_update(f"the parameter {name}")

@@ -66,14 +66,19 @@ def early_update(what):
         "look at gradients, after backward")
 
 
+# Why a device is refused, and what to do.
+HOST_MEMORY_ONLY = ("and this build takes host memory only: train on the CPU, or leave the model to "
+                    "torch's own process group")
+
+
 def check(trained):
     """Of [(name, parameter)]: whether the library can average their gradients."""
     for name, parameter in trained:
         if parameter.is_complex():
             raise ValueError(f"the parameter {name} is complex: split it into two real ones")
         if parameter.device.type != "cpu":
-            raise RuntimeError(f"the parameter {name} is on {parameter.device}, and this build "
-                               "takes host memory only")
+            raise RuntimeError(f"the parameter {name} is on {parameter.device}, {HOST_MEMORY_ONLY}")
         if hasattr(parameter, "_in_backward_optimizers"):
             raise ValueError(f"the parameter {name} has an optimizer in the backward pass, which "
-                             "updates it before the ranks have agreed on the step")
+                             "updates it before the ranks have agreed on the step: call "
+                             "optimizer.step() after backward instead")

@@ -17,8 +17,8 @@ from gradwire.torch.saved import without_own_parts
 from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
 
 
-def _resumed(state, weights, steps):
-    model, handle = attached(FEEDBACK)
+def _resumed(state, weights, steps, spec=FEEDBACK):
+    model, handle = attached(spec)
     model.module.load_state_dict(weights)
     if state is not None:
         handle.load_state_dict(state)
@@ -48,6 +48,18 @@ def resume_gives_the_same_bits():
     once, again = (_resumed(state, weights, range(6, 12)) for _ in range(2))
     expect_equal(once, again)
     assert not torch.equal(once, _resumed(None, weights, range(6, 12)))
+
+
+def resume_gives_the_same_bits_with_any_codec():
+    """Also of those that keep more than a residual."""
+    for spec in ("bf16", "efsign", "topk(0.05)", "randk(0.1)", "powersgd(rank=2)", "acp(rank=2)",
+                 "terngrad", "signsgd(momentum=0.9)", "intsgd"):
+        model, handle = attached(spec)
+        models.train(model, range(6))
+        weights = copy.deepcopy(model.module.state_dict())
+        state = models.through_a_file(handle.state_dict())
+        handle.close()
+        expect_equal(*(_resumed(state, weights, range(6, 9), spec) for _ in range(2)))
 
 
 def state_is_copied_once():

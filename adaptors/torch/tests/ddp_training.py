@@ -104,7 +104,7 @@ def groups_are_made_once():
 
 
 def blocked_time_is_counted():
-    """Of each step, and never more than there is."""
+    """Of each step, and never more than there is: of the rank that waits for a late one."""
     model, handle = attached("none")
     last, start = 0.0, time.perf_counter()
     for step in range(5):
@@ -112,6 +112,15 @@ def blocked_time_is_counted():
         blocked = handle.stats()["blocked_s"]
         assert last < blocked < time.perf_counter() - start, (last, blocked)
         last = blocked
+    late_s = 0.5
+    if dist.get_rank() == 1:
+        time.sleep(late_s)
+    models.train(model, [5])
+    waited = handle.stats()["blocked_s"] - last
+    if dist.get_rank() == 1:
+        assert waited < late_s / 2, waited
+    else:
+        assert waited > 0.9 * late_s, waited
     handle.close()
 
 

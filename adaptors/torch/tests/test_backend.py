@@ -5,9 +5,11 @@ import re
 import signal
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
+import gradwire_autoload
 import launch
 import scenarios
 
@@ -112,6 +114,12 @@ def test_counters_do_not_wait_for_an_operation_that_does_not_end():
     assert first.code == 0 and other.code == 0, first.output + other.output
     assert "told TimedOut: operations of the process group have been" in first.output, first.output
     assert "then 1 operation\n" in first.output, first.output
+
+
+def test_what_fails_in_the_entry_point_does_not_break_torch():
+    with mock.patch.object(gradwire_autoload, "register", side_effect=RuntimeError) as failing:
+        gradwire_autoload.autoload()
+    failing.assert_called_once_with()
 
 
 def test_a_library_that_is_not_there_does_not_break_torch():
