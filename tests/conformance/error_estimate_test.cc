@@ -22,9 +22,9 @@ namespace {
 
 constexpr int64_t kBoundNs = 600 * kNsPerSecond;
 constexpr int64_t kRows = 32, kCols = 128, kElems = kRows * kCols;
-// Until what is kept back has settled: the slowest, a rank of the 32 rows, keeps nineteen twentieths
-// from one step to the next. And then those that count: acp sends one factor and the other in turn,
-// which lose differently.
+// Until what is kept back has settled: the slowest, a rank of the 32 rows, keeps nineteen
+// twentieths from one step to the next. And then those that count: acp sends one factor and the
+// other in turn, which lose differently.
 constexpr int kStepsToSettle = 120, kCountedSteps = 10;
 constexpr double kFactor = 1.2;
 
