@@ -1,7 +1,5 @@
 #include "runtime/controller/decide.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>

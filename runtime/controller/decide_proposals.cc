@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/controller/plan.h"
 #include "runtime/spec/auto_spec.h"
 
 namespace gradwire {

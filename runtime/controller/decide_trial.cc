@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "runtime/controller/decider.h"
-#include "runtime/controller/plan.h"
 
 namespace gradwire {
 namespace {

@@ -40,6 +40,20 @@ TEST(DecideTrial, LeavesABaselineAloneThatWasMeasuredSlower) {
   EXPECT_EQ(CountOf(world, "compared with the baseline"), 0);
 }
 
+// Probes promise what training does not keep. Then the running plan is the slower one of the two.
+TEST(DecideTrial, WhatWasSwitchedToAtOnceAndLostIsPaidFor) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.04;
+  world.training_factor = {1, 1, 300, 300};
+  const auto none = [] {};
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return CountOf(world, "compared with the plan before") > 0; }, none));
+  EXPECT_EQ(world.spent_us(), 0);
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return !world.comparing(); }, none));
+  EXPECT_GT(world.spent_us(), 0);
+}
+
 // As fast as it was: what runs is compared with it now and then.
 TEST(DecideTrial, MeasuresABaselineAgainThatWasAsFast) {
   DecisionWorld world(Layers());

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "runtime/controller/bounds.h"
-#include "runtime/controller/plan.h"
 #include "runtime/spec/auto_spec.h"
 
 namespace gradwire {

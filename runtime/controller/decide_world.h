@@ -124,6 +124,7 @@ class DecisionWorld {
   Plan Resumed() { return DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory_))->running; }
   const Plan& running() const { return memory_.running; }
   bool comparing() const { return memory_.trial.has_value(); }
+  double spent_us() const { return memory_.spent_us; }
   // Of the next step, in the pattern of a trial, A B B A; -1: in none.
   int next_in_trial() const {
     if (!orders_.empty() && orders_.front().from_turn == turn_)

@@ -18,6 +18,7 @@ namespace gradwire {
 namespace {
 
 constexpr int kRanks = 2;
+constexpr int kThreeRanks = 3;
 
 // A slice that has nothing to run.
 class DoneSlice final : public SliceOp {
@@ -71,7 +72,7 @@ class ChangingOperation final : public Operation {
               .recv = reinterpret_cast<std::byte*>(value),
               .count = 1,
               .rank = rank,
-              .world_size = kThree},
+              .world_size = kThreeRanks},
              1, &Row(), schedules->Get(Row(), 0)) {}
 
   static const AlgorithmRow& Row() { return **FindAlgorithm(Collective::kAllReduce, "direct"); }
@@ -86,26 +87,23 @@ class ChangingOperation final : public Operation {
     return sum_.MakeSlice(index);
   }
 
-  static constexpr int kThree = 3;
-
  private:
   RawOperation sum_;
 };
 
 // Rank 1 stands at an operation that rank 0 has not begun, and tells how it is called.
 TEST(EngineCore, WhatHasNotBegunIsNotCompared) {
-  constexpr int kThree = ChangingOperation::kThree;
-  SimJob job({.world_size = kThree, .window = 1});
+  SimJob job({.world_size = kThreeRanks, .window = 1});
   const AlgorithmRow& reduce = **FindAlgorithm(Collective::kReduce, "tree");
   std::vector<ScheduleCache> schedules;
-  for (int rank = 0; rank < kThree; ++rank) schedules.emplace_back(rank, kThree);
-  std::array<float, 2 * kThree> values = {};
+  for (int rank = 0; rank < kThreeRanks; ++rank) schedules.emplace_back(rank, kThreeRanks);
+  std::array<float, 2 * kThreeRanks> values = {};
   const auto submit = [&](int rank) {
     auto* const value = reinterpret_cast<std::byte*>(&values[rank]);
     job[rank].SubmitRaw(
         {.collective = Collective::kReduce, .send = value, .recv = value, .count = 1}, reduce, 0);
     job[rank].core().Submit(
-        std::make_shared<ChangingOperation>(rank, &schedules[rank], &values[kThree + rank]));
+        std::make_shared<ChangingOperation>(rank, &schedules[rank], &values[kThreeRanks + rank]));
     job[rank].EndStep({.number = 1});
   };
   submit(0), submit(1);

@@ -1,5 +1,6 @@
 """Training with DistributedDataParallel in all its ways. Scenarios of ddp_program."""
 
+import threading
 import time
 import warnings
 from unittest import mock
@@ -112,9 +113,11 @@ def blocked_time_is_counted():
         blocked = handle.stats()["blocked_s"]
         assert last < blocked < time.perf_counter() - start, (last, blocked)
         last = blocked
-    late_s = 0.5
+    late_s, store = 0.5, dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
-        time.sleep(late_s)
+        store.wait(["rank 1 may go on"])
+    else:
+        threading.Timer(late_s, store.set, ["rank 1 may go on", ""]).start()
     models.train(model, [5])
     waited = handle.stats()["blocked_s"] - last
     if dist.get_rank() == 1:
