@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -145,20 +146,19 @@ bool WaitForRoom(const Sink& sink) {
   return poll(&room, 1, sink.stuck.load() ? 0 : kMostWaitMs) > 0;
 }
 
-// What could not be written.
+// What could not be written: the reader of a pipe is slow, or stopped.
 std::string_view WriteAll(const Sink& sink, std::string_view line) {
-  while (!line.empty()) {
-    const ssize_t written = write(sink.fd, line.data(), line.size());
-    if (written < 0 && errno == EINTR) continue;
-    // A pipe that does not block: its reader is slow, or stopped.
-    if (written < 0 && errno == EAGAIN && WaitForRoom(sink)) continue;
+  // A pipe that has room takes so much at once, also one that would block for more.
+  while (!line.empty() && WaitForRoom(sink)) {
+    const ssize_t written = write(sink.fd, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
+    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written <= 0) return line;  // no place left to complain to
     line.remove_prefix(static_cast<size_t>(written));
   }
-  return {};
+  return line;
 }
 
-// One write per line, so that lines of several threads and processes do not mix.
+// One write per line, if it is not long, so that lines of several threads and processes do not mix.
 void WriteLine(const Sink& sink, std::string line) {
   line += '\n';
   const bool after_a_part = sink.mid_line.exchange(false);

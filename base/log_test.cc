@@ -194,17 +194,17 @@ TEST_F(LogTest, LinesOfManyThreadsDoNotMix) {
   }
 }
 
-// No line is lost or doubled, whichever configuration it meets.
-// Standard error as a pipe that does not block and has room for a page.
-class PipedError : public LogTest {
+// Standard error as a pipe that has room for two pages: one that holds anything counts as full. The
+// parameter: whether it blocks then, as most do.
+class PipedError : public LogTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
     ASSERT_TRUE(ConfigureLog({.file = {}, .host = "h"}).ok());
     Pipe pipe;
     ASSERT_TRUE(pipe.Open().ok());
     const int write_end = pipe.write_end.get();
-    ASSERT_EQ(fcntl(write_end, F_SETFL, O_NONBLOCK), 0);
-    room_ = fcntl(write_end, F_SETPIPE_SZ, 1);
+    ASSERT_EQ(fcntl(write_end, F_SETFL, GetParam() ? 0 : O_NONBLOCK), 0);
+    room_ = fcntl(write_end, F_SETPIPE_SZ, 2 * getpagesize());
     ASSERT_GT(room_, 0);
     error_.reset(dup(STDERR_FILENO));
     ASSERT_EQ(dup2(write_end, STDERR_FILENO), STDERR_FILENO);
@@ -235,7 +235,7 @@ class PipedError : public LogTest {
   int room_ = 0;
 };
 
-TEST_F(PipedError, WaitsForASlowReader) {
+TEST_P(PipedError, WaitsForASlowReader) {
   const std::string text(5 * room_, 'x');
   std::string seen;
   std::thread reader([&] { seen = ReadToTheEnd(); });
@@ -245,7 +245,7 @@ TEST_F(PipedError, WaitsForASlowReader) {
   EXPECT_TRUE(seen.ends_with("WARN " + text + "\n")) << seen.size();
 }
 
-TEST_F(PipedError, BeginsALineAfterOneThatWasCutOff) {
+TEST_P(PipedError, BeginsALineAfterOneThatWasCutOff) {
   GW_LOG(kWarn, kNet, "{}", std::string(5 * room_, 'x'));
   const std::string cut = ReadSome();
   EXPECT_EQ(cut.size(), static_cast<size_t>(room_));
@@ -259,6 +259,9 @@ TEST_F(PipedError, BeginsALineAfterOneThatWasCutOff) {
   EXPECT_TRUE(rest.ends_with("WARN and next\n")) << rest;
 }
 
+INSTANTIATE_TEST_SUITE_P(Blocks, PipedError, testing::Bool());
+
+// No line is lost or doubled, whichever configuration it meets.
 TEST_F(LogTest, MayBeReconfiguredWhileOthersLog) {
   constexpr size_t kLines = 5000;
   Configure(LogLevel::kWarn);

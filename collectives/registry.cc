@@ -30,7 +30,7 @@ std::vector<AlgorithmRow> MakeTable() {
       {"tree", kAllReduce, kRaw, "double binary tree; about 4 log2 n messages deep",
        MakeTreeAllReduce, TreeAllReduceTotals},
       {"recursive_doubling", kAllReduce, kRaw,
-       "pairwise exchange of everything; log2 n messages deep, n log2 n bytes",
+       "pairwise exchange of everything; log2 n messages deep, all bytes log2 n times",
        MakeRecursiveDoublingAllReduce, RecursiveDoublingTotals},
       {"halving_doubling", kAllReduce, kRaw,
        "halves of what is left, then doubles of what is done; 2 log2 n messages deep, least bytes",

@@ -23,10 +23,10 @@ int64_t PatienceNs(int64_t destroy_ns) { return destroy_ns / 5 * 4; }
 }  // namespace
 
 StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
-  std::unique_ptr<Communicator> comm(new Communicator(std::move(parts)));
   StatusOr<Codec> none = MakeCodec("none");
   if (!none.ok()) return none.status();
-  comm->none_ = *none;
+  std::unique_ptr<Communicator> comm(new Communicator(std::move(parts)));
+  comm->none_ = *std::move(none);
   const CommParts& p = comm->parts_;
   const EngineCore::Options options = {.rank = p.rank,
                                        .world_size = p.world_size,
@@ -35,6 +35,7 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
                                        .slice_bytes = SliceBytes(p.agreed.slice.elems),
                                        .op_timeout_ns = p.op_timeout_ns,
                                        .abort_timeout_ns = p.abort_timeout_ns,
+                                       .silence_ns = p.silence_ns,
                                        .nonfinite = p.agreed.nonfinite,
                                        .recorder = p.recorder.get(),
                                        .timeline = comm->timeline_.get()};
@@ -70,6 +71,7 @@ Communicator::Communicator(CommParts parts)
       timeline_(parts_.timeline_path.empty() ? nullptr : std::make_unique<Timeline>()) {}
 
 Communicator::~Communicator() {
+  if (engine_ == nullptr) return;  // there was no memory for it
   const Deadline end = Deadline::After(*clock_, parts_.abort_timeout_ns);
   if (!finalized_ && !is_fatal_.load()) {
     (void)Leave(Deadline::After(*clock_, PatienceNs(parts_.abort_timeout_ns)));

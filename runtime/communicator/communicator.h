@@ -53,6 +53,7 @@ struct CommParts {
   IdlePolicy idle;
   int64_t op_timeout_ns = 0;
   int64_t abort_timeout_ns = 0;
+  int64_t silence_ns = 0;     // see EngineCore::Options
   std::string record_path;    // messages really sent are written there at the end; empty: no record
   std::string timeline_path;  // likewise for the timeline
   std::string plan_log;       // what rank 0's controller decides from; empty: no log

@@ -419,7 +419,8 @@ void EngineCore::Rest() {
 HeartbeatFields EngineCore::MyProgress() const {
   HeartbeatFields mine = {.slices_done = slices_done_,
                           .submitted = this_turn_.submitted,
-                          .op_seq = this_turn_.submitted};
+                          .op_seq = this_turn_.submitted,
+                          .looks = looks_};
   if (queue_.empty() || queue_.front().operation->turn != turn_) return mine;
   const Progress& oldest = queue_.front();
   mine.op_seq = oldest.operation->op_seq;

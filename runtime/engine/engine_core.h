@@ -69,6 +69,7 @@ class EngineCore final : private ControlSink, private TransferListener {
     int64_t slice_bytes = 0;       // no run's input or output is longer
     int64_t op_timeout_ns = 0;     // without progress of an admitted operation; 0: none
     int64_t abort_timeout_ns = 0;  // for sends to complete after a revoke
+    int64_t silence_ns = 0;        // without a sign of life, then a rank counts as lost
     NonFinitePolicy nonfinite = NonFinitePolicy::kPropagate;
     uint32_t first_op_seq = 0;     // of the first turn: tests begin shortly before numbers wrap
     Recorder* recorder = nullptr;  // null: nothing is recorded
@@ -214,6 +215,8 @@ class EngineCore final : private ControlSink, private TransferListener {
   void TellStandstill();
   uint64_t SignatureOf(uint64_t op_seq) const;
   void CheckAlike(int peer, const HeartbeatFields& heard);
+  void CheckHub(int64_t now_ns);
+  void HearHub(const HeartbeatFields& heard);
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
   bool CheckOperationTime(int64_t still_ns);
@@ -238,6 +241,10 @@ class EngineCore final : private ControlSink, private TransferListener {
   TurnState this_turn_;
   uint32_t submitted_later_ = 0;  // in turn_ + 1
   uint64_t slices_done_ = 0;
+  uint32_t looks_ = 0;             // see HeartbeatFields
+  int64_t counted_ns_ = 0;         // the last of them
+  HeartbeatFields hub_heard_;      // of rank 0, at the others
+  int64_t hub_moved_ns_ = 0;       // when that changed
   uint32_t draws_ = 0;             // the largest Operation::draws_end of those begun, in any turn
   uint32_t plan_epoch_ = 0;        // orders that results have brought
   std::optional<Status> damaged_;  // a frame that may have been of the next turn

@@ -84,6 +84,7 @@ void EngineCore::HandleControl(const ControlMessage& message) {
   if (const auto* heartbeat = message.get<HeartbeatFields>()) {
     RevokeUnlessOk(ballot_.HearSubmitted(message.src, heartbeat->submitted));
     CheckAlike(message.src, *heartbeat);
+    if (message.src == 0) HearHub(*heartbeat);
   } else if (message.get<VoteFields>() != nullptr) {
     OnVote(message.src, message);
   } else if (message.get<RevokeFields>() != nullptr) {

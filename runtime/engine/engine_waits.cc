@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kLeftNs = kNsPerSecond;
 // Two lanes of each rank are looked at for messages that stand still: not at every poll.
 constexpr int64_t kCheckMessagesNs = kNsPerMs;
+// Rank 0 counts no more often that it lives: signs of life carry it.
+constexpr int64_t kCountLookNs = 10 * kNsPerMs;
 // Rank 0 serves the others no longer than this after its BYE.
 constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
 // So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
@@ -36,8 +38,33 @@ void EngineCore::CheckTimeouts() {
   const int64_t still_ns = now_ns - last_move_ns_;
   if (still_ns > kNoteWaitingNs && !std::exchange(waiting_noted_, true)) NoteWaiting();
   if (still_ns > standstill_ns_) TellStandstill();
-  if (CheckLeft(still_ns) || CheckOperationTime(still_ns)) return;
-  (void)CheckVoteTime(now_ns);
+  if (CheckLeft(still_ns) || CheckOperationTime(still_ns) || CheckVoteTime(now_ns)) return;
+  if (options_.rank != 0) return CheckHub(now_ns);
+  if (now_ns - counted_ns_ < kCountLookNs) return;
+  counted_ns_ = now_ns;
+  ++looks_;
+  TellProgress();
+}
+
+// Rank 0 ends a turn in time, whatever the others do, as long as its engine runs. That its control
+// plane gives signs of life tells nothing of that: what these carry must change.
+void EngineCore::CheckHub(int64_t now_ns) {
+  if (!this_turn_.voted || this_turn_.result || options_.op_timeout_ns <= 0) return;
+  const int64_t still_ns = now_ns - std::max(hub_moved_ns_, last_move_ns_);
+  if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns + options_.silence_ns) return;
+  FatalForAll(Status(
+      gwTimeout,
+      {.message = fmt::format("rank 0 has not moved for {} ms, though its process lives: the "
+                              "outcome of the step is missing",
+                              still_ns / kNsPerMs),
+       .hint = "Look at what it does, as with a debugger, then restart the job",
+       .peer = 0}));
+}
+
+void EngineCore::HearHub(const HeartbeatFields& heard) {
+  if (heard == hub_heard_) return;
+  hub_heard_ = heard;
+  hub_moved_ns_ = clock_->NowNs();
 }
 
 // Calls that nobody will meet end; the rest of the communicator has no part in them.

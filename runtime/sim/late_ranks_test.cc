@@ -201,6 +201,44 @@ TEST_F(LateVoters, WhoKeepsTheOthersFromEndingAStepIsNamed) {
   }
 }
 
+// Rank 0 alone can end a step: where its engine stands still, nobody else times the others out.
+TEST_F(LateVoters, RankZeroIsNamedWhoseEngineStandsStill) {
+  for (int rank = 0; rank < kRanks; ++rank) EndStep(rank);
+  ASSERT_TRUE(RunUntilTurn(1));
+  job_.StopEngine(0);
+  EndStep(1);
+  EndStep(2);
+  const int64_t begin_ns = job_.now_ns();
+  for (int rank = 1; rank < kRanks; ++rank) {
+    ASSERT_TRUE(RunUntilFatal(rank));
+    const Status& fatal = job_[rank].fatal();
+    EXPECT_EQ(fatal.code(), gwTimeout) << rank;
+    EXPECT_EQ(fatal.detail().peer, 0) << rank;
+    EXPECT_THAT(fatal.ToString(), HasSubstr("rank 0 has not moved for")) << rank;
+  }
+  EXPECT_GT(job_.now_ns() - begin_ns, kOpTimeoutNs);
+  EXPECT_LT(job_.now_ns() - begin_ns, 2 * kOpTimeoutNs);
+}
+
+TEST_F(LateVoters, RankZeroIsGivenUpAlsoByWhoRevokedTheStep) {
+  job_.StopEngine(0);
+  job_[1].core().RevokeStep(0, Status(gwAborted, "rank 1 gave the step up"));
+  ASSERT_TRUE(RunUntilFatal(1));
+  EXPECT_EQ(job_[1].fatal().detail().peer, 0);
+}
+
+// However long the others take: rank 0 ends the step for them.
+TEST_F(LateVoters, RankZeroIsAliveWhileItWaitsForOthers) {
+  for (int rank = 1; rank < kRanks; ++rank) {
+    EndStep(rank);
+    const int64_t until_ns = job_.now_ns() + kOpTimeoutNs * 9 / 10;
+    ASSERT_TRUE(RunUntil([&] { return job_.now_ns() >= until_ns; }));
+  }
+  EndStep(0);
+  ASSERT_TRUE(RunUntilTurn(1));
+  EXPECT_EQ(job_[1].results()[0].outcome, StepOutcome::kCommit);
+}
+
 // The transport never says that it has let go of what was sent from.
 TEST(LateTransport, IsToldOfWhereAnAbortedStepEndsWithoutIt) {
   const LogLines lines;

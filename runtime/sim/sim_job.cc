@@ -16,6 +16,11 @@ namespace {
 // Rounds without effect until time passes: the faulty transport counts polls.
 constexpr int kIdleRounds = 40;
 
+class Unheard final : public ControlSink {
+  void OnControl(const ControlMessage& /*message*/) override {}
+  void OnRankLost(int /*rank*/, const Status& /*cause*/) override {}
+};
+
 template <typename T>
 T Must(StatusOr<T> value) {
   if (!value.ok()) std::abort();
@@ -44,6 +49,7 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
                                     .slice_bytes = SliceBytes(options.slice_elems),
                                     .op_timeout_ns = options.op_timeout_ns,
                                     .abort_timeout_ns = 50 * kNsPerMs,
+                                    .silence_ns = options.liveness.bound_ns,
                                     .nonfinite = options.nonfinite,
                                     .first_op_seq = options.first_op_seq};
   EngineListener* listener = this;
@@ -163,7 +169,8 @@ void JobRank::EndStep(const StepContext& step, bool no_wait) {
                   .no_wait = no_wait});
 }
 
-SimJob::SimJob(const JobOptions& options) : options_(options) {
+SimJob::SimJob(const JobOptions& options)
+    : options_(options), is_stopped_(static_cast<size_t>(options.world_size)) {
   SimOptions network = options.network;
   network.world_size = options.world_size;
   network_ = Must(SimNetwork::Make(network));
@@ -225,6 +232,12 @@ void SimJob::PassTime(int64_t next_ns) {
   }
 }
 
+bool SimJob::Poll(int rank) {
+  if (!is_stopped_[rank]) return ranks_[rank]->Poll();
+  Unheard unheard;
+  return control_->channel(rank)->Poll(&unheard) > 0;
+}
+
 bool SimJob::RunUntil(const std::function<bool()>& done, int64_t bound_ns) {
   return RunUntil(done, bound_ns, Callers());
 }
@@ -236,7 +249,7 @@ bool SimJob::RunUntil(const std::function<bool()>& done, int64_t bound_ns, const
     for (int rank : network_->RankOrder()) {
       if (!alive(rank) || clocks_[rank].is_busy()) continue;
       busy |= callers.work(rank);
-      if (alive(rank)) busy |= ranks_[rank]->Poll();
+      if (alive(rank)) busy |= Poll(rank);
     }
     idle = busy ? 0 : idle + 1;
     if (busy || (options_.faults && idle < kIdleRounds)) continue;

@@ -144,6 +144,8 @@ class SimJob {
   SimNetwork& network() { return *network_; }
   RankClock& clock(int rank) { return clocks_[rank]; }
   void Kill(int rank);
+  // Its engine stands still from now on; its control plane still gives signs of life.
+  void StopEngine(int rank) { is_stopped_[rank] = true; }
   // As gwCommFinalize, without waiting: the rank says that it leaves. When it may, Kill ends it.
   void SayBye(int rank) { control_->SayBye(rank, Status()); }
   bool MayLeave(int rank) const { return control_->MayLeave(rank); }
@@ -160,6 +162,7 @@ class SimJob {
 
  private:
   const ManualClock& clock() const { return network_->clock(); }
+  bool Poll(int rank);
   // When the first busy rank is free, INT64_MAX: none is busy.
   int64_t FreeNs() const;
   void PassTime(int64_t next_ns);
@@ -169,6 +172,7 @@ class SimJob {
   std::unique_ptr<SimControl> control_;
   std::deque<RankClock> clocks_;
   std::vector<std::unique_ptr<JobRank>> ranks_;
+  std::vector<bool> is_stopped_;  // by rank
 };
 
 }  // namespace gradwire

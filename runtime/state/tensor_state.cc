@@ -14,7 +14,12 @@
 namespace gradwire {
 
 Status StateSlots::Allocate(int64_t bytes, int slots) {
-  for (int i = 0; i < slots; ++i) GW_RETURN_IF_ERROR(slot_[i].EnsureBytes(bytes));
+  for (int i = 0; i < slots; ++i) {
+    if (Status got = slot_[i].EnsureBytes(bytes); !got.ok()) {
+      Release();  // what there was before it is needed elsewhere
+      return got;
+    }
+  }
   bytes_ = bytes;
   slots_ = slots;
   live_ = 0;

@@ -23,8 +23,11 @@ std::vector<ControlMessage> Samples() {
       proof,
       RosterFields{.offset_bytes = 10, .total_bytes = 15},
       ReadyFields{},
-      HeartbeatFields{
-          .slices_done = 1ull << 40, .submitted = 7, .op_seq = 5, .signature = 1ull << 63},
+      HeartbeatFields{.slices_done = 1ull << 40,
+                      .submitted = 7,
+                      .op_seq = 5,
+                      .signature = 1ull << 63,
+                      .looks = 8},
       RevokeFields{.op_seq = 9, .culprit = 3, .scope = RevokeScope::kEpoch, .step = 1ull << 50},
       VoteFields{.step = 6,
                  .digest = 1,

@@ -143,7 +143,7 @@ class TcpTransport final : public Transport {
     epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
     if (!epoll_.valid()) return ErrnoStatus("epoll_create1", errno);
     GW_RETURN_IF_ERROR(wake_.Open());
-    return Watch(door_.fd(), EPOLLIN, Mark(Way::kDoor));
+    return Watched(Watch(door_.fd(), EPOLLIN, Mark(Way::kDoor)));
   }
 
   const TransportCaps& caps() const override { return caps_; }
@@ -167,7 +167,11 @@ class TcpTransport final : public Transport {
   }
 
  private:
-  Status Watch(int fd, uint32_t events, uint64_t mark);
+  // 0, or errno.
+  int Watch(int fd, uint32_t events, uint64_t mark);
+  static Status Watched(int error) {
+    return error == 0 ? Status::Ok() : ErrnoStatus("epoll_ctl", error);
+  }
   void Open(TcpPeer* peer);
   void Call(TcpPeer* peer);
   bool CallAgain(TcpPeer* peer);
@@ -196,10 +200,9 @@ class TcpTransport final : public Transport {
   std::vector<TcpPeer*> unreachable_, lost_;
 };
 
-Status TcpTransport::Watch(int fd, uint32_t events, uint64_t mark) {
+int TcpTransport::Watch(int fd, uint32_t events, uint64_t mark) {
   epoll_event event{.events = events, .data = {.u64 = mark}};
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return Status::Ok();
-  return ErrnoStatus("epoll_ctl", errno);
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
 }
 
 Status TcpTransport::Connect(std::span<const std::string> addresses) {
@@ -248,7 +251,8 @@ void TcpTransport::Call(TcpPeer* peer) {
   if (result != 0 && errno != EINPROGRESS) return Fail(peer, errno);
   // By edges: a queue that fills and empties needs no calls besides.
   const uint32_t events = EPOLLOUT | EPOLLIN | EPOLLRDHUP | EPOLLET;
-  if (!Watch(peer->out.get(), events, Mark(Way::kOut, peer->rank)).ok()) return Fail(peer, errno);
+  const int error = Watch(peer->out.get(), events, Mark(Way::kOut, peer->rank));
+  if (error != 0) Fail(peer, error);
 }
 
 // Whether that makes sense: the peer has heard nothing yet. At once, for who is new is heard.
@@ -335,7 +339,7 @@ void TcpTransport::Admit() {
     Prepare(peer.in.get(), death_timeout_ns_);
     if (peer.unreachable) (void)shutdown(peer.in.get(), SHUT_WR);
     Status opened = peer.inbox.Open(caps_.max_fragment_bytes);
-    if (opened.ok()) opened = Watch(peer.in.get(), EPOLLIN, Mark(Way::kIn, peer.rank));
+    if (opened.ok()) opened = Watched(Watch(peer.in.get(), EPOLLIN, Mark(Way::kIn, peer.rank)));
     if (!opened.ok()) Lose(&peer, opened.detail().message, opened.code());
   }
   guests_.clear();
