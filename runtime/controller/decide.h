@@ -92,10 +92,11 @@ struct Memory {
     int times = 0;
   };
 
-  // Trials of plans that differ from the running one in one tensor.
+  // Trials of plans that no model proposes. Each has a subject: the tensor in which it differs from
+  // the running plan, or, numbered behind the tensors, the rung that all tensors are on.
   struct Exploration {
-    std::optional<size_t> tensor;  // of the one that is under way
-    std::vector<int> lost;         // by tensor, since one was won or a change was noticed
+    std::optional<size_t> subject;  // of the one that is under way
+    std::vector<int> lost;          // by subject, since one was won or a change was noticed
     int64_t not_before_step = 0;
   };
 

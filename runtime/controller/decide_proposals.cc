@@ -22,6 +22,7 @@ constexpr double kBudgetShare = 0.0075;
 constexpr double kBudgetSteps = 3;
 constexpr double kTellingBytes = 0.1;
 constexpr double kKeptOfBudget = 0.5;
+constexpr double kAboutAsLong = 1.05;  // predicted over running
 
 }  // namespace
 
@@ -95,49 +96,70 @@ std::optional<Decision> Decider::Propose(double step_us) {
   return Compare(std::move(best), "compared: it may be better", trial, predicted_us, step_us);
 }
 
+// Whether so many bytes travel otherwise than now that a step may tell.
+bool Decider::Tells(const Plan& plan) const {
+  double bytes = 0, all = 0;
+  for (size_t t = 0; t < plan.size(); ++t) {
+    const double exact = job_.tensors[t].ladder[kNoneRung].wire_bytes;
+    all += exact;
+    if (plan[t] != m_.running[t]) bytes += exact;
+  }
+  return bytes >= kTellingBytes * all;
+}
+
 // The running plan with another rung for a tensor: that with which the step is shortest if codecs
 // overlap the wire, where that promises enough.
-std::optional<Plan> Decider::NeighbourIn(size_t t, const std::vector<bool>& allowed) const {
-  std::optional<Plan> best;
-  double best_us = kWorthTrying * OverlappedStepUs(job_, m_.model, m_.running);
+std::optional<Decider::Promise> Decider::NeighbourIn(size_t t,
+                                                     const std::vector<bool>& allowed) const {
+  const double running_us = OverlappedStepUs(job_, m_.model, m_.running);
+  std::optional<Promise> best;
   for (size_t r = 0; r < allowed.size(); ++r) {
     Plan plan = m_.running;
     plan[t] = static_cast<uint8_t>(r);
-    if (!allowed[r] || r == m_.running[t] || IsBanned(plan)) continue;
-    const double us = OverlappedStepUs(job_, m_.model, plan);
-    if (us > best_us) continue;
-    best_us = us;
-    best = std::move(plan);
+    if (!allowed[r] || !Tells(plan) || IsBanned(plan)) continue;
+    const double ratio = OverlappedStepUs(job_, m_.model, plan) / running_us;
+    if (ratio > (best ? best->ratio : kWorthTrying)) continue;
+    best = {std::move(plan), ratio};
   }
   return best;
 }
 
-// Where the model has nothing to propose: tensors that lost least, then those that promise most.
+// All tensors on a rung. A search that took some of them down knows nothing of what it costs to
+// have several codecs, or more bytes where they are hidden.
+std::optional<Decider::Promise> Decider::AllOnRung(int rung, const Allowed& allowed) const {
+  Plan plan = UpTo(job_, allowed, rung);
+  const double ratio = Predict(plan) / Predict(m_.running);
+  if (ratio > kAboutAsLong || !Tells(plan) || IsBanned(plan)) return std::nullopt;
+  return Promise{std::move(plan), ratio};
+}
+
+// Where the model has nothing to propose: what lost least often, of that what promises most.
 std::optional<Decision> Decider::Explore(double step_us) {
   const double budget_us = Budget(step_us) - kKeptOfBudget * kBudgetSteps * step_us;
   Memory::Exploration& exploration = m_.exploration;
   const bool has_settled = m_.recent_us.size() >= kExploreSteps;
   if (!has_settled || m_.steps < exploration.not_before_step || budget_us <= 0) return std::nullopt;
-  exploration.lost.resize(m_.running.size());
-  const double telling_bytes = kTellingBytes * WireBytes(job_, AllOn(job_, kNoneRung));
+  const size_t tensors = m_.running.size(), subjects = tensors + LongestLadder(job_);
+  exploration.lost.resize(subjects);
   const Allowed allowed = AllAllowed();
-  std::optional<Plan> best;
+  std::optional<Promise> best;
   std::pair<int, double> best_rank;
-  for (size_t t = 0; t < m_.running.size(); ++t) {
-    if (job_.tensors[t].ladder[kNoneRung].wire_bytes < telling_bytes) continue;
-    std::optional<Plan> plan = NeighbourIn(t, allowed[t]);
-    if (!plan) continue;
-    const std::pair rank(exploration.lost[t], OverlappedStepUs(job_, m_.model, *plan));
+  for (size_t s = 0; s < subjects; ++s) {
+    std::optional<Promise> promise = s < tensors
+                                         ? NeighbourIn(s, allowed[s])
+                                         : AllOnRung(static_cast<int>(s - tensors), allowed);
+    if (!promise) continue;
+    const std::pair rank(exploration.lost[s], promise->ratio);
     if (best && best_rank <= rank) continue;
-    exploration.tensor = t;
+    exploration.subject = s;
     best_rank = rank;
-    best = std::move(plan);
+    best = std::move(promise);
   }
   if (!best) return std::nullopt;
-  const double gain = best_rank.second / OverlappedStepUs(job_, m_.model, m_.running);
-  const Trial::Options trial = {.lost_before = TimesLost(*best), .budget_us = budget_us};
-  return Compare(std::move(*best), "compared: one tensor may be better off", trial, gain * step_us,
-                 step_us);
+  const char* why = *exploration.subject < tensors ? "compared: one tensor may be better off"
+                                                   : "compared: one codec for all may be better";
+  const Trial::Options trial = {.lost_before = TimesLost(best->plan), .budget_us = budget_us};
+  return Compare(std::move(best->plan), why, trial, best->ratio * step_us, step_us);
 }
 
 // The plan to measure again.

@@ -151,7 +151,9 @@ TEST(Decide, GoesDownWhereARunningCodecIsBeyondItsBound) {
   world.error_factor = 1;
   world.Steps(200);
   for (size_t t = 0; t < before.size(); ++t) {
-    if (before[t] > 1) EXPECT_NE(world.running()[t], before[t]) << t;
+    if (before[t] > 1) {
+      EXPECT_NE(world.running()[t], before[t]) << t;
+    }
   }
 }
 

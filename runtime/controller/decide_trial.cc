@@ -83,21 +83,21 @@ void Decider::LearnFromTrial(const Plan& b, Verdict verdict) {
   b_medians.step_us = std::exp(m_.trial->mean()) * m_.tried[TopRung(m_.running)].medians.step_us;
   // A rung has room for one plan. The one that runs on is needed: its next window is compared with
   // what it took before.
-  // What an exploration takes is told by one tensor: it takes no other plan's place.
-  const bool has_room = TopRung(b) != TopRung(m_.running) && !m_.exploration.tensor;
+  // What an exploration takes says little of its rung: it takes no other plan's place.
+  const bool has_room = TopRung(b) != TopRung(m_.running) && !m_.exploration.subject;
   if (verdict == Verdict::kKeep || has_room) Remember(b, b_medians);
 }
 
 void Decider::EndExploration(Verdict verdict) {
   Memory::Exploration& exploration = m_.exploration;
-  const std::optional<size_t> tensor = std::exchange(exploration.tensor, std::nullopt);
-  if (!tensor) return;
+  const std::optional<size_t> subject = std::exchange(exploration.subject, std::nullopt);
+  if (!subject) return;
   if (verdict == Verdict::kKeep) {
     exploration = {};
     return;
   }
   const int lost = std::reduce(exploration.lost.begin(), exploration.lost.end());
-  ++exploration.lost[*tensor];
+  ++exploration.lost[*subject];
   exploration.not_before_step =
       m_.steps + (kExploreSteps << std::min(lost / kLostPerDoubling, kMaxExploreDoublings));
 }

@@ -73,6 +73,30 @@ TEST(DecideTrial, FindsWhatOverlapsByMeasuring) {
   EXPECT_LE(world.StepUs(world.running()), 0.97 * world.NoneUs());
 }
 
+// Copies take the processor from computing, which no model knows: what hides behind it is not free.
+TEST(DecideTrial, FindsOneCodecForAllByMeasuring) {
+  for (const double copy_us_per_byte : {0.0005, 0.001, 0.004}) {
+    DecisionWorld world(Layers());
+    world.us_per_byte = 0.004;
+    world.copy_us_per_byte = copy_us_per_byte;
+    world.Steps(800);
+    EXPECT_EQ(world.running(), Plan(6, kLadder - 1)) << copy_us_per_byte;
+  }
+}
+
+// All tensors on one codec are no faster than what a search has found: tried ever less, within the
+// budget.
+TEST(DecideTrial, AsksEverLessForOneCodecForAll) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.004;
+  world.Steps(800);
+  const std::string why = "compared: one codec for all may be better";
+  const int at_first = CountOf(world, why);
+  EXPECT_GE(at_first, 1);
+  EXPECT_LE(ForSteps(&world, 2000), 1.01 * 2000 * world.StepUs(world.running()));
+  EXPECT_LE(CountOf(world, why), 2 * at_first);
+}
+
 // No tensor gains, and each trial takes long.
 TEST(DecideTrial, ExploresEverLessWhereNothingGains) {
   DecisionWorld world(Layers());

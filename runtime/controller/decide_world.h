@@ -44,7 +44,8 @@ class DecisionWorld {
   double latency_us = 20;
   double message_us = 0;
   double compute_us = 20000;
-  double other_us = 0;  // of a step, whatever its plan
+  double other_us = 0;          // of a step, whatever its plan
+  double copy_us_per_byte = 0;  // of a processor that computing waits for; not told of
   double noise = 0.0;
   Lies lies;
   double error_factor = 1;        // of the errors
@@ -160,7 +161,7 @@ class DecisionWorld {
   double CallUs(int candidate) const { return candidate == kNoneRung ? 0 : call_us; }
 
   Walked Walk(const Plan& plan) const {
-    double processor_us = 0, wire_us = 0, done_us = 0, busy_us = 0;
+    double processor_us = 0, wire_us = 0, done_us = 0, busy_us = 0, copies_us = 0;
     for (size_t t = 0; t < plan.size(); ++t) {
       const WorldCandidate& codec = kCandidates[plan[t]];
       const double begin_us = std::max(ReadyUs(t), done_us);
@@ -175,9 +176,10 @@ class DecisionWorld {
         done_us = std::max(done_us, wire_us) + elems * CodecUsPerElem(plan[t]) / 2;
       }
       busy_us += done_us - begin_us;
+      copies_us += copy_us_per_byte * job_.tensors[t].ladder[plan[t]].wire_bytes;
     }
     const double last_us = ReadyUs(plan.size() - 1);
-    return {std::max(done_us, last_us) + compute_us - last_us + other_us, busy_us};
+    return {std::max(done_us, last_us) + compute_us - last_us + other_us + copies_us, busy_us};
   }
 
   void Observe(const Plan& plan, StepInput* step) const {

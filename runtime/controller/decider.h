@@ -124,7 +124,13 @@ class Decider {
   bool IsLighter(const Plan& plan) const;
   std::optional<Decision> Propose(double step_us);
   bool IsMisled() const;
-  std::optional<Plan> NeighbourIn(size_t t, const std::vector<bool>& allowed) const;
+  struct Promise {
+    Plan plan;
+    double ratio = 1;  // of its step to the running plan's, by the model
+  };
+  bool Tells(const Plan& plan) const;
+  std::optional<Promise> NeighbourIn(size_t t, const std::vector<bool>& allowed) const;
+  std::optional<Promise> AllOnRung(int rung, const Allowed& allowed) const;
   std::optional<Decision> Explore(double step_us);
   const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind) const;
   std::optional<Decision> CheckBaseline(double step_us);

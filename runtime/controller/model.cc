@@ -149,17 +149,6 @@ double Root(double low, double high, F f) {
   return root;
 }
 
-// Every tensor on the highest rung up to `rung` that it may use.
-Plan Uniform(const JobFacts& job, const Allowed& allowed, size_t rung) {
-  Plan plan(job.tensors.size(), 0);
-  for (size_t t = 0; t < plan.size(); ++t) {
-    for (size_t r = 0; r <= rung && r < allowed[t].size(); ++r) {
-      if (allowed[t][r]) plan[t] = static_cast<uint8_t>(r);
-    }
-  }
-  return plan;
-}
-
 // Takes tensors down, those first that are submitted first and so wait least, as long as the step
 // gets longer by no more than `share` of the shortest that there was.
 void TakeDown(const JobFacts& job, const ModelState& state, const Allowed& allowed, double share,
@@ -277,6 +266,17 @@ Plan AllOn(const JobFacts& job, int rung) {
   return plan;
 }
 
+Plan UpTo(const JobFacts& job, const Allowed& allowed, int rung) {
+  Plan plan(job.tensors.size(), 0);
+  for (size_t t = 0; t < plan.size(); ++t) {
+    const int rungs = std::min(rung + 1, static_cast<int>(allowed[t].size()));
+    for (int r = 0; r < rungs; ++r) {
+      if (allowed[t][r]) plan[t] = static_cast<uint8_t>(r);
+    }
+  }
+  return plan;
+}
+
 // Both times under way grow with the time of a message; of those times that explain the heavy
 // plan's the one is right that explains the light plan's too.
 void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan& light,
@@ -336,11 +336,11 @@ Plan BestPlan(const JobFacts& job, const ModelState& state, const Allowed& allow
   const auto scale_of = [&](const Plan& plan) {
     return scales.empty() ? 1.0 : scales[static_cast<size_t>(TopRung(plan))];
   };
-  const size_t rungs = LongestLadder(job);
+  const int rungs = static_cast<int>(LongestLadder(job));
   Plan best(job.tensors.size(), 0);
   double best_us = scale_of(best) * StepUs(job, state, best);
-  for (size_t rung = 1; rung < rungs; ++rung) {
-    Plan plan = Uniform(job, allowed, rung);
+  for (int rung = 1; rung < rungs; ++rung) {
+    Plan plan = UpTo(job, allowed, rung);
     Lighten(job, state, allowed, &plan);
     const double plan_us = scale_of(plan) * StepUs(job, state, plan);
     if (plan_us >= (1 - kLeastGain) * best_us) continue;

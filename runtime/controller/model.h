@@ -91,6 +91,12 @@ int TopRung(const Plan& plan);
 // All tensors on `rung`; those that cannot use it stay on the lowest.
 Plan AllOn(const JobFacts& job, int rung);
 
+// By tensor and rung: whether a plan may use it. The lowest rung always.
+using Allowed = std::vector<std::vector<bool>>;
+
+// Every tensor on the highest rung up to `rung` that it may use.
+Plan UpTo(const JobFacts& job, const Allowed& allowed, int rung);
+
 // What steps of one plan took: the median, in microseconds.
 struct MeasuredPlan {
   Plan plan;
@@ -116,9 +122,6 @@ ModelState OnLink(ModelState model, double factor);
 // was.
 double LinkFactor(const JobFacts& job, const ModelState& model, const Plan& plan,
                   double busy_factor);
-
-// By tensor and rung: whether a plan may use it. The lowest rung always.
-using Allowed = std::vector<std::vector<bool>>;
 
 // Of the plans that put all tensors on one rung, as far as they may use it, and then take down
 // whatever saves time or costs hardly any, on a slower link too: the one with the shortest step.
