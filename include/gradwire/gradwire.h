@@ -167,17 +167,17 @@ GW_API gwResult_t gwCommInitRankConfig(gwComm_t* comm, int nranks, gwUniqueId id
 GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
 
 #define GW_SPLIT_NOCOLOR (-1)
-/* Makes communicators of groups of this one's ranks: ranks of one `color` (>= 0) join one, in the
- * order of `key`, equal keys in the order of their ranks here. GW_SPLIT_NOCOLOR: this rank joins
- * none, *newcomm becomes NULL. `config` NULL: the settings of `comm`; files of record_messages,
- * record_timeline and plan_log get "-JOB" after their name. Outside groups. Collective over `comm`;
- * returns when all groups are ready, or fails on all ranks of `comm`: a rank that cannot take part
- * (gwInvalidArgument, gwTransportUnavailable, ...) is named to the others by gwRemoteError,
- * gwPeerLost is a rank that died, gwTimeout one that did not come within init_timeout_ms. `comm`
- * stays as usable as it was, but for gwPeerLost. Where `comm` fails at the very end, ranks that
- * were through have a communicator whose others are gone: its next use fails. The new communicator
- * is independent of `comm`: either may be destroyed first; the random rounding of each group is its
- * own. */
+/* Splits `comm`: ranks of one `color` (>= 0) form a communicator, in the order of `key`, equal keys
+ * in the order of their ranks here. Collective over `comm`, outside groups of calls.
+ *   GW_SPLIT_NOCOLOR: this rank joins none, *newcomm becomes NULL.
+ *   config NULL: the settings of `comm`; files of record_messages, record_timeline and plan_log get
+ *     "-JOB" after their name.
+ * All ranks succeed or all fail. A rank that cannot take part gets its own error
+ * (gwInvalidArgument, gwTransportUnavailable, ...), and the others gwRemoteError, which names it;
+ * gwPeerLost: a rank died; gwTimeout: one did not come within init_timeout_ms. `comm` stays as
+ * usable as it was, but for gwPeerLost. If it fails at the very end, ranks that were through have a
+ * communicator whose next use fails. The new communicator is independent of `comm`: either may be
+ * destroyed first. The random rounding of each group is its own. */
 GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newcomm,
                               const gwConfig_t* config);
 
@@ -346,19 +346,21 @@ typedef enum GW_ENUM {
          * gwNonFinite the same gradients would fail again */
 } gwStepOutcome_t;
 
-/* Opens a step. `step` is the caller's number, equal on all ranks; it seeds the random rounding. */
+/* Opens a step. `step` is the caller's number, equal on all ranks. Random rounding is a function of
+ * it: take a new number for every step, and the same one again only to repeat a step. */
 GW_API gwResult_t gwStepBegin(gwComm_t comm, uint64_t step);
 /* Gradients of this step are multiplied by `scale` (loss scaling). Between gwStepBegin and the
  * first submit; finite, > 0. Residuals are kept in units of the power of two not above it, so that
  * a change of scale by powers of two is exact; after any other what was kept back counts for up to
  * twice as much or half. */
 GW_API gwResult_t gwStepSetLossScale(gwComm_t comm, float scale);
-/* All ranks agree on how the step ended; residuals are committed or kept. With an outcome update
- * the weights only after gwStepCommitted. gwSuccess also for skipped and aborted: then
- * gwGetLastError has the reason. gwNonFinite: *outcome is gwStepAborted, under `nonfinite=error`.
- * `outcome` NULL: returns without waiting for this step, only for the one before; the caller gives
- * up retry, so that an abort ends the communicator on all ranks (gwRevoked). gwInvalidUsage: NULL
- * under `nonfinite=skip`, no step. */
+/* Ends the step: all ranks agree on one outcome; residuals are committed, or stay as they were.
+ *   outcome not NULL: waits for it. Update the weights only after gwStepCommitted. gwSuccess also
+ *     for skipped and aborted steps: then gwGetLastError has the reason.
+ *   outcome NULL: waits for the outcome of the step before only. This step cannot be run again: if
+ *     it is aborted, the communicator ends on all ranks (gwRevoked).
+ *   gwNonFinite: *outcome is gwStepAborted, under `nonfinite=error`.
+ *   gwInvalidUsage: no step is open, or `outcome` is NULL under `nonfinite=skip`. */
 GW_API gwResult_t gwStepEnd(gwComm_t comm, gwStepOutcome_t* outcome);
 /* Instead of gwStepEnd, for a caller that cannot use the step (its backward failed): it ends as
  * aborted on all ranks, whatever has been submitted here, and what others submit fails. They may
