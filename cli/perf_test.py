@@ -210,7 +210,7 @@ class PerfTest(unittest.TestCase):
             (["--collective", "broadcast", "-r", "9"], "no root 9"),
             (["--set", "foo=1"], "unknown setting 'foo'"),
             (["-x", "qsdg"], "'qsgd'"),
-            (["-x", "topk(1e-6,min_numel=0)"], "accepted for this tensor: 0.001953125 to 1"),
+            (["-x", "topk(1e-6,min_numel=0)"], "Accepted for this tensor: 0.001953125 to 1"),
             (["-x", "topk(0.9,agreement=gather,min_numel=0)", "--ranks", "4"],
              "accepted with agreement=gather: up to "),
             (["--algorithm", "rnig"], "ring"),

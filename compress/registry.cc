@@ -70,7 +70,7 @@ Status CheckFeedback(const Codec& codec) {
   const CodecTraits& traits = codec.payload ? codec.payload->traits() : codec.carrier->traits();
   if (codec.feedback == Feedback::kOff || traits.contractive) return Status::Ok();
   return Status(gwInvalidArgument, codec.spec + ": feedback=on needs a contractive codec",
-                "leave feedback out, or use bf16, qsgd or efsign");
+                "Leave feedback out, or use bf16, qsgd or efsign");
 }
 
 // min_numel and exclude; both are left out of the canonical text where they change nothing.

@@ -100,7 +100,7 @@ class Parser {
 
   Status Fail(const std::string& what) const {
     return Status(gwInvalidArgument, "spec \"" + std::string(text_.substr(0, 80)) + "\" " + what,
-                  "write NAME or NAME(VALUE, KEY=VALUE, ...), as in qsgd(bits=4,block=256)");
+                  "Write NAME or NAME(VALUE, KEY=VALUE, ...), as in qsgd(bits=4,block=256)");
   }
 
   std::string_view text_;

@@ -77,7 +77,7 @@ int ReportCommand(std::span<const std::string> args) {
   }
   if (picture && content.plots == 0) {
     return ReportError("report", Status(gwInvalidArgument, "these results have no plots",
-                                        "write a page instead: -o report.html"));
+                                        "Write a page instead: -o report.html"));
   }
   const Status written = WriteTextTo(out_path, picture ? SvgPicture(*page) : HtmlPage(*page));
   if (!written.ok()) return ReportError("report", written);

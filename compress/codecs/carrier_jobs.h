@@ -51,7 +51,7 @@ inline bool StagesLocal(const StepView& view) {
 // What a carrier that no ranks of this job can have summed up is: `what`, and what to look at.
 inline Status CorruptCarrier(std::string what) {
   return Status(gwDataCorrupt, std::move(what),
-                "check that all ranks run the same version and the same spec");
+                "Check that all ranks run the same version and the same spec");
 }
 
 // e_out = e_in, or zeros where there is none: the gradient is not folded in.

@@ -151,7 +151,7 @@ Status CpuCodec::Run(const StatusOr<DecodeJob>& job) const {
   if (!job.ok()) return job.status();
   if (RunDecode(*job)) return Status::Ok();
   return Status(gwDataCorrupt, "a payload is not what its codec writes",
-                "check that all ranks run the same version and the same spec");
+                "Check that all ranks run the same version and the same spec");
 }
 
 Status CpuCodec::Decode(ConstBytes payload, View out, float out_scale, ExecContext* context) const {

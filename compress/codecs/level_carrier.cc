@@ -27,7 +27,7 @@ Status LevelCarrier::Check(const TensorMeta&, int world_size) const {
   return Status(gwInvalidArgument,
                 "levels of " + std::to_string(options_.bits) + " bits can be added over at most " +
                     std::to_string(most) + " ranks",
-                "use fewer bits");
+                "Use fewer bits");
 }
 
 int64_t LevelCarrier::QuantumElems(const TensorMeta&, int world_size) const {

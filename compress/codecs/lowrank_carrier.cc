@@ -57,13 +57,13 @@ const CodecTraits& LowRankCarrier::traits() const {
 Status LowRankCarrier::Check(const TensorMeta& meta, int) const {
   if (!traits().dtypes.contains(meta.dtype)) {
     return Status(gwInvalidArgument, "low rank takes float32, float16 or bfloat16",
-                  "send this tensor with codec none");
+                  "Send this tensor with codec none");
   }
   const bool is_matrix = meta.shape.size() >= 2 && meta.elems > 0 && meta.shape[0] > 0 &&
                          meta.elems % meta.shape[0] == 0;
   if (is_matrix) return Status();
   return Status(gwInvalidArgument, "low rank takes tensors of 2 dimensions or more, none of them 0",
-                "send this tensor with codec none");
+                "Send this tensor with codec none");
 }
 
 std::string LowRankCarrier::Note(const TensorMeta& meta) const {
@@ -167,7 +167,7 @@ StatusOr<Codec> MakeLowRankCodec(const SpecText& spec, MakeLowRankCarrier make) 
   const std::string canonical = start > 0 ? args.canonical() : without_delay;
   if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
     return Status(gwInvalidArgument, spec.name + " does not accept feedback=off",
-                  "without feedback what its columns miss is lost in every step; use qsgd for an "
+                  "Without feedback what its columns miss is lost in every step; use qsgd for an "
                   "unbiased codec");
   }
   if (!args.status().ok()) return args.status();

@@ -35,7 +35,7 @@ Status CheckSelection(double density, const TensorMeta& meta) {
   return Status(gwInvalidArgument,
                 "density=" + FormatReal(density) + " selects none of " +
                     std::to_string(meta.elems) + " elements",
-                "accepted for this tensor: " + FormatReal(least) + " to " +
+                "Accepted for this tensor: " + FormatReal(least) + " to " +
                     FormatReal(kMaxDensity) + "; min_numel lets small tensors travel as `none`");
 }
 

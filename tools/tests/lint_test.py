@@ -6,6 +6,7 @@ from unittest import mock
 import check_assertions
 import check_docs
 import check_env
+import check_hints
 import check_layering
 import check_titles
 import check_types
@@ -114,6 +115,34 @@ class EnvironmentTest(unittest.TestCase):
         self.assertEqual(len(check_env.find_problems("adaptors/a.cc", text)), 1)
         quiet = '// getenv\n/* random_device\n */ const char* s = "getenv(";'
         self.assertEqual(check_env.find_problems("base/a.cc", quiet), [])
+
+
+class HintsTest(unittest.TestCase):
+    def test_hints_that_begin_small_are_flagged(self):
+        for code in (
+            'Status(gwInvalidArgument, "no", "use fewer");',
+            'Status(code, fmt::format("a {}, {}", f(b, c), "d"),\n fmt::format("choose {}", e))',
+            'return Wrong("no", "set it, or not");',
+            'detail.hint = "look there";',
+            'std::move(s).WithHint("give it up")',
+            'Status(c, {}, std::string("small"))',
+        ):
+            problems = check_hints.find_problems("base/a.cc", "int x;\n" + code)
+            self.assertEqual(len(problems), 1, code)
+            self.assertIn("a hint begins with", problems[0])
+
+    def test_others_pass(self):
+        for code in (
+            'Status(gwInvalidArgument, "no", "Use fewer");',
+            'Status(gwInvalidArgument, "no, none");',
+            'Status(gwInvalidArgument, "no", hint); f(a, b, "small")',
+            'Status(c, "no", "gradwire info -c lists the settings")',
+            'Status(c, "no", "ucx_info -d lists what there is")',
+            '// Status(c, "no", "small")',
+        ):
+            self.assertEqual(check_hints.find_problems("base/a.cc", code), [], code)
+        small = 'Status(c, "no", "small");'
+        self.assertEqual(check_hints.find_problems("base/a_test.cc", small), [])
 
 
 class AssertionsTest(unittest.TestCase):

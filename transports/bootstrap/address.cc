@@ -83,12 +83,12 @@ Status ListenError(const SocketAddress& address, int error) {
     return Status(gwSystemError,
                   fmt::format("port {} of {} is taken by another process", address.port(),
                               address.ToString()),
-                  "choose another with GRADWIRE_PORT or GRADWIRE_ROOT");
+                  "Choose another with GRADWIRE_PORT or GRADWIRE_ROOT");
   }
   if (error == EADDRNOTAVAIL) {
     return Status(gwSystemError,
                   fmt::format("{} is not an address of this host", address.ToString()),
-                  "rank 0 must run on the host that the root address names");
+                  "Rank 0 must run on the host that the root address names");
   }
   return ErrnoStatus("listen on " + address.ToString(), error);
 }
@@ -108,7 +108,7 @@ StatusOr<int> ParsePort(const std::string& text) {
 StatusOr<HostPort> ParseHostPort(const std::string& text) {
   const size_t colon = text.rfind(':');
   const Status wrong(gwInvalidArgument, fmt::format("'{}' is not host:port", text),
-                     "examples: node1:29600, 10.0.0.1:29600, [fe80::1%eth0]:29600");
+                     "Examples: node1:29600, 10.0.0.1:29600, [fe80::1%eth0]:29600");
   if (colon == std::string::npos || colon == 0) return wrong;
   const StatusOr<int> port = ParsePort(text.substr(colon + 1));
   if (!port.ok()) return port.status();
@@ -216,7 +216,7 @@ StatusOr<UniqueFd> Listen(const SocketAddress& address) {
   if (address.IsAny()) {
     return Status(gwInvalidArgument,
                   fmt::format("{} would listen on every interface", address.ToString()),
-                  "name one address, or an interface with GRADWIRE_INTERFACE");
+                  "Name one address, or an interface with GRADWIRE_INTERFACE");
   }
   UniqueFd fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return ErrnoStatus("socket", errno);

@@ -44,7 +44,7 @@ Status CheckSecret(const BootstrapOptions& options, const SocketAddress& root) {
       gwInvalidUsage,
       ErrorDetail{.message = fmt::format("no secret for {}, which other machines can reach",
                                          root.ToString()),
-                  .hint = "set GRADWIRE_SECRET to the same random text on all ranks, or "
+                  .hint = "Set GRADWIRE_SECRET to the same random text on all ranks, or "
                           "GRADWIRE_INSECURE=1 on a network that you trust",
                   .rank = options.rank});
 }

@@ -100,7 +100,7 @@ class GuestShell {
     return Status(gwTimeout, ErrorDetail{.message = fmt::format(
                                              "rank 0 at {} {} (after {} s)", root_text_, what,
                                              static_cast<double>(options_.timeout_ns) / 1e9),
-                                         .hint = "is rank 0 running, and is this its address?",
+                                         .hint = "Is rank 0 running, and is this its address?",
                                          .rank = options_.rank,
                                          .peer = 0});
   }

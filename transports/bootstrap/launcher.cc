@@ -160,7 +160,7 @@ Status CheckAgreement(const Reader& env, const Row& chosen) {
     for (const auto& [a, b] : pairs) {
       if (env.Text(a) == env.Text(b)) continue;
       return Wrong(fmt::format("{}={} contradicts {}={}", a, env.Text(a), b, env.Text(b)),
-                   "unset one of them, or set GRADWIRE_RANK and GRADWIRE_WORLD_SIZE, which win");
+                   "Unset one of them, or set GRADWIRE_RANK and GRADWIRE_WORLD_SIZE, which win");
     }
   }
   return {};
@@ -265,7 +265,7 @@ StatusOr<HostPort> FindRoot(const Reader& env, const Row& row, const LaunchInfo&
     const char* missing = row.launcher == std::string("torchrun") ? "MASTER_ADDR" : "GRADWIRE_ROOT";
     return Wrong(
         fmt::format("{} does not tell where rank 0 is: {} is not set", row.launcher, missing),
-        "set GRADWIRE_ROOT=host:port to an address of rank 0's host");
+        "Set GRADWIRE_ROOT=host:port to an address of rank 0's host");
   }
   const StatusOr<int> port = LauncherPort(env, row);
   if (!port.ok()) return port.status();

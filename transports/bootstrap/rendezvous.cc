@@ -43,7 +43,7 @@ Status CompareHellos(const ControlMessage& mine, const ControlMessage& theirs) {
   if (a->library_version != b->library_version) {
     return Mismatch(mine, theirs,
                     {.message = "ranks run different versions of gradwire",
-                     .hint = "install the same version everywhere",
+                     .hint = "Install the same version everywhere",
                      .field = "library version",
                      .expected = VersionText(a->library_version),
                      .actual = VersionText(b->library_version)});
@@ -51,7 +51,7 @@ Status CompareHellos(const ControlMessage& mine, const ControlMessage& theirs) {
   if (a->world_size != b->world_size) {
     return Mismatch(mine, theirs,
                     {.message = "ranks were started with different world sizes",
-                     .hint = "give every rank the same world size",
+                     .hint = "Give every rank the same world size",
                      .field = "world size",
                      .expected = std::to_string(a->world_size),
                      .actual = std::to_string(b->world_size)});
@@ -63,7 +63,7 @@ Status JobMismatch(const ControlMessage& mine, const ControlMessage& theirs) {
   if (mine.job == theirs.job) return {};
   return Mismatch(mine, theirs,
                   {.message = "rank 0 at this address belongs to another job",
-                   .hint = "let every job use an address or port of its own",
+                   .hint = "Let every job use an address or port of its own",
                    .field = "job",
                    .expected = fmt::format("{:016x}", mine.job),
                    .actual = fmt::format("{:016x}", theirs.job)});

@@ -38,7 +38,7 @@ void RendezvousGuest::OnBytes(ConstBytes bytes, int64_t now_ns) {
       return Fail(
           Status(gwRemoteError,
                  fmt::format("what answers at {} is not rank 0 of a gradwire job", options_.host),
-                 "another program has this port; choose a different one"));
+                 "Another program has this port; choose a different one"));
     }
     if (!complete.ok()) return Fail(complete.status());
     if (!*complete) return;

@@ -157,7 +157,7 @@ void RendezvousHost::Admit(int conn, int64_t now_ns) {
                          ErrorDetail{.message = fmt::format("rank {} has joined from {} already; "
                                                             "a second one called from {}",
                                                             rank, first, guest.from),
-                                     .hint = "give every process a rank of its own",
+                                     .hint = "Give every process a rank of its own",
                                      .rank = static_cast<int>(rank),
                                      .peer = 0}));
   }
@@ -257,12 +257,12 @@ Status RendezvousHost::Late() const {
                              missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
                              options_.me.world_size, joined ? "confirm the roster" : "join",
                              static_cast<double>(options_.timeout_ns) / 1e9),
-      .hint = "look at the output of the missing ranks; GRADWIRE_INIT_TIMEOUT_MS sets the bound",
+      .hint = "Look at the output of the missing ranks; GRADWIRE_INIT_TIMEOUT_MS sets the bound",
       .rank = 0};
   if (!joined && !no_room_.empty()) {
     detail.message += fmt::format(", and rank 0 could not take connections: {}", no_room_);
     detail.hint =
-        "give rank 0 room: open files by ulimit -n, those of its machine by fs.file-max, or memory";
+        "Give rank 0 room: open files by ulimit -n, those of its machine by fs.file-max, or memory";
     return Status(gwSystemError, std::move(detail));
   }
   if (!joined) detail.message += UnprovenAmong(missing);

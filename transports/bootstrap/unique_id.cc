@@ -110,7 +110,7 @@ StatusOr<UniqueIdContents> ParseUniqueId(const UniqueId& id) {
                     (wire.family == 4 || wire.family == 6) && wire.port != 0;
   if (!good) {
     return Status(gwInvalidArgument, "these 128 bytes are not a unique id",
-                  "ship all 128 bytes that gwGetUniqueId gave on one rank to all ranks");
+                  "Ship all 128 bytes that gwGetUniqueId gave on one rank to all ranks");
   }
   if (wire.version != kVersion) {
     return Status(gwMismatch,
@@ -131,7 +131,7 @@ StatusOr<UniqueFd> ClaimListener(const UniqueIdContents& id) {
   const auto it = table.by_job.find(id.job);
   if (it == table.by_job.end() || it->second.owner != getpid()) {
     return Status(gwInvalidUsage, "rank 0 does not hold this unique id's listener",
-                  "rank 0 must be started once per id, in the process that created it");
+                  "Rank 0 must be started once per id, in the process that created it");
   }
   UniqueFd fd = std::move(it->second.fd);
   table.by_job.erase(it);

@@ -19,7 +19,7 @@ std::vector<int> WatchedBy(const ControlNodeOptions& options) {
 Status LossOf(int rank, int seen_by, const std::string& how) {
   return Status(gwPeerLost,
                 ErrorDetail{.message = fmt::format("rank {} is lost: {}", rank, how),
-                            .hint = "destroy the communicator and begin anew with the other ranks",
+                            .hint = "Destroy the communicator and begin anew with the other ranks",
                             .rank = seen_by,
                             .peer = rank});
 }

@@ -101,7 +101,7 @@ bool IsFaultySpec(std::string_view text) { return text.starts_with(kPrefix); }
 StatusOr<FaultySpec> ParseFaultySpec(std::string_view text) {
   if (!IsFaultySpec(text) || !text.ends_with(')')) {
     return Status(gwInvalidArgument, fmt::format("'{}' is no faulty transport", text),
-                  "write it as faulty(loopback,seed=1,delay=0.2)");
+                  "Write it as faulty(loopback,seed=1,delay=0.2)");
   }
   text.remove_prefix(kPrefix.size());
   text.remove_suffix(1);

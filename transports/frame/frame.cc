@@ -81,7 +81,7 @@ FrameVerdict Corrupt(const Fault& fault, int src, Status* why) {
   if (why == nullptr) return FrameVerdict::kCorrupt;
   *why = Status(gwDataCorrupt,
                 ErrorDetail{.message = fmt::format("a frame arrived with a wrong {}", fault.field),
-                            .hint = "look for a faulty link, network card or memory",
+                            .hint = "Look for a faulty link, network card or memory",
                             .peer = src,
                             .field = fault.field,
                             .expected = fault.expected + " (expected)",

@@ -97,7 +97,7 @@ Status CheckPeer(const TcpAddress& theirs, int rank, int32_t fragment_bytes) {
   if (theirs.fragment_bytes == fragment_bytes) return Status::Ok();
   return Status(gwTransportUnavailable,
                 ErrorDetail{.message = fmt::format("tcp: rank {} is set up differently", rank),
-                            .hint = "give all ranks the same fragment size",
+                            .hint = "Give all ranks the same fragment size",
                             .peer = rank,
                             .field = "fragment bytes",
                             .expected = fmt::format("{} (here)", fragment_bytes),

@@ -33,7 +33,7 @@ const char* Name(UcxFabric fabric) {
 Status Differ(int rank, const char* field, const std::string& mine, const std::string& theirs) {
   return Status(gwTransportUnavailable,
                 ErrorDetail{.message = fmt::format("ucx: rank {} is set up differently", rank),
-                            .hint = "give all ranks the same UCX_TLS, interface and fragment size",
+                            .hint = "Give all ranks the same UCX_TLS, interface and fragment size",
                             .peer = rank,
                             .field = field,
                             .expected = mine + " (here)",

@@ -53,7 +53,7 @@ void QuietLog(void* handle) {
 
 Status Unavailable(std::string message) {
   return Status(gwTransportUnavailable, std::move(message),
-                "install UCX 1.13 or newer (apt-get install libucx0), or name another transport");
+                "Install UCX 1.13 or newer (apt-get install libucx0), or name another transport");
 }
 
 void* OpenLibrary(const char* library) {

@@ -168,7 +168,7 @@ StatusOr<UcxPlan> PlanUcx(const TransportOptions& options, const UcxUserSettings
         gwTransportUnavailable,
         fmt::format("ucx: UCX_TLS={} is shared memory, and not all ranks are on this host",
                     plan.tls),
-        "unset UCX_TLS, or add tcp");
+        "Unset UCX_TLS, or add tcp");
   }
   const bool tcp_only = kinds.tcp && !kinds.shared && !kinds.other;
   plan.fabric = one_host_only ? UcxFabric::kShared : tcp_only ? UcxFabric::kTcp : UcxFabric::kOther;

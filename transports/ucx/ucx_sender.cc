@@ -91,7 +91,7 @@ Status UcxSender::Open(int rank) {
                   fmt::format("an endpoint to rank {} over {}", rank, worker_.resources), status)
       .WithPeer(rank)
       .WithHint(
-          "the ranks need a transport in common: compare UCX_TLS, UCX_NET_DEVICES and the "
+          "The ranks need a transport in common: compare UCX_TLS, UCX_NET_DEVICES and the "
           "interface on both; containers need one PID namespace for shared memory");
 }
 

@@ -119,7 +119,7 @@ Status OpenWorker(UcxWorker* out) {
   if (status != UCS_OK) {
     return UcxError(api, gwTransportUnavailable,
                     fmt::format("a worker with UCX_TLS={}", out->plan.tls), status)
-        .WithHint("is /dev/shm full? 3 MB are needed for each rank");
+        .WithHint("Is /dev/shm full? 3 MB are needed for each rank");
   }
   if (out->folder) out->folder->Leave();
   status = api.ucp_worker_get_efd(out->worker, &out->event_fd);
@@ -160,7 +160,7 @@ Status CheckReach(const TransportOptions& options, UcxWorker* out) {
   return Status(gwTransportUnavailable,
                 fmt::format("ucx: with UCX_TLS={} there is only {}, which reaches no other process",
                             out->plan.tls, out->resources),
-                "unset UCX_TLS and UCX_NET_DEVICES, or name what is there (ucx_info -d); inside a "
+                "Unset UCX_TLS and UCX_NET_DEVICES, or name what is there (ucx_info -d); inside a "
                 "network namespace /sys must be its own (ip netns exec does that)");
 }
 

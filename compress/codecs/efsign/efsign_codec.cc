@@ -27,7 +27,7 @@ StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
   if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
     return Status(gwInvalidArgument, "efsign does not accept feedback=off",
-                  "without feedback its bias stays; use qsgd(bits=2) for an unbiased codec");
+                  "Without feedback its bias stays; use qsgd(bits=2) for an unbiased codec");
   }
   if (!args.status().ok()) return args.status();
   return Codec{

@@ -13,7 +13,7 @@ StatusOr<Codec> Make(const SpecText& spec) {
   if (args.ReadFeedback(Feedback::kOff) == Feedback::kOn) {
     // It loses what is below 2^-25 and what is above 65504: no contraction.
     return Status(gwInvalidArgument, "fp16 does not accept feedback=on",
-                  "use bf16(feedback=on), whose range is that of float32");
+                  "Use bf16(feedback=on), whose range is that of float32");
   }
   if (!args.status().ok()) return args.status();
   return Codec{.spec = spec.name,

@@ -81,7 +81,7 @@ class IntsgdCarrier final : public CarrierMethod {
     return Status(gwInvalidArgument,
                   "integers of 8 bits can be added over at most " +
                       std::to_string(MostOfSum(type_)) + " ranks",
-                  "use bits=32");
+                  "Use bits=32");
   }
   int64_t QuantumElems(const TensorMeta&, int) const override { return 1; }
   int64_t AgreedBytes(const TensorMeta&, int) const override { return sizeof(uint32_t); }
@@ -230,7 +230,7 @@ StatusOr<Codec> Make(const SpecText& spec) {
   const std::string canonical = args.canonical();
   if (args.ReadFeedback(Feedback::kOff) == Feedback::kOn) {
     return Status(gwInvalidArgument, "intsgd does not accept feedback=on",
-                  "its scale is that of earlier steps and may send nothing of this one; "
+                  "Its scale is that of earlier steps and may send nothing of this one; "
                   "qsgd(sum=carrier,feedback=on) has the scale of its own step");
   }
   if (!args.status().ok()) return args.status();

@@ -12,7 +12,7 @@ namespace {
 StatusOr<Codec> Make(const SpecText& spec) {
   SpecArgs args(spec);
   if (args.ReadFeedback(Feedback::kOff) == Feedback::kOn) {
-    return Status(gwInvalidArgument, "none has no error to feed back", "leave feedback=on out");
+    return Status(gwInvalidArgument, "none has no error to feed back", "Leave feedback=on out");
   }
   if (!args.status().ok()) return args.status();
   return Codec{

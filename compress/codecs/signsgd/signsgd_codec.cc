@@ -108,7 +108,7 @@ StatusOr<Codec> Make(const SpecText& spec) {
   const std::string canonical = momentum > 0 ? args.canonical() : spec.name;
   if (args.ReadFeedback(Feedback::kOff) == Feedback::kOn) {
     return Status(gwInvalidArgument, "signsgd does not accept feedback=on",
-                  "a majority leaves no error to feed back; efsign is the sign with feedback");
+                  "A majority leaves no error to feed back; efsign is the sign with feedback");
   }
   if (!args.status().ok()) return args.status();
   return Codec{.spec = canonical,

@@ -19,7 +19,7 @@ StatusOr<std::shared_ptr<const PayloadCodec>> MakeOwners(double density) {
   return Status(gwInvalidArgument,
                 "density=" + FormatReal(density) + " selects none of a block of " +
                     std::to_string(kTopkBlockElems) + " elements",
-                "accepted with agreement=owners: " + FormatReal(kTopkMinPayloadDensity) + " to " +
+                "Accepted with agreement=owners: " + FormatReal(kTopkMinPayloadDensity) + " to " +
                     FormatReal(kMaxDensity));
 }
 
@@ -43,7 +43,7 @@ StatusOr<Codec> Make(const SpecText& spec) {
   const TopkGatherOptions gather = ReadGatherOptions(density, agreement, &args);
   if (args.ReadFeedback(Feedback::kOn) == Feedback::kOff) {
     return Status(gwInvalidArgument, "topk does not accept feedback=off",
-                  "small elements would never be sent; randk(feedback=off) is unbiased");
+                  "Small elements would never be sent; randk(feedback=off) is unbiased");
   }
   if (!args.status().ok()) return args.status();
   Codec codec = {
