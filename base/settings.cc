@@ -38,6 +38,11 @@ std::string UnknownVariable(const std::string& variable) {
                      variable, SuggestAmong(variable, names));
 }
 
+// How the message begins; why follows.
+std::string RefusalOf(std::string_view name, std::string_view text, std::string_view origin) {
+  return fmt::format("setting '{}' = '{}' (from {}): ", name, text, origin);
+}
+
 // The row of a variable, or kSettings.size().
 size_t FindVariable(std::string_view variable) {
   size_t i = 0;
@@ -73,6 +78,16 @@ Settings::Settings() {
   }
 }
 
+Status Settings::Explain(Status error) const {
+  const size_t index = settings_internal::Find(error.detail().setting);
+  if (index == kSettings.size() || values_[index].source == SettingSource::kDefault) return error;
+  ErrorDetail detail = error.detail();
+  detail.setting.clear();
+  detail.message =
+      RefusalOf(kSettings[index].name, ShownText(index), values_[index].origin) + detail.message;
+  return Status(error.code(), std::move(detail));
+}
+
 StatusOr<Settings> Settings::Load(const SettingsInput& in) {
   Settings settings;
   // From the weakest source to the strongest: each replaces what is there.
@@ -101,10 +116,10 @@ Status Settings::Set(const Given& given, const SettingsInput& in) {
   const std::span<const std::string> names = NamesFor(row, in);
   std::optional<ParsedSetting> parsed = ParseSetting(row, given.text, names);
   if (!parsed) {
-    return Status(gwInvalidArgument,
-                  fmt::format("setting '{}' = '{}' (from {}): accepted: {}", row.name, given.text,
-                              given.origin, DescribeAccepted(row, names)),
-                  DidYouMean(given.text, SettingChoices(row, names)));
+    return Status(
+        gwInvalidArgument,
+        RefusalOf(row.name, given.text, given.origin) + "accepted: " + DescribeAccepted(row, names),
+        DidYouMean(given.text, SettingChoices(row, names)));
   }
   values_[index] = {.parsed = std::move(*parsed), .source = given.source, .origin = given.origin};
   return Status::Ok();
@@ -135,7 +150,7 @@ Status Settings::ApplyEnvironment(const SettingsInput& in) {
 
 Status Settings::ApplyApi(const SettingsInput& in) {
   for (const auto& [name, text] : in.api) {
-    GW_RETURN_IF_ERROR(Set({name, text, SettingSource::kApi, "API"}, in));
+    GW_RETURN_IF_ERROR(Set({name, text, SettingSource::kApi, in.api_origin}, in));
   }
   return Status::Ok();
 }
@@ -153,10 +168,10 @@ Status Settings::CheckTogether() const {
         "A rank would count as lost for one sign of life that is late; 5 times as long is usual");
   }
   if (is_set("rank") && is_set("world_size") && Int("rank") >= Int("world_size")) {
-    return Status(
-        gwInvalidArgument,
-        fmt::format("rank = {} is not below world_size = {}", Int("rank"), Int("world_size")),
-        "Ranks count from 0");
+    return Status(gwInvalidArgument,
+                  fmt::format("rank = {} (from {}) is not below world_size = {} (from {})",
+                              Int("rank"), origin("rank"), Int("world_size"), origin("world_size")),
+                  "Ranks count from 0");
   }
   return Status::Ok();
 }

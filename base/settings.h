@@ -31,9 +31,10 @@ using SettingTexts = std::map<std::string, std::string>;
 
 // Everything settings are made of. Nothing else is read: no file, no environment.
 struct SettingsInput {
-  SettingTexts api;          // by setting name
-  SettingTexts environment;  // by variable name; only those that begin with GRADWIRE_ count
-  std::string toml_text;     // contents of gradwire.toml; empty: there is none
+  SettingTexts api;                // by setting name
+  std::string api_origin = "API";  // for messages
+  SettingTexts environment;        // by variable name; only those that begin with GRADWIRE_ count
+  std::string toml_text;           // contents of gradwire.toml; empty: there is none
   std::string toml_path = "gradwire.toml";  // for messages
   // What a kName row accepts beside its choices, from the registries: {"transport", {"loopback",
   // ...}}. A row without an entry accepts any name.
@@ -77,7 +78,7 @@ class SettingKey {
 struct SettingValue {
   ParsedSetting parsed;
   SettingSource source = SettingSource::kDefault;
-  std::string origin;  // "default", "gradwire.toml:12", "GRADWIRE_WINDOW" or "API"
+  std::string origin;  // "default", "gradwire.toml:12", "GRADWIRE_WINDOW" or as the API's is called
 };
 
 // A value object: copy it freely. Reading is safe from any thread.
@@ -109,6 +110,10 @@ class Settings {
 
   // Value i belongs to kSettings[i]. Holds secrets: show ShownText.
   const std::vector<SettingValue>& values() const { return values_; }
+
+  // `error`, with the setting that it names, its value and where that came from in front; as it is
+  // where it names none, or one at its default. For refusals by who knows nothing of origins.
+  Status Explain(Status error) const;
 
   // A value as users may see it: a secret reads "(set)" or is empty.
   std::string ShownText(size_t index) const;

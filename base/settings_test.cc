@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "5 times as long is usual"}},
         BadInput{"rank_beyond_world",
                  {.environment = {{"GRADWIRE_RANK", "4"}, {"GRADWIRE_WORLD_SIZE", "4"}}},
-                 {"rank = 4", "world_size = 4"}}),
+                 {"rank = 4 (from GRADWIRE_RANK)", "world_size = 4 (from GRADWIRE_WORLD_SIZE)"}}),
     [](const auto& info) { return std::string(info.param.what); });
 
 TEST(Settings, TwoHeartbeatsInTheirTimeoutAreEnough) {
@@ -183,6 +183,36 @@ TEST(Settings, VariablesLikeNoOtherGetNoOther) {
   EXPECT_EQ(settings->warnings()[0],
             "environment variable GRADWIRE_QUUX is no setting of gradwire and has no effect. "
             "gradwire info -c lists the settings");
+}
+
+TEST(Settings, ExplainsRefusalsOfOthersByWhereTheValueIsFrom) {
+  SettingsInput in;
+  in.toml_text = "\ninterface = \"eth9\"\n";
+  in.environment = {{"GRADWIRE_TRANSPORT", "tcpp"}, {"GRADWIRE_SECRET", "hunter2"}};
+  in.api = {{"compress", "qsdg"}};
+  in.api_origin = "the command line";
+  const Settings settings = *Settings::Load(in);
+  const auto explained = [&](const char* name) {
+    return settings.Explain(Status(gwTransportUnavailable, "no", "Do").WithSetting(name));
+  };
+  EXPECT_EQ(explained("interface").detail().message,
+            "setting 'interface' = 'eth9' (from gradwire.toml:2): no");
+  EXPECT_EQ(explained("transport").detail().message,
+            "setting 'transport' = 'tcpp' (from GRADWIRE_TRANSPORT): no");
+  EXPECT_EQ(explained("compress").detail().message,
+            "setting 'compress' = 'qsdg' (from the command line): no");
+  EXPECT_EQ(explained("secret").detail().message,
+            "setting 'secret' = '(set)' (from GRADWIRE_SECRET): no");
+  // Once, and with all else as it was.
+  const Status again = settings.Explain(explained("interface"));
+  EXPECT_EQ(again.detail().message, explained("interface").detail().message);
+  EXPECT_EQ(again.code(), gwTransportUnavailable);
+  EXPECT_EQ(again.detail().hint, "Do");
+  // Nobody gave them.
+  for (const char* name : {"algorithm", "nothing", ""}) {
+    EXPECT_EQ(explained(name).detail().message, "no") << name;
+  }
+  EXPECT_TRUE(settings.Explain(Status()).ok());
 }
 
 TEST(Settings, SecretIsNeverShown) {

@@ -52,6 +52,11 @@ Status&& Status::WithHint(std::string hint) && {
   return std::move(*this);
 }
 
+Status&& Status::WithSetting(std::string name) && {
+  if (detail_ && detail_->setting.empty()) detail_->setting = std::move(name);
+  return std::move(*this);
+}
+
 std::string Status::ToString() const {
   if (ok()) return ResultText(code_);
   const ErrorDetail& d = detail();

@@ -19,6 +19,7 @@ struct ErrorDetail {
   std::string op;       // "all-reduce", "send", "gwStepEnd", ...
   std::string tensor;   // registered name
   std::string hint;     // what to change or to run next
+  std::string setting;  // whose value is refused; Settings::Explain says where that came from
   int rank = -1;        // whose error this is
   int peer = -1;        // the other rank, the culprit if there is one
   std::optional<uint64_t> op_seq;
@@ -50,6 +51,7 @@ class [[nodiscard]] Status {
   Status&& WithRank(int rank) &&;
   Status&& WithPeer(int peer) &&;
   Status&& WithHint(std::string hint) &&;
+  Status&& WithSetting(std::string name) &&;
 
   // One line: message, then every known part of the detail, then the hint.
   std::string ToString() const;

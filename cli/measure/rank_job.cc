@@ -140,13 +140,10 @@ int RunLaunched(const RankJob& job, int rank) {
 // The ranks are threads of this process.
 class ThreadJob {
  public:
-  explicit ThreadJob(const RankJob& job)
+  ThreadJob(const RankJob& job, const Settings& settings)
       : job_(job), ranks_(job.thread_ranks > 0 ? job.thread_ranks : job.default_thread_ranks) {
     settings_ = job.settings;
-    // What is wrong with the settings the communicators say.
-    const StatusOr<Settings> settings = LoadSettings(job.settings, ProcessEnvironment());
-    if (settings.ok() && !settings->is_set("transport"))
-      settings_ = "transport=loopback; " + settings_;
+    if (!settings.is_set("transport")) settings_ = "transport=loopback; " + settings_;
   }
 
   int Run() {
@@ -212,7 +209,11 @@ int RunRanks(const RankJob& job) {
     const Status writable = CheckOutputs(job.outputs);
     if (!writable.ok()) return ReportError(job.subcommand, writable);
   }
-  if (rank < 0) return ThreadJob(job).Run();
+  // Here they are known to be options; a communicator would call them the API's.
+  const StatusOr<Settings> settings =
+      LoadSettings(job.settings, ProcessEnvironment(), "the command line");
+  if (!settings.ok()) return ReportError(job.subcommand, settings.status());
+  if (rank < 0) return ThreadJob(job, *settings).Run();
   if (job.thread_ranks == 0) return RunLaunched(job, rank);
   return ReportError(job.subcommand,
                      Status(gwInvalidArgument, "--ranks is for runs without a launcher",

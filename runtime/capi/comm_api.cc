@@ -45,7 +45,7 @@ gwResult_t StartComm(gwComm_t* comm, const gwConfig_t* config, int rank, StartFu
   StatusOr<Settings> settings = LoadSettings(text == nullptr ? "" : text, environment);
   if (!settings.ok()) return report(settings.status());
   StatusOr<std::unique_ptr<Communicator>> made = start(environment, *settings);
-  if (!made.ok()) return report(made.status());
+  if (!made.ok()) return report(settings->Explain(made.status()));
   *comm = MakeHandle(std::move(*made), *settings);
   return gwSuccess;
 }
@@ -135,7 +135,7 @@ GW_DEFINE(gwResult_t, gwGetUniqueId, (gwUniqueId * id), (id)) {
   if (!settings.ok()) return Report(nullptr, settings.status());
   StatusOr<UniqueId> made = CreateUniqueId(
       {.interface = settings->Text("interface"), .port = static_cast<int>(settings->Int("port"))});
-  if (!made.ok()) return Report(nullptr, made.status());
+  if (!made.ok()) return Report(nullptr, settings->Explain(made.status()));
   std::memcpy(id->internal, made->data(), sizeof(id->internal));
   return gwSuccess;
 }
@@ -169,7 +169,7 @@ GW_DEFINE(gwResult_t, gwCommSplit,
   mine.refused = CheckUngrouped(comm);
   if (mine.refused.ok()) mine.refused = CheckSplit({color, newcomm, config}, &settings);
   StatusOr<std::unique_ptr<Communicator>> made = Split(*comm->comm, mine);
-  if (!made.ok()) return Report(comm, made.status());
+  if (!made.ok()) return Report(comm, settings.Explain(made.status()));
   *newcomm = *made == nullptr ? nullptr : MakeHandle(std::move(*made), settings);
   return gwSuccess;
 }

@@ -97,7 +97,9 @@ StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings)
       .interface = settings.Text("interface"),
       .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
       .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};
-  return TransportOffer::Make(settings.Text("transport"), options);
+  StatusOr<TransportOffer> offer = TransportOffer::Make(settings.Text("transport"), options);
+  if (offer.ok()) offer->Explain(settings);
+  return offer;
 }
 
 std::vector<OpText> OffersOf(const Roster& roster) {
@@ -179,14 +181,15 @@ StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
   // While a rank opens its transport it says nothing.
   bootstrap.liveness.bound_ns = std::max(bootstrap.liveness.bound_ns, kLeastStartSilenceNs);
   bootstrap.choose_settings = [&](const std::vector<std::string>& blobs) {
-    return ChooseForAll(blobs, agreed);
+    StatusOr<std::string> chosen = ChooseForAll(blobs, agreed);
+    return chosen.ok() ? chosen : settings.Explain(chosen.status());
   };
   // Before any rank is through its start: one that is may leave, and could not be reached any more.
   std::unique_ptr<Transport> transport;
   bootstrap.use_roster = [&](const Roster& roster) -> Status {
     const std::string end = FindInOpText(DecodeOpText(roster.settings), "end");
     StatusOr<std::unique_ptr<Transport>> taken = std::move(*offer).Take(end, OffersOf(roster));
-    if (!taken.ok()) return taken.status();
+    if (!taken.ok()) return settings.Explain(taken.status());
     transport = std::move(*taken);
     return Status::Ok();
   };

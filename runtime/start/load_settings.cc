@@ -16,6 +16,7 @@
 #include "collectives/schedule.h"
 #include "runtime/spec/auto_spec.h"
 #include "runtime/spec/spec_error.h"
+#include "transports/transport.h"
 
 namespace gradwire {
 namespace {
@@ -56,8 +57,7 @@ Status ReadConfigFile(SettingsInput* input) {
     input->toml_path = path;
     input->toml_text = ReadFile(path);
     if (!input->toml_text.empty()) return Status();
-    return Status(gwInvalidArgument,
-                  fmt::format("the configuration file {} cannot be read or is empty", path));
+    return Status(gwInvalidArgument, "the file cannot be read or is empty").WithSetting("config");
   }
   if (access(input->toml_path.c_str(), F_OK) != 0) return Status();
   if (access(input->toml_path.c_str(), R_OK) != 0) {
@@ -88,13 +88,15 @@ Status ApplyToProcess(const Settings& settings) {
   }
   if (decides("debug_subsys")) {
     const StatusOr<uint32_t> subsystems = ParseLogSubsystems(settings.Text("debug_subsys"));
-    if (!subsystems.ok()) return subsystems.status();
+    if (!subsystems.ok()) return Status(subsystems.status()).WithSetting("debug_subsys");
     wished.subsystems = *subsystems;
   }
   if (decides("debug_file")) wished.file = settings.Text("debug_file");
-  GW_RETURN_IF_ERROR(ConfigureLog(wished));
+  GW_RETURN_IF_ERROR(ConfigureLog(wished).WithSetting("debug_file"));
   *log = std::move(wished);
-  if (decides("failpoint")) GW_RETURN_IF_ERROR(ArmFailpoint(settings.Text("failpoint")));
+  if (decides("failpoint")) {
+    GW_RETURN_IF_ERROR(ArmFailpoint(settings.Text("failpoint")).WithSetting("failpoint"));
+  }
   applied = true;
   // What one communicator has said the next need not say again.
   static auto* const said = new std::set<std::string>;
@@ -102,6 +104,15 @@ Status ApplyToProcess(const Settings& settings) {
     if (said->insert(warning).second) GW_LOG(kWarn, kEnv, "{}", warning);
   }
   return Status();
+}
+
+// A misspelt codec must fail at the start, not at the first tensor.
+Status CheckSpecs(const Settings& settings) {
+  const std::string& codec = settings.Text("compress");
+  GW_RETURN_IF_ERROR(WithAutoAmongCodecs(CheckSpec(codec), codec).WithSetting("compress"));
+  const std::string& transport = settings.Text("transport");
+  if (transport == "auto") return Status();
+  return Status(RowOfSpec(transport).status()).WithSetting("transport");
 }
 
 }  // namespace
@@ -116,26 +127,22 @@ Environment ProcessEnvironment() {
   return all;
 }
 
-StatusOr<Settings> LoadSettings(const std::string& api, const Environment& environment) {
+StatusOr<Settings> LoadSettings(const std::string& api, const Environment& environment,
+                                const std::string& api_origin) {
   StatusOr<SettingTexts> pairs = ParsePairs(api);
   if (!pairs.ok()) return pairs.status();
-  SettingsInput input = {.api = std::move(*pairs), .environment = environment};
+  SettingsInput input = {
+      .api = std::move(*pairs), .api_origin = api_origin, .environment = environment};
   for (const AlgorithmRow& row : Algorithms()) {
     if (row.collective == Collective::kAllReduce && !row.encoded)
       input.names["algorithm"].push_back(row.name);
   }
-  GW_RETURN_IF_ERROR(ReadConfigFile(&input));
+  const Status read = ReadConfigFile(&input);
   StatusOr<Settings> settings = Settings::Load(input);
   if (!settings.ok()) return settings;
-  // A misspelt codec must fail here, not at the first tensor.
-  const std::string& spec = settings->Text("compress");
-  if (const Status known = WithAutoAmongCodecs(CheckSpec(spec), spec); !known.ok()) {
-    ErrorDetail detail = known.detail();
-    detail.message = fmt::format("setting 'compress' (from {}): {}", settings->origin("compress"),
-                                 detail.message);
-    return Status(known.code(), std::move(detail));
-  }
-  GW_RETURN_IF_ERROR(ApplyToProcess(*settings));
+  GW_RETURN_IF_ERROR(settings->Explain(read));
+  GW_RETURN_IF_ERROR(settings->Explain(CheckSpecs(*settings)));
+  GW_RETURN_IF_ERROR(settings->Explain(ApplyToProcess(*settings)));
   return settings;
 }
 

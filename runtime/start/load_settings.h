@@ -14,10 +14,11 @@ namespace gradwire {
 Environment ProcessEnvironment();
 
 // `api` is gwConfig_t::settings: "name=value" pairs separated by ';' or line breaks, of which the
-// last of a name counts. Reads gradwire.toml and the environment, and configures the process's log.
-// gwInvalidArgument: as of Settings::Load; a pair that is none, a file that cannot be read, a codec
-// that there is not.
-StatusOr<Settings> LoadSettings(const std::string& api, const Environment& environment);
+// last of a name counts; messages call it `api_origin`. Reads gradwire.toml and the environment,
+// and configures the process's log. gwInvalidArgument: as of Settings::Load; a pair that is none, a
+// file that cannot be read, a codec or a transport that there is not.
+StatusOr<Settings> LoadSettings(const std::string& api, const Environment& environment,
+                                const std::string& api_origin = "API");
 
 }  // namespace gradwire
 

@@ -47,6 +47,43 @@ TEST(LoadSettings, KnowsCodecsAndAlgorithms) {
   EXPECT_TRUE(LoadSettings("compress=qsgd(bits=4); algorithm=ring", {}).ok());
 }
 
+// "setting 'window' = 'many' (from GRADWIRE_WINDOW): ", and then why.
+void ExpectRefused(const Status& status, const std::string& beginning, const std::string& why) {
+  const std::string& message = status.ToString();
+  EXPECT_NE(message.find("setting " + beginning), std::string::npos) << message;
+  EXPECT_NE(message.find(why), std::string::npos) << message;
+}
+
+TEST(LoadSettings, SaysWhereRefusedValuesAreFrom) {
+  const auto refused = [](const std::string& variable, const std::string& text) {
+    return LoadSettings("", {{variable, text}}).status();
+  };
+  ExpectRefused(refused("GRADWIRE_COMPRESS", "qsdg"),
+                "'compress' = 'qsdg' (from GRADWIRE_COMPRESS): ", "unknown codec");
+  ExpectRefused(refused("GRADWIRE_TRANSPORT", "tcpp"),
+                "'transport' = 'tcpp' (from GRADWIRE_TRANSPORT): ", "Did you mean 'tcp'?");
+  ExpectRefused(refused("GRADWIRE_TRANSPORT", "faulty(tcpp)"),
+                "'transport' = 'faulty(tcpp)' (from GRADWIRE_TRANSPORT): ", "is called 'tcpp'");
+  ExpectRefused(refused("GRADWIRE_CONFIG", "/nowhere.toml"),
+                "'config' = '/nowhere.toml' (from GRADWIRE_CONFIG): ", "cannot be read");
+  ExpectRefused(refused("GRADWIRE_WINDOW", "many"),
+                "'window' = 'many' (from GRADWIRE_WINDOW): ", "a whole number");
+}
+
+// Also of the process's, which in an environment hold from its first communicator on.
+TEST(LoadSettings, CallsTheTextAsItsGiverDoes) {
+  const auto refused = [](const std::string& pair) {
+    return LoadSettings(pair, {}, "the shell").status();
+  };
+  ExpectRefused(refused("transport=tcpp"), "'transport' = 'tcpp' (from the shell): ", "'tcp'?");
+  ExpectRefused(refused("debug_subsys=NETT"),
+                "'debug_subsys' = 'NETT' (from the shell): ", "no log subsystem");
+  ExpectRefused(refused("debug_file=/no/where"),
+                "'debug_file' = '/no/where' (from the shell): ", "cannot open log file");
+  ExpectRefused(refused("failpoint=nowhere"),
+                "'failpoint' = 'nowhere' (from the shell): ", "no failpoint");
+}
+
 // Where ranks are threads, each loads them.
 TEST(LoadSettings, WarnsOfAVariableOnceInAProcess) {
   std::vector<std::string> lines;

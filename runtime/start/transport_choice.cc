@@ -59,13 +59,15 @@ std::string FirstLack(std::span<const OpText> offers) {
 Status NoCommonTransport(std::span<const OpText> offers) {
   if (const std::string lack = FirstLack(offers); !lack.empty()) {
     return Status(gwTransportUnavailable, "no transport reaches all ranks: " + lack,
-                  "Run `gradwire doctor` on that machine");
+                  "Run `gradwire doctor` on that machine")
+        .WithSetting("transport");
   }
   const std::string kind = Split(FindInOpText(offers[0], kAddress)).first;
   return Status(gwTransportUnavailable,
                 fmt::format("transport {} stays within a host, and the ranks are on several",
                             TransportName(kind)),
-                "Set transport=auto, or one that reaches other hosts: see `gradwire info`");
+                "Set transport=auto, or one that reaches other hosts: see `gradwire info`")
+      .WithSetting("transport");
 }
 
 // The first rank on which `kind` is installed and yet has no end, and why; empty: none.
@@ -137,6 +139,10 @@ bool TransportOffer::AddEnd(const TransportRow& row, const std::string& spec,
     GW_LOG(kInfo, kInit, "no {} here: {}", end.kind, end.error.ToString());
   }
   return made.ok();
+}
+
+void TransportOffer::Explain(const Settings& settings) {
+  for (End& end : ends_) end.error = settings.Explain(std::move(end.error));
 }
 
 OpText TransportOffer::Text() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
 #include "base/status.h"
 #include "runtime/engine/operation.h"
 #include "transports/transport.h"
@@ -23,6 +24,9 @@ class TransportOffer {
   // transport. An end that cannot be made is offered with its error. gwInvalidArgument: no such
   // transport.
   static StatusOr<TransportOffer> Make(const std::string& spec, TransportOptions options);
+
+  // Makes ends that could not be made for the value of a setting say where that came from.
+  void Explain(const Settings& settings);
 
   // One line an end: its address, or why there is none, and then perhaps one more that says that it
   // is not installed.

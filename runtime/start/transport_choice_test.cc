@@ -120,6 +120,16 @@ TEST(TransportChoiceTest, AutomaticMeansProcesses) {
   EXPECT_THAT(text, testing::Not(HasSubstr("loopback")));
 }
 
+TEST(TransportChoiceTest, SaysWhereTheSettingOfAnEndIsFrom) {
+  const Settings settings = *Settings::Load({.environment = {{"GRADWIRE_INTERFACE", "no-such"}}});
+  StatusOr<TransportOffer> offer = TransportOffer::Make(
+      "tcp", {.rank = 0, .world_size = 2, .job = 4715, .interface = settings.Text("interface")});
+  ASSERT_TRUE(offer.ok()) << offer.status().ToString();
+  offer->Explain(settings);
+  EXPECT_THAT(EncodeOpText(offer->Text()),
+              HasSubstr("setting 'interface' = 'no-such' (from GRADWIRE_INTERFACE): "));
+}
+
 TEST(TransportChoiceTest, RefusesWhatIsNone) {
   EXPECT_EQ(TransportOffer::Make("shmm", {.world_size = 2}).status().code(), gwInvalidArgument);
   StatusOr<TransportOffer> offer =

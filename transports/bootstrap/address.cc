@@ -201,7 +201,8 @@ StatusOr<SocketAddress> InterfaceAddress(const std::string& interface, int port)
   }
   return Status(gwInvalidArgument,
                 fmt::format("no interface '{}' with an IP address; there are: {}", interface,
-                            fmt::join(names, ", ")));
+                            fmt::join(names, ", ")))
+      .WithSetting("interface");
 }
 
 SocketAddress DefaultAddress(int port) {

@@ -246,11 +246,13 @@ StatusOr<std::optional<HostPort>> ExplicitRoot(const Reader& env) {
       ParseHostPort(with_port ? text : fmt::format("{}:{}", text, env.Text("GRADWIRE_PORT")));
   if (!root.ok()) {
     return Wrong(fmt::format("GRADWIRE_ROOT: {}", root.status().detail().message),
-                 root.status().detail().hint);
+                 root.status().detail().hint)
+        .WithSetting("root");
   }
   if (PortIsChosen(env) && env.Text("GRADWIRE_PORT") != std::to_string(root->port)) {
     return Wrong(fmt::format("GRADWIRE_ROOT={} contradicts GRADWIRE_PORT={}", text,
-                             env.Text("GRADWIRE_PORT")));
+                             env.Text("GRADWIRE_PORT")))
+        .WithSetting("root");
   }
   return std::optional<HostPort>(*root);
 }

@@ -31,7 +31,8 @@ Status LoopbackHub::Connect(int rank, std::span<const std::string> addresses) {
                   fmt::format("loopback serves ranks that are threads of one process, and rank {} "
                               "is no thread of rank {}'s process",
                               peer, rank),
-                  "Set transport=auto, or shm on one host, or tcp between hosts");
+                  "Set transport=auto, or shm on one host, or tcp between hosts")
+        .WithSetting("transport");
   }
   const int64_t slot_bytes = int64_t{sizeof(LoopbackSlot)} + shape.fragment_bytes;
   for (int peer = 0; peer < shape.world_size; ++peer) {
@@ -47,7 +48,8 @@ StatusOr<std::shared_ptr<LoopbackHub>> MakeLoopbackHub(const LoopbackShape& shap
     return Status(gwInvalidArgument,
                   fmt::format("loopback: {} ranks, {} slots, fragments of {} bytes",
                               shape.world_size, shape.slots, bytes),
-                  "at least 1 rank and 1 slot; fragments of a multiple of 64 bytes, at most 1 MiB");
+                  "At least 1 rank and 1 slot; fragments of a multiple of 64 bytes, at most 1 MiB")
+        .WithSetting("fragment_bytes");
   }
   return std::make_shared<LoopbackHub>(shape);
 }

@@ -423,7 +423,8 @@ Status CheckOptions(const TransportOptions& options) {
   const int32_t bytes = options.fragment_bytes;
   if (bytes >= 0 && bytes <= kLargestFragmentBytes && bytes % 64 == 0) return Status::Ok();
   return Status(gwInvalidArgument, fmt::format("tcp: fragments of {} bytes", bytes),
-                fmt::format("a multiple of 64, at most {}", kLargestFragmentBytes));
+                fmt::format("Take a multiple of 64, at most {}", kLargestFragmentBytes))
+      .WithSetting("fragment_bytes");
 }
 
 }  // namespace
@@ -437,8 +438,8 @@ StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& op
   auto transport = std::make_unique<TcpTransport>(options, bytes);
   const Status started = address.ok() ? transport->Start(*address) : address.status();
   if (!started.ok()) {
-    return Status(gwTransportUnavailable, "tcp: " + started.detail().message,
-                  started.detail().hint);
+    return Status(gwTransportUnavailable, "tcp: " + started.detail().message, started.detail().hint)
+        .WithSetting(started.detail().setting);
   }
   return std::unique_ptr<Transport>(std::move(transport));
 }

@@ -92,7 +92,8 @@ Status PlanDevices(const TransportOptions& options, const UcxUserSettings& user,
                     fmt::format("ucx: there is no network interface '{}' that is up and has an "
                                 "address",
                                 options.interface),
-                    fmt::format("choose one of {}", fmt::join(interfaces, ", ")));
+                    fmt::format("Choose one of {}", fmt::join(interfaces, ", ")))
+          .WithSetting("interface");
     }
     devices.push_back(options.interface);
   } else if (!options.all_ranks_on_host) {
@@ -110,7 +111,8 @@ Status PlanDevices(const TransportOptions& options, const UcxUserSettings& user,
 Status PlanFragments(int32_t asked, TlsKinds kinds, UcxPlan* plan) {
   if (asked < 0 || asked > kLargestFragmentBytes || asked % 64 != 0) {
     return Status(gwInvalidArgument, fmt::format("ucx: fragments of {} bytes", asked),
-                  fmt::format("a multiple of 64, at most {}", kLargestFragmentBytes));
+                  fmt::format("Take a multiple of 64, at most {}", kLargestFragmentBytes))
+        .WithSetting("fragment_bytes");
   }
   const int32_t usual = kinds.other    ? kOtherFragmentBytes
                         : kinds.shared ? kSharedFragmentBytes
