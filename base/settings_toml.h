@@ -18,6 +18,7 @@ struct TomlEntry {
 
 // The entries of `text`, sorted by name. `path` is for messages only; nothing is read from disk.
 // gwInvalidArgument, with file and line: no TOML, or a value that is a table, a list or a date.
+// Where text only lacks its quotes the error says so.
 StatusOr<std::vector<TomlEntry>> ReadTomlEntries(std::string_view text, std::string_view path);
 
 }  // namespace gradwire

@@ -49,5 +49,28 @@ TEST(ReadTomlEntries, ErrorsNameFileAndLine) {
   EXPECT_EQ(no_utf8.code(), gwInvalidArgument);
 }
 
+TEST(ReadTomlEntries, SaysThatTextNeedsQuotes) {
+  for (const std::string_view bad :
+       {"transport = tcp", "transport=tcp # fast", "transport = qsgd(bits=4)", "transport = none",
+        "transport = info", "transport = fp16", "transport = 90s", "transport = /tmp/x",
+        "transport = on\r", "transport = 10.0.0.1:80", "transport = 4 5", "  transport =  64K  "}) {
+    const Status status =
+        ReadTomlEntries("a = 1\n" + std::string(bad) + "\nb = 2\n", "gradwire.toml").status();
+    EXPECT_EQ(status.detail().message,
+              "gradwire.toml:2: the value of 'transport' is text without quotes")
+        << bad;
+    EXPECT_EQ(status.detail().hint, "Write transport = \"...\"") << bad;
+  }
+}
+
+TEST(ReadTomlEntries, OtherMistakesAreNoLackOfQuotes) {
+  for (const std::string_view bad : {"a =", "a", "a = \"x", "a = 'x\"", "a = [1, 2", "a = {b = 1",
+                                     "a = # none", "a == 4", "a = 99999999999999999999"}) {
+    const Status status = ReadTomlEntries(bad, "gradwire.toml").status();
+    EXPECT_EQ(status.code(), gwInvalidArgument) << bad;
+    EXPECT_EQ(status.ToString().find("quotes"), std::string::npos) << status.ToString();
+  }
+}
+
 }  // namespace
 }  // namespace gradwire
