@@ -43,6 +43,11 @@ StatusOr<SpecText> NameArguments(const CodecRow& row, const SpecText& spec) {
   std::vector<std::string_view> seen;
   for (size_t i = 0; i < spec.args.size(); ++i) {
     auto [key, value] = spec.args[i];
+    // No option takes another one's name as its value.
+    if (key.empty() && std::find(known.begin(), known.end(), value) != known.end()) {
+      return Status(gwInvalidArgument, row.name + ": \"" + value + "\" has no value",
+                    "Write " + value + (value == kFeedback ? "=on" : "=VALUE"));
+    }
     if (key.empty()) {
       const bool leads = i == 0 || spec.args[i - 1].first.empty();
       if (!leads || i >= row.keys.size()) {

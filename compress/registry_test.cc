@@ -91,6 +91,22 @@ TEST(RegistryTest, ErrorsNameTheNearestSpelling) {
   EXPECT_THAT(SpecOf("qsgd(feedback=no)"), HasSubstr("feedback=no. Accepted: "));
 }
 
+TEST(RegistryTest, ErrorsTellWhatIsAlmostRight) {
+  EXPECT_THAT(SpecOf("qsgd(bits=4,feedback)"), HasSubstr("\"feedback\" has no value"));
+  EXPECT_THAT(SpecOf("qsgd(bits=4,feedback)"), HasSubstr(". Write feedback=on"));
+  EXPECT_THAT(SpecOf("qsgd(feedback)"), HasSubstr(". Write feedback=on"));
+  EXPECT_THAT(SpecOf("qsgd(bits)"), HasSubstr(". Write bits=VALUE"));
+  EXPECT_THAT(SpecOf("topk(5)"), HasSubstr(". Did you mean 0.05, which is 5 %? Accepted: "));
+  EXPECT_THAT(SpecOf("topk(1%)"), HasSubstr(". Did you mean 0.01, which is 1 %? Accepted: "));
+  EXPECT_THAT(SpecOf("randk(0.5%)"), HasSubstr(". Did you mean 0.005, which is 0.5 %? "));
+  EXPECT_THAT(SpecOf("signsgd(momentum=90)"), HasSubstr("Did you mean 0.9, which is 90 %?"));
+  // These are no percentages.
+  for (const char* spec : {"topk(0)", "topk(-5)", "topk(101)", "topk(5x)", "topk(%)", "topk(x%)",
+                           "topk(nan%)", "terngrad(clip=50)"}) {
+    EXPECT_THAT(SpecOf(spec), testing::Not(HasSubstr("Did you mean"))) << spec;
+  }
+}
+
 TEST(RegistryTest, ErrorsNameWhatIsAccepted) {
   EXPECT_THAT(SpecOf("qsgd(9)"), HasSubstr("2..8"));
   EXPECT_THAT(SpecOf("qsgd(1)"), HasSubstr("2..8"));

@@ -92,14 +92,27 @@ double SpecArgs::ReadReal(std::string_view key, double otherwise, const Reals& a
     const bool within = value >= accepted.min && value <= accepted.max;
     if (!whole || !(within || (accepted.zero && value == 0))) {
       Fail(key, *text,
-           std::string("Accepted: ") + (accepted.zero ? "0, or " : "") + FormatReal(accepted.min) +
-               " to " + FormatReal(accepted.max));
+           HintOfPercent(*text, accepted) + "Accepted: " + (accepted.zero ? "0, or " : "") +
+               FormatReal(accepted.min) + " to " + FormatReal(accepted.max));
       value = otherwise;
     }
   }
   if (value == 0) value = 0;  // "-0" is the same spec
   canonical_.args.emplace_back(key, FormatReal(value));
   return value;
+}
+
+// Also of "5" where 1 is the most: whoever writes it means 5 %.
+std::string SpecArgs::HintOfPercent(const std::string& text, const Reals& accepted) {
+  double percent = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, percent);
+  const bool has_sign = std::string_view(stop, end) == "%";
+  const bool may_mean = has_sign || (stop == end && accepted.max <= 1 && percent > 1);
+  const double value = percent / 100;
+  const bool fits = value >= accepted.min && value <= accepted.max;
+  if (error != std::errc() || !may_mean || !fits) return {};
+  return "Did you mean " + FormatReal(value) + ", which is " + FormatReal(percent) + " %? ";
 }
 
 void SpecArgs::Refuse(std::string_view key, const std::string& why) {

@@ -63,6 +63,7 @@ class SpecArgs {
     double min = 0, max = 0;
     bool zero = false;  // accepted too
   };
+  static std::string HintOfPercent(const std::string& text, const Reals& accepted);
   double ReadReal(std::string_view key, double otherwise, const Reals& accepted);
   const std::string* Find(std::string_view key) const;
   void Fail(std::string_view key, std::string_view value, const std::string& hint);
