@@ -331,8 +331,9 @@ GW_API gwResult_t gwTensorDiscardStep(gwTensor_t tensor);
 GW_API gwResult_t gwRequestWait(gwRequest_t request, int64_t timeout_ns);
 /* done = 1: complete, and the result is how it ended; 0: gwSuccess. Never blocks. */
 GW_API gwResult_t gwRequestTest(gwRequest_t request, int* done);
-/* Frees a complete request (gwInvalidUsage otherwise). NULL: no effect. Also after gwCommDestroy,
- * which completes what is left. */
+/* Frees a complete request. NULL: no effect. Also after gwCommDestroy, which completes what is
+ * left. gwInvalidUsage: it is not complete, and stays valid. As any thread may call this, the error
+ * is that of the calling thread: gwGetLastError(NULL) tells it, that of the communicator stays. */
 GW_API gwResult_t gwRequestFree(gwRequest_t request);
 
 /* ---- training steps ---- */
