@@ -169,6 +169,7 @@ class Job {
   bool output_lost_ = false;
   Outlet out_{STDOUT_FILENO}, err_{STDERR_FILENO};
   std::vector<Rank> ranks_;
+  ToldLines told_;
   std::vector<Stream> streams_;
   std::optional<int> exit_code_;    // of whatever went wrong first
   std::optional<Failure> suspect_;  // ended with an error first, unless another was killed
@@ -184,7 +185,7 @@ Status Job::StartAll() {
     ranks_.push_back({started->pid});
     const std::string prefix = r == 0 ? "" : fmt::format("[{}] ", r);
     streams_.push_back({std::move(started->out), &out_, LineRelay(prefix)});
-    streams_.push_back({std::move(started->err), &err_, LineRelay(prefix)});
+    streams_.push_back({std::move(started->err), &err_, LineRelay(prefix, &told_)});
   }
   return Status::Ok();
 }

@@ -2,6 +2,15 @@
 
 namespace gradwire {
 
+bool LineRelay::IsToldByAnother() const {
+  constexpr size_t kMostLines = 100;  // of a program that goes on so
+  if (told_ == nullptr || !partial_.starts_with("gradwire ")) return false;
+  const auto first = told_->find(partial_);
+  if (first != told_->end()) return first->second != prefix_;
+  if (told_->size() < kMostLines) told_->emplace(partial_, prefix_);
+  return false;
+}
+
 std::string LineRelay::Append(std::string_view bytes) {
   std::string out;
   while (!bytes.empty()) {
@@ -13,6 +22,10 @@ std::string LineRelay::Append(std::string_view bytes) {
     if (bytes.empty()) break;  // also with a full piece: its line may end here
     const bool ends = bytes.front() == '\n';
     if (ends) bytes.remove_prefix(1);
+    if (ends && IsToldByAnother()) {
+      partial_.clear();
+      continue;
+    }
     out += prefix_ + partial_;
     if (ends || !prefix_.empty()) out += '\n';
     partial_.clear();
@@ -21,7 +34,7 @@ std::string LineRelay::Append(std::string_view bytes) {
 }
 
 std::string LineRelay::Finish() {
-  if (partial_.empty()) return {};
+  if (partial_.empty() || IsToldByAnother()) return {};
   return prefix_ + std::exchange(partial_, {}) + '\n';
 }
 

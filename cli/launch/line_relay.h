@@ -4,11 +4,16 @@
 #define GRADWIRE_CLI_LAUNCH_LINE_RELAY_H_
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace gradwire {
+
+// Lines that begin with "gradwire ", as our own command's errors do, by the prefix of the relay
+// that passed each on first.
+using ToldLines = std::map<std::string, std::string>;
 
 class LineRelay {
  public:
@@ -16,8 +21,10 @@ class LineRelay {
   // without one nothing is added to the line, and other ranks' lines may come between.
   static constexpr size_t kMaxLineBytes = 64 << 10;
 
-  // `prefix` goes before every line.
-  explicit LineRelay(std::string prefix) : prefix_(std::move(prefix)) {}
+  // `prefix` goes before every line. Of relays that share `told`, which outlives them, the others
+  // leave out what one of them has told: all ranks refuse a wrong command line in the same words.
+  explicit LineRelay(std::string prefix, ToldLines* told = nullptr)
+      : prefix_(std::move(prefix)), told_(told) {}
 
   // Takes what was read and returns what is to be written now: the lines that are complete, and
   // pieces of one that is too long.
@@ -27,7 +34,11 @@ class LineRelay {
   std::string Finish();
 
  private:
+  // Of the line that is complete.
+  bool IsToldByAnother() const;
+
   std::string prefix_;
+  ToldLines* told_;      // the job's; null: every line is passed on
   std::string partial_;  // without a line feed
 };
 

@@ -50,6 +50,17 @@ TEST(LineRelay, ALineOfTheLargestPieceHasNoEmptyLineBehindIt) {
   }
 }
 
+TEST(LineRelay, WhatOneRankHasToldOfOurCommandNoOtherRepeats) {
+  ToldLines told;
+  LineRelay first("", &told), second("[1] ", &told);
+  EXPECT_EQ(second.Append("gradwire perf: no\nother\n"), "[1] gradwire perf: no\n[1] other\n");
+  EXPECT_EQ(first.Append("gradwire perf: no\nother\n"), "other\n");
+  // Who has told it may do so again, and others may tell more.
+  EXPECT_EQ(second.Append("gradwire perf: no\n"), "[1] gradwire perf: no\n");
+  EXPECT_EQ(first.Append("gradwire perf: no 2\n"), "gradwire perf: no 2\n");
+  EXPECT_EQ(first.Append("gradwire perf: no") + first.Finish(), "");
+}
+
 TEST(LineRelay, TheSameTextHoweverItIsCut) {
   const std::string text = "a\n\nbcd\nefgh\n";
   for (size_t step = 1; step <= text.size(); ++step) {
