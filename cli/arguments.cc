@@ -38,6 +38,18 @@ std::string SuggestOption(const CLI::App& app) {
   return DidYouMean(option->substr(0, option->find('=')), names);
 }
 
+// CLI11 knows nothing of what is behind "--".
+class UsageFormatter : public CLI::Formatter {
+ public:
+  explicit UsageFormatter(std::string usage) : usage_(std::move(usage)) {}
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return fmt::format("{}: {} {}\n", get_label("Usage"), name, usage_);
+  }
+
+ private:
+  std::string usage_;
+};
+
 // Of the check that each number has, which InRange makes stricter.
 constexpr char kNumberCheck[] = "number";
 
@@ -183,7 +195,10 @@ void CommandLine::AddJson(const std::string& names, std::string* path) {
       ->type_name("[FILE]");
 }
 
-void CommandLine::AddProgram(std::vector<std::string>* program) { program_ = program; }
+void CommandLine::AddProgram(std::vector<std::string>* program, const std::string& usage) {
+  program_ = program;
+  app_->formatter(std::make_shared<UsageFormatter>(usage));
+}
 
 CommandLine CommandLine::AddChoice(const std::string& name) {
   CLI::Option_group* group = app_->add_option_group(name);

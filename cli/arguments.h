@@ -60,7 +60,8 @@ class CommandLine {
   // `names`: "--json", perhaps with a short name.
   void AddJson(const std::string& names, std::string* path);
   // What comes behind the first "--" goes there: a program and its arguments. There must be one.
-  void AddProgram(std::vector<std::string>* program);
+  // `usage`: what the help shows behind this program's name, "[OPTIONS] -- COMMAND [ARGS]".
+  void AddProgram(std::vector<std::string>* program, const std::string& usage);
   // Options added to this part exclude each other, and one must be given.
   CommandLine AddChoice(const std::string& name);
 

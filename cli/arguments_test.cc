@@ -112,7 +112,7 @@ TEST(CommandLine, TakesAProgramBehindTheFirstDashes) {
   const auto parse = [&](const Texts& args) {
     CommandLine line("test", "gradwire test");
     line.Add("-n", &ranks, "number");
-    line.AddProgram(&program);
+    line.AddProgram(&program, "[OPTIONS] -- COMMAND");
     testing::internal::CaptureStderr();
     const std::optional<int> code = line.Parse(args);
     const std::string error = testing::internal::GetCapturedStderr();

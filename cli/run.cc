@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -34,7 +35,6 @@ constexpr char kDescription[] =
     "Starts N ranks of a program on this machine, tells each who it is, passes on what they write\n"
     "and ends the others when one fails. The exit code is that of the rank that failed first,\n"
     "128 + n for one that died of signal n, 124 after a time-out.\n\n"
-    "usage:   gradwire run -n N [OPTIONS] -- COMMAND [ARGS]\n"
     "example: gradwire run -n 4 --netlab 1gbit -- gradwire perf -b 1M -e 64M -x 'qsgd(bits=4)'";
 
 struct RunOptions {
@@ -48,8 +48,19 @@ struct RunOptions {
   std::vector<std::string> command;
 };
 
+// mpirun's -np would read as -n of "p".
+Status CheckNoNp(std::span<const std::string> args) {
+  const auto own_end = std::find(args.begin(), args.end(), "--");
+  const auto np = std::find(args.begin(), own_end, "-np");
+  if (np == own_end) return Status();
+  const bool has_number = np + 1 != own_end;
+  return Status(gwInvalidArgument, "the number of ranks is -n here, not -np",
+                fmt::format("Write -n {}", has_number ? *(np + 1) : "N"));
+}
+
 // An exit code where the command ends here.
 std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions* options) {
+  if (const Status taken = CheckNoNp(args); !taken.ok()) return ReportError("run", taken);
   CommandLine line(kDescription, "gradwire run");
   line.Add("-n,--ranks", &options->ranks, "number of ranks").Required().InRange(1, kMaxRanks);
   line.Add("--netlab", &options->netlab,
@@ -70,7 +81,7 @@ std::optional<int> ParseRunOptions(std::span<const std::string> args, RunOptions
       "--no-bind", &options->leaves_unbound,
       "let all ranks use all processors; default: where these come out even, each rank keeps\n"
       "to its share of them");
-  line.AddProgram(&options->command);
+  line.AddProgram(&options->command, "-n N [OPTIONS] -- COMMAND [ARGS]");
   return line.Parse(args);
 }
 

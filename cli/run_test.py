@@ -239,6 +239,28 @@ class RunTest(unittest.TestCase):
         self.assertEqual(job.returncode, 2)
         self.assertIn("not expected: --rank 2. Did you mean '--ranks'?", job.stderr)
 
+    def test_np_of_mpirun_is_named(self):
+        for args, hint in ((["-np", "2"], "-n 2"), (["-np"], "-n N")):
+            job = _run(*args, "--", "true")
+            self.assertEqual(job.returncode, 2)
+            self.assertEqual(job.stderr.count("\n"), 1, job.stderr)
+            self.assertIn("-n here, not -np", job.stderr)
+            self.assertTrue(job.stderr.endswith(f". Write {hint}\n"), job.stderr)
+        self.assertEqual(_run("-n", "1", "--", "echo", "-np", "2").stdout, "-np 2\n")
+
+    def test_the_help_has_one_usage(self):
+        text = _run("--help").stdout
+        self.assertEqual(text.lower().count("usage:"), 1, text)
+        self.assertIn("Usage: gradwire run -n N [OPTIONS] -- COMMAND [ARGS]\n", text)
+
+    def test_what_all_ranks_refuse_is_told_once(self):
+        for args in (["-G", "1"], ["--no-such-option"], ["--transport", "tcpp"]):
+            job = _run("-n", "3", "--", "gradwire", "perf", *args)
+            self.assertEqual(job.returncode, 2)
+            told = [line.split("] ")[-1] for line in job.stderr.splitlines()]
+            self.assertEqual(len(told), len(set(told)), job.stderr)
+            self.assertIn("gradwire perf: ", job.stderr)
+
     def test_refuses_what_cannot_be_started(self):
         for args in (["-n", "2", "--", "no-such-program"], ["-n", "2"], ["--", "true"]):
             self.assertEqual(_run(*args).returncode, 2, args)
