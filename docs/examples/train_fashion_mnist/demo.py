@@ -44,8 +44,9 @@ def parse_args(argv):
     parser.add_argument("--ranks", type=int, default=4, help="number of ranks (default: 4)")
     parser.add_argument("--rate", default="200mbit", help="of each rank's link (default: 200mbit)")
     parser.add_argument(
-        "--settings", default=None, help=f"specs, blank between them (default: {_SETTINGS})"
-    )
+        "--settings", default=None,
+        help=f"specs, blanks or commas between them (default: {_SETTINGS})",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
     parser.add_argument(
         "--seconds", type=float, default=0, help="of training for all settings together, at most"
@@ -58,7 +59,9 @@ def parse_args(argv):
     parser.add_argument("--loopback", action="store_true", help="no test network, also as root")
     args = parser.parse_args(argv)
     args.out = args.out or ("out/quick" if args.quick else "out")
-    args.settings = (args.settings or (_QUICK_SETTINGS if args.quick else _SETTINGS)).split()
+    args.settings = split_settings(
+        args.settings or (_QUICK_SETTINGS if args.quick else _SETTINGS)
+    )
     return args
 
 
@@ -76,6 +79,23 @@ def find_netlab_problem(args):
     if re.search(r"netlab=\S", done.stdout):
         return None
     return " ".join(done.stderr.split())
+
+
+def split_settings(text):
+    """The specs of --settings, at blanks and at commas outside of parentheses and quotes."""
+    return re.findall(r"""(?:[^\s,("]|"[^"]*"|\((?:[^()"]|"[^"]*")*\)|[("])+""", text)
+
+
+def check_settings(args):
+    """SystemExit where the library does not know one of the specs."""
+    for setting in args.settings:
+        done = subprocess.run(
+            [args.gradwire, "info", "-c"], env={**os.environ, "GRADWIRE_COMPRESS": setting},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            why = done.stderr.strip().split("(from GRADWIRE_COMPRESS): ")[-1]
+            sys.exit(f"demo: --settings: '{setting}': {why}")
 
 
 def _short(text):
@@ -228,6 +248,7 @@ def main(argv):
     # The end of this process by a signal ends its job too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     args = parse_args(argv)
+    check_settings(args)
     problem = find_netlab_problem(args)
     if problem:
         print(f"plain loopback: nothing slows the network, so compression cannot pay ({problem})")

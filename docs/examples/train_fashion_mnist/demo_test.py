@@ -236,11 +236,15 @@ class ProgressTest(unittest.TestCase):
 
 
 _FAKE_GRADWIRE = """#!/usr/bin/env python3
-import json, signal, sys
+import json, os, signal, sys
 if "sh" in sys.argv:
     print("[0] netlab=")
     print("because it is a fake", file=sys.stderr)
     sys.exit()
+if sys.argv[1] == "info":
+    spec = os.environ["GRADWIRE_COMPRESS"]
+    wrong = f"gradwire info: setting 'compress' = '{spec}' (from GRADWIRE_COMPRESS): unknown codec"
+    sys.exit(wrong if spec == "nnoe" else 0)
 if sys.argv[1] == "report":
     json.dump(json.load(open(sys.argv[2]))["sections"], open(sys.argv[-1], "w"))
     sys.exit()
@@ -319,6 +323,19 @@ class DriverTest(unittest.TestCase):
                 rest = process.stdout.read()
             self.assertEqual(rest, "endless: interrupted\n")
             self.assertEqual(process.returncode, 128 + signal.SIGINT)
+
+    def test_a_wrong_spec_ends_it_before_anything_is_trained(self):
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), self.assertRaises(SystemExit) as end:
+            self.run_demo("none,nnoe", "--loopback")
+        self.assertEqual(str(end.exception), "demo: --settings: 'nnoe': unknown codec")
+        self.assertEqual(text.getvalue(), "")
+
+    def test_settings_stand_between_blanks_or_commas(self):
+        specs = ["none", "qsgd(bits=4,feedback=on)", 'auto(allow="topk(0.01), bf16")', "a(", "b"]
+        for separator in (" ", ",", ", "):
+            self.assertEqual(demo.split_settings(separator.join(specs[:3])), specs[:3])
+        self.assertEqual(demo.split_settings("a( b"), ["a(", "b"])
 
     def test_failed_run_shows_its_last_words(self):
         with self.assertRaises(SystemExit) as end:
