@@ -84,17 +84,24 @@ def stopped(kind):
     _end_midway(kind, signal.SIGSTOP)
 
 
-def killed_shard():
-    """Rank 3, of two replicas of two shards, amid a backward. Who is told ends, as programs do."""
-    import fsdp2_models
+def killed_shard(kind):
+    """Rank 3, of two replicas of two shards or of four shards, amid a backward, when nobody is in
+    torch's own collectives any more. Who is told ends, as programs do."""
+    model, _ = dict(zip(("replicas", "everybody"), _fsdp2()))[kind]
+    store = dist.distributed_c10d._get_default_store()
 
-    model, _ = fsdp2_models.attached(FEEDBACK)
-    models.train(model, range(3))
-    if dist.get_rank() == 3:
-        model[0].register_full_backward_hook(lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+    def meet(*args):
+        if dist.get_rank() == 3:
+            store.wait(["0 is here", "1 is here", "2 is here"])
+            _tell_time("ended")
+            os.kill(os.getpid(), signal.SIGKILL)
+        store.set(f"{dist.get_rank()} is here", "")
+
+    model[0].register_full_backward_hook(meet)
     try:
         models.train(model, range(3, 6))
     except RuntimeError as error:
+        _tell_time("told")
         print(f"told: {type(error).__name__}: {error}", flush=True)
     os._exit(0)
 
