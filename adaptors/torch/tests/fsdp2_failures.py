@@ -1,5 +1,6 @@
 """What is refused, and steps that fail, with replicas. Scenarios of fsdp2_program."""
 
+import torch
 from torch import distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -134,6 +135,51 @@ def unused_parameters():
     expect_raises(gradwire.InvalidArgument, "use each of its parameters",
                   model(inputs).sum().backward)
     _close_together(handle)
+
+
+def _throw_in_forward(model):
+    """In the first layer and further on."""
+    expect_raises(RuntimeError, "cannot be multiplied", lambda: model(torch.ones(3, 5)))
+    hook = model[2].register_forward_pre_hook(lambda module, inputs: models.fail(inputs))
+    expect_raises(ZeroDivisionError, "in the model", lambda: models.loss_of(model, 0))
+    hook.remove()
+
+
+def failures_of_the_model():
+    """A forward that throws leaves what follows alone. A graph that is used twice makes two steps,
+    the second of which adds to the gradients, as torch has it; with replicas and without."""
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for native, over, replicas in ((fsdp2_models.hsdp(), None, across()),
+                                   (fsdp2_models.network(over=everybody), everybody, None)):
+        ours = fsdp2_models.network(over=over)
+        handle = gradwire.torch.attach(ours, "none", across=replicas)
+        for model in (native, ours):
+            _throw_in_forward(model)
+            loss = models.loss_of(model, 0)
+            loss.backward(retain_graph=True)
+            loss.backward()
+        fsdp2_models.expect_close_gradients(ours, native)
+        assert handle.stats()["steps"] == handle.stats()["commits"] == 2
+        for model in (native, ours):
+            models.train(model, range(3))
+        difference = (fsdp2_models.weights(native) - fsdp2_models.weights(ours)).abs().max()
+        assert difference < 1e-6, difference
+        handle.close()
+
+
+def what_is_kept_back_goes_with_a_graph_that_is_used_twice():
+    """Each of its steps sends the rest of the one before."""
+    model, handle = attached("topk(0.05)", min_numel=0)
+    loss = models.loss_of(model, 0)
+    for step in range(4):
+        if step == 3:
+            handle.detach()
+        loss.backward(retain_graph=True)
+    plain = fsdp2_models.hsdp()
+    for _ in range(4):
+        models.loss_of(plain, 0).backward()
+    fsdp2_models.expect_close_gradients(model, plain, 1e-5)
+    assert not handle.attached
 
 
 def failed_backward():
