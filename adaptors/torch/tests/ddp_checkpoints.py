@@ -2,8 +2,6 @@
 
 import copy
 import gc
-import shutil
-import tempfile
 import tracemalloc
 import warnings
 
@@ -13,7 +11,6 @@ from torch.distributed import checkpoint
 
 import gradwire.torch
 import models
-from gradwire.torch.saved import without_own_parts
 from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
 
 
@@ -80,22 +77,16 @@ def distributed_checkpoints():
     models.train(model, range(3))
     saved = handle.state_dict()
     handle.close()
-    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(folder)
-    checkpoint.save(saved, checkpoint_id=folder[0])
-    sizes = checkpoint.FileSystemReader(folder[0]).read_metadata().state_dict_metadata
-    each = len(list(model.parameters())) + 1  # with the controller's; the step is equal on all
-    assert len(sizes) == each * dist.get_world_size() + 1, list(sizes)
-    _, handle = attached(FEEDBACK)
-    loaded = {key: torch.empty(sizes[key].size, dtype=value.dtype)
-              for key, value in handle.state_dict().items()}
-    checkpoint.load(loaded, checkpoint_id=folder[0])
-    handle.load_state_dict(loaded)
-    models.expect_state(handle, saved)
-    handle.close()
-    dist.barrier()
-    if dist.get_rank() == 0:
-        shutil.rmtree(folder[0])
+    with models.distributed_checkpoint(saved) as (folder, sizes):
+        each = len(list(model.parameters())) + 1  # with the controller's; the step is equal on all
+        assert len(sizes) == each * dist.get_world_size() + 1, list(sizes)
+        _, handle = attached(FEEDBACK)
+        loaded = {key: torch.empty(sizes[key].size, dtype=value.dtype)
+                  for key, value in handle.state_dict().items()}
+        checkpoint.load(loaded, checkpoint_id=folder)
+        handle.load_state_dict(loaded)
+        models.expect_state(handle, saved)
+        handle.close()
 
 
 def foreign_checkpoints():
@@ -310,16 +301,31 @@ def replicated_state_is_kept_at_another_size():
     foreign = [_of_four_ranks(state)]
     dist.broadcast_object_list(foreign)
     model, handle = attached("powersgd(rank=2)", min_numel=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        handle.load_state_dict(foreign[0])
-    name = "0.weight"
-    kept = foreign[0][f"gradwire/model/rank0of4/{name}"]
-    loaded = handle.state_dict()[f"gradwire/model/rank{dist.get_rank()}of2/{name}"]
-    kept, loaded = (without_own_parts(value.numpy().tobytes()) for value in (kept, loaded))
-    assert kept == loaded
+    models.load_of_another_size(handle, foreign[0])
+    kept = models.kept_alike(foreign[0])["0.weight"]
     basis = 2 * 4 * min(model.module[0].weight.shape)
     assert len(kept) > basis, len(kept)
     models.train(model, range(4, 6))
     expect_equal_on_ranks(models.weights(model))
     handle.close()
+
+
+def _trained_by(group, state=None):
+    """What its ranks have after some steps. state: another group's, which they begin with."""
+    model, handle = attached("powersgd(rank=2)", wrap_options={"process_group": group}, min_numel=0)
+    if state is not None:
+        models.load_of_another_size(handle, state)
+    models.train(model, range(4))
+    state = handle.state_dict()
+    handle.close()
+    return state
+
+
+def replicated_state_is_kept_by_fewer_ranks_and_more():
+    """Of groups that have trained."""
+    fewer, everybody = dist.new_group(range(dist.get_world_size() - 1)), dist.group.WORLD
+    for before, now in ((everybody, fewer), (fewer, everybody)):
+        saved = [_trained_by(before) if dist.get_rank(before) >= 0 else None]
+        dist.broadcast_object_list(saved)
+        if dist.get_rank(now) >= 0:
+            _trained_by(now, saved[0])

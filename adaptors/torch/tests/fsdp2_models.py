@@ -102,10 +102,11 @@ def expect_close_gradients(one, other, tolerance=1e-6):
     assert error < tolerance, error
 
 
-def expect_equal_replicas(model):
-    mine = weights(model)
+def expect_equal_replicas(model, replicas=None):
+    """replicas: their mesh, if it is not across()."""
+    mine, group = weights(model), (replicas or across()).get_group()
     first = mine.clone()
-    dist.broadcast(first, dist.get_global_rank(across().get_group(), 0), across().get_group())
+    dist.broadcast(first, dist.get_global_rank(group, 0), group)
     models.expect_equal(mine, first)
 
 

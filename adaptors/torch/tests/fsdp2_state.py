@@ -5,6 +5,9 @@ import gc
 import weakref
 
 import torch
+from torch import distributed as dist
+from torch.distributed import checkpoint
+from torch.distributed.device_mesh import init_device_mesh
 
 import fsdp2_models
 import gradwire.torch
@@ -42,6 +45,61 @@ def resume_gives_the_same_bits():
     foreign = {key.replace("of2@", "of4@"): value for key, value in state.items()}
     expect_raises(ValueError, place, lambda: handle.load_state_dict(foreign, residuals="error"))
     handle.close()
+
+
+def distributed_checkpoints():
+    """Of weights and what gradwire keeps together, with replicas and without."""
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for over, replicas in ((None, across()), (everybody, None)):
+        def network(over=over, replicas=replicas):
+            model = fsdp2_models.network(over=over)
+            return model, gradwire.torch.attach(model, FEEDBACK, across=replicas, min_numel=64)
+
+        model, handle = network()
+        models.train(model, range(3))
+        saved, weights = handle.state_dict(), fsdp2_models.weights(model)
+        handle.close()
+        both = {"model": model.state_dict(), **saved}
+        with models.distributed_checkpoint(both) as (folder, sizes):
+            ours = [key for key in sizes if key.startswith("gradwire/")]
+            each = len(saved) - 1  # the step is equal on all
+            assert each == 4 + 1 and len(ours) == each * dist.get_world_size() + 1, ours
+            model, handle = network()
+            kept = handle.state_dict()
+            places = {key: torch.empty(sizes[key].size, dtype=kept[key].dtype) for key in kept}
+            checkpoint.load({"model": model.state_dict(), **places}, checkpoint_id=folder)
+            handle.load_state_dict(places)
+            models.expect_state(handle, saved)
+            expect_equal(fsdp2_models.weights(model), weights)
+            models.train(model, range(3, 5))
+            handle.close()
+
+
+def _trained_by(mesh_of_all, state=None):
+    """What replicas have after some steps. state: that of others, which they begin with."""
+    model = fsdp2_models.network(over=mesh_of_all["shard"])
+    handle = gradwire.torch.attach(model, "topk(0.05)", across=mesh_of_all["replicate"],
+                                   min_numel=0)
+    if state is not None:
+        models.load_of_another_size(handle, state)
+        # Of a residual there would be 8 an element.
+        assert all(row["held_bytes"] <= 16 for row in handle.ledger()["tensors"])
+    models.train(model, range(4))
+    fsdp2_models.expect_equal_replicas(model, mesh_of_all["replicate"])
+    state = handle.state_dict()
+    handle.close()
+    return state
+
+
+def replicated_state_is_kept_by_fewer_replicas_and_more():
+    """The quotas of topk, which have changed by then."""
+    names, ranks = ("pair", "replicate", "shard"), dist.get_world_size()
+    together, in_pairs = (init_device_mesh("cpu", shape, mesh_dim_names=names)
+                          for shape in ((1, ranks, 1), (ranks // 2, 2, 1)))
+    for before, now in ((together, in_pairs), (in_pairs, together)):
+        saved = [_trained_by(before)]
+        dist.broadcast_object_list(saved)  # each pair has its own
+        _trained_by(now, saved[0])
 
 
 def detach_and_attach_again():

@@ -1,13 +1,20 @@
 """A small model, its data and its training, the same in all tests."""
 
+import contextlib
 import io
+import re
+import shutil
+import tempfile
+import warnings
 
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.distributed import checkpoint
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwire.torch
+from gradwire.torch.saved import without_own_parts
 
 # Four buckets for the model below, once torch has seen the order of gradients.
 SMALL_BUCKETS_MB = 0.1
@@ -117,6 +124,36 @@ def through_a_file(value, weights_only=True):
     torch.save(value, file)
     file.seek(0)
     return torch.load(file, weights_only=weights_only)
+
+
+@contextlib.contextmanager
+def distributed_checkpoint(state):
+    """Saved by all ranks: (its folder, {key: what it says of the value})."""
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    checkpoint.save(state, checkpoint_id=folder[0])
+    yield folder[0], checkpoint.FileSystemReader(folder[0]).read_metadata().state_dict_metadata
+    dist.barrier()
+    if dist.get_rank() == 0:
+        shutil.rmtree(folder[0])
+
+
+def kept_alike(state):
+    """What all ranks have alike of state_dict() of one rank, {parameter: bytes}."""
+    found = {key: re.search(r"/rank\d+of\d+(@[^/]*)?/(.*)", key) for key in state}
+    return {match[2]: without_own_parts(state[key].numpy().tobytes())
+            for key, match in found.items() if match}
+
+
+def load_of_another_size(handle, state):
+    """What all ranks have alike is there then, and was not before; of the rest they are told."""
+    alike = kept_alike(state)
+    assert kept_alike(handle.state_dict()) != alike
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        handle.load_state_dict(state)
+    assert ["residuals begin at zero" in str(one.message) for one in caught] == [True], caught
+    assert kept_alike(handle.state_dict()) == alike
 
 
 def expect_state(handle, expected):
