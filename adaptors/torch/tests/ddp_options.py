@@ -70,10 +70,12 @@ def settings_as_text():
 
 def half_precision():
     module = models.network().half()
-    expect_raises(ValueError, "scaler=", lambda: attached(FEEDBACK, copy.deepcopy(module)))
-    for options in ({"scaler": False}, {"scaler": torch.amp.GradScaler("cpu")}):
-        _, handle = attached(FEEDBACK, copy.deepcopy(module), **options)
-        handle.close()
+    for spec in (FEEDBACK, "auto"):
+        expect_raises(ValueError, "or scaler=False",
+                      lambda s=spec: attached(s, copy.deepcopy(module)))
+        for scaler in (False, torch.amp.GradScaler("cpu")):
+            _, handle = attached(spec, copy.deepcopy(module), scaler=scaler)
+            handle.close()
     # Without feedback nothing sums up.
     _, handle = attached("qsgd(bits=8)", copy.deepcopy(module))
     handle.close()

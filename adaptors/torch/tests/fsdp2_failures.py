@@ -1,10 +1,12 @@
 """What is refused, and steps that fail, with replicas. Scenarios of fsdp2_program."""
 
+import copy
+
 import torch
 from torch import distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import fsdp2_models
@@ -37,6 +39,27 @@ def refusals():
     if mesh()["shard"].size() > 1:
         expect_raises(ValueError, "which across= has too",
                       lambda: attach(fsdp2_models.network(), "none", across=everybody))
+
+
+def half_precision():
+    """In float16, as the parameters or because FSDP reduces so, feedback wants a scaler; with
+    replicas and without."""
+    halves = MixedPrecisionPolicy(reduce_dtype=torch.float16)
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for module, policy in ((models.network().half(), MixedPrecisionPolicy()),
+                           (models.network(), halves)):
+        for over, replicas, specs in ((None, across(), (FEEDBACK, "auto")),
+                                      (everybody, None, (FEEDBACK,))):
+            model = fsdp2_models.shard(copy.deepcopy(module), over=over, mp_policy=policy)
+
+            def attach(spec, model=model, replicas=replicas, **options):
+                return gradwire.torch.attach(model, spec, across=replicas, **options)
+
+            for spec in specs:
+                expect_raises(ValueError, "or scaler=False", lambda s=spec, a=attach: a(s))
+                for scaler in (False, torch.amp.GradScaler("cpu")):
+                    attach(spec, scaler=scaler).close()
+            attach("qsgd(bits=8)").close()
 
 
 def a_spec_misspelt_on_one_rank():
