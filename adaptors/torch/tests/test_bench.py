@@ -18,6 +18,7 @@ import hook_table
 import job
 import settings
 import step_table
+import workloads
 
 _NONE, _POWERSGD = settings.OURS + "none", settings.OURS + "powersgd(rank=4)"
 _POWERSGD_HOOK = settings.POWERSGD_HOOK.format(4)
@@ -127,42 +128,51 @@ def _quick(table, folder):
     done = subprocess.run(command, env=launch.environment(), check=False, capture_output=True,
                           text=True, timeout=launch.LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
-    (result,) = json.loads((folder / table / "table.json").read_text(encoding="utf-8"))
+    results = json.loads((folder / table / "table.json").read_text(encoding="utf-8"))
     markdown = (folder / table / "table.md").read_text(encoding="utf-8")
-    assert all(f"| `{row['setting']}` |" in markdown for row in result["settings"])
-    return done.stdout, result
+    assert all(f"| `{row['setting']}` |" in markdown for row in results[0]["settings"])
+    return done.stdout, results
 
 
-def test_steps_are_measured_once(tmp_path):
-    _, result = _quick("step", tmp_path)
-    assert [row["setting"] for row in result["settings"]] == [settings.NOOP, settings.PLAIN, _NONE]
-    assert result["parameters"] >= 5_000_000
-    for row in result["settings"]:
+def _expect_steps(result):
+    rows = {row["setting"]: row for row in result["settings"]}
+    assert list(rows) == [settings.NOOP, *settings.ALL]
+    for row in rows.values():
         interval = row["step_ms"]
         assert 0 < interval["low"] <= interval["value"] <= interval["high"]
         assert row["cpu_ms"] > 0
-    noop, plain, ours = result["settings"]
-    assert noop["exposed_ms"]["value"] == 0
-    assert plain["sent_kb"] is None
+    assert rows[settings.NOOP]["exposed_ms"]["value"] == 0
+    assert rows[settings.PLAIN]["sent_kb"] is None
     # Of two ranks each sends half of the gradient and half of the sum.
-    assert abs(1000 * ours["sent_kb"] / (4 * result["parameters"]) - 1) < 0.01
+    assert abs(1000 * rows[_NONE]["sent_kb"] / (4 * result["parameters"]) - 1) < 0.01
+
+
+def test_steps_are_measured_once(tmp_path):
+    """Of every workload, under every setting."""
+    _, results = _quick("step", tmp_path)
+    assert [result["workload"] for result in results] == list(workloads.BY_NAME)
+    assert results[0]["parameters"] >= 5_000_000
+    for result in results:
+        _expect_steps(result)
     output, again = _quick("step", tmp_path)
-    assert "already measured" in output and again == result
+    assert output.count("already measured") == len(results) and again == results
 
 
 def test_trainings_give_curves_and_a_page(tmp_path):
-    _, result = _quick("accuracy", tmp_path)
-    assert [row["setting"] for row in result["settings"]] == [settings.PLAIN, _NONE]
-    for row in result["settings"]:
-        (first_s, _), (last_s, merit) = row["curve"]
-        assert 0 < first_s < last_s == row["seconds"]
-        assert row["final"] == [merit] and 0 <= merit <= 100
+    _, results = _quick("accuracy", tmp_path)
+    assert [result["workload"] for result in results] == list(workloads.BY_NAME)
+    for result in results:
+        assert [row["setting"] for row in result["settings"]] == [settings.PLAIN, _NONE]
+        for row in result["settings"]:
+            (first_s, _), (last_s, merit) = row["curve"]
+            assert 0 < first_s < last_s == row["seconds"]
+            assert row["final"] == [merit] and 0 <= merit <= 100
     page = (tmp_path / "accuracy" / "plots.html").read_text(encoding="utf-8")
-    assert page.count('<g class="series') == 2 and "http" not in page
+    assert page.count('<g class="series') == 2 * len(results) and "http" not in page
 
 
 def test_the_hook_takes_time(tmp_path):
-    _, result = _quick("hook", tmp_path)
+    _, (result,) = _quick("hook", tmp_path)
     (row,) = result["settings"]
     assert row["setting"] == _NONE and row["parameters"] == 32
     assert row["hook_us"] > 0 and row["end_us"] > 0

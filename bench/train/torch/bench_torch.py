@@ -42,7 +42,8 @@ _LINKS = ("200mbit", "1gbit", cells.UNLIMITED)
 _SEEDS = 3
 # A job: all settings by turns on the slowest link.
 _TIMEOUT_S = 4 * 3600
-_QUICK_SETTINGS = (settings.PLAIN, settings.OURS + "none")
+# Of accuracies, where each is a job; that all settings work is shown by the steps.
+_QUICK_TRAININGS = (settings.PLAIN, settings.OURS + "none")
 _QUICK_SIZES = {
     "step": step_table.Size(blocks=2, block=2, warm_up=1, auto_warm_up=1),
     "accuracy": accuracy_table.Size(steps=2, evaluate_every=1),
@@ -68,7 +69,8 @@ def _parser():
     parser.add_argument("--out", default="out/bench-torch", help="(default: out/bench-torch)")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there")
     parser.add_argument("--quick", action="store_true",
-                        help="whether it works at all: two settings, two steps, no limit")
+                        help="whether it works at all: every workload, every setting (of trainings "
+                        "two), two steps, no limit")
     for table in _TABLES.values():
         for field in dataclasses.fields(table.Size):
             taken = arguments.of_field(field)
@@ -85,6 +87,13 @@ def _check_hook(parser, args):
         parser.error(f"argument --setting: --table hook takes {settings.OURS}SPEC only")
 
 
+def _default_settings(table, quick):
+    if table == hook_table.HookTable.NAME:
+        return hook_table.SETTINGS
+    is_training = table == accuracy_table.AccuracyTable.NAME
+    return _QUICK_TRAININGS if quick and is_training else settings.ALL
+
+
 def parse_args(argv):
     """The command line, with what --quick stands for."""
     parser = _parser()
@@ -92,11 +101,11 @@ def parse_args(argv):
     quick, is_hook = args.quick, args.table == hook_table.HookTable.NAME
     if is_hook:
         _check_hook(parser, args)
-    args.workload = args.workload or [hook_table.WORKLOAD if is_hook else "cnn"]
+    workloads = _WORKLOADS if quick else _WORKLOADS[:1]
+    args.workload = args.workload or ([hook_table.WORKLOAD] if is_hook else list(workloads))
     args.link = args.link or ([cells.UNLIMITED] if quick or is_hook else _LINKS)
     args.ranks = args.ranks or [2]
-    every = _QUICK_SETTINGS if quick else settings.ALL
-    args.setting = args.setting or (hook_table.SETTINGS if is_hook else every)
+    args.setting = args.setting or _default_settings(args.table, quick)
     args.seeds = 1 if quick else args.seeds
     size = _QUICK_SIZES[args.table] if quick else _TABLES[args.table].Size()
     given = {f.name: getattr(args, f.name) for f in dataclasses.fields(size)}

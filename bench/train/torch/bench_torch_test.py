@@ -49,6 +49,15 @@ class ArgumentsTest(unittest.TestCase):
                     bench_torch.parse_args([*hook, *given])
             self.assertIn(f"argument {given[0]}: --table hook {words}", err.getvalue())
 
+    def test_quick_leaves_out_no_setting_and_no_workload(self):
+        args = bench_torch.parse_args(["--quick"])
+        self.assertEqual(tuple(args.setting), settings.ALL)
+        self.assertEqual(args.workload, ["cnn", "transformer"])
+        self.assertEqual(bench_torch.parse_args([]).workload, ["cnn"])
+        chosen = bench_torch.parse_args(["--quick", "--workload", "transformer"])
+        self.assertEqual(chosen.workload, ["transformer"])
+        self.assertEqual(len(bench_torch.parse_args(["--quick", "--table", "accuracy"]).setting), 2)
+
     def test_the_least_of_each_makes_a_table(self):
         cell = job.Cell("cnn", cells.UNLIMITED, 2)
         blocks = [{"step_ms": [10.0], "cpu_ms": 1.0}] * 2
