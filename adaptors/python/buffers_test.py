@@ -143,6 +143,8 @@ class DlpackTest(unittest.TestCase):
 class DataTypeTest(unittest.TestCase):
     def test_names_and_pointers(self):
         self.assertEqual(data_type("bfloat16"), DATA_TYPES["bfloat16"])
+        # As numpy.float32, a class, has it.
+        self.assertEqual(data_type(type("float32", (), {})), DATA_TYPES["float32"])
         self.assertEqual(as_buffer(Pointer(64, 3, "float16"))[:3], (64, 3, DATA_TYPES["float16"]))
         with self.assertRaisesRegex(TypeError, "float33"):
             data_type("float33")

@@ -36,10 +36,10 @@ class Buffer(NamedTuple):
 
 
 def data_type(dtype):
-    """gwDataType_t of one, of its name ("float32"), of a numpy or a torch dtype."""
+    """gwDataType_t of one, its name ("float32"), one of numpy (also numpy.float32) or of torch."""
     if isinstance(dtype, gwDataType_t):
         return dtype
-    name = getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]
     if name not in DATA_TYPES:
         raise TypeError(f"elements of type {dtype} are not supported; use {', '.join(DATA_TYPES)}")
     return DATA_TYPES[name]
