@@ -62,7 +62,7 @@ class InfoTest(unittest.TestCase):
         done = _gradwire("info", "-c", GRADWIRE_COMPRESS="atuo")
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr, r"Did you mean 'auto'\? Known: none, .*, auto")
-        self.assertIn("setting 'compress' (from GRADWIRE_COMPRESS): ", done.stderr)
+        self.assertIn("setting 'compress' = 'atuo' (from GRADWIRE_COMPRESS): ", done.stderr)
         done = _gradwire("info", "-c", GRADWIRE_TRANSPROT="shm")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Did you mean 'GRADWIRE_TRANSPORT'?", done.stderr)

@@ -81,7 +81,7 @@ class Communicators {
     if (rank == 0) GW_RETURN_IF_ERROR(Note(facts));
     const Status worked = job.work(handles_, rank == 0 ? facts : nullptr);
     if (worked.ok() || !IsLogged(worked)) return worked;
-    return Status(worked.code(), "the communicator has ended, as the log tells");
+    return Status(worked.code(), "the communicator has ended, as the log tells").WithRank(rank);
   }
 
  private:

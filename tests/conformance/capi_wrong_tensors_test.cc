@@ -72,7 +72,7 @@ constexpr WrongCall kRegistrations[] = {
      [](Scene& s) { return Register(s, {.spec = "qsgd(blok=4)"}); }},
     {"a value out of range", gwInvalidArgument, "bits",
      [](Scene& s) { return Register(s, {.spec = "qsgd(bits=1000)"}); }},
-    {"a density that selects no element", gwInvalidArgument, "accepted for this tensor",
+    {"a density that selects no element", gwInvalidArgument, "Accepted for this tensor",
      [](Scene& s) { return Register(s, {.spec = "topk(1e-6,min_numel=0)"}); }},
     {"an unknown agreement", gwInvalidArgument, "speakers, owners, gather",
      [](Scene& s) { return Register(s, {.spec = "topk(agreement=votes)"}); }},
