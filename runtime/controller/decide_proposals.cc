@@ -125,8 +125,9 @@ std::optional<Decider::Promise> Decider::NeighbourIn(size_t t,
 }
 
 // All tensors on a rung. A search that took some of them down knows nothing of what it costs to
-// have several codecs, or more bytes where they are hidden.
+// have several codecs, or more bytes where they are hidden. Where none runs nothing is hidden.
 std::optional<Decider::Promise> Decider::AllOnRung(int rung, const Allowed& allowed) const {
+  if (TopRung(m_.running) == kNoneRung) return std::nullopt;
   Plan plan = UpTo(job_, allowed, rung);
   const double ratio = Predict(plan) / Predict(m_.running);
   if (ratio > kAboutAsLong || !Tells(plan) || IsBanned(plan)) return std::nullopt;

@@ -97,6 +97,16 @@ TEST(DecideTrial, AsksEverLessForOneCodecForAll) {
   EXPECT_LE(CountOf(world, why), 2 * at_first);
 }
 
+// Nothing was taken down there, and a trial would only cost time.
+TEST(DecideTrial, AsksForNoCodecForAllWhereNoneRuns) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-5;
+  world.compute_us = 20000;
+  world.Steps(1000);
+  EXPECT_EQ(world.running(), Plan(6, 0));
+  EXPECT_EQ(CountOf(world, "compared: one codec for all may be better"), 0);
+}
+
 // No tensor gains, and each trial takes long.
 TEST(DecideTrial, ExploresEverLessWhereNothingGains) {
   DecisionWorld world(Layers());
