@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +20,9 @@
 #include <vector>
 
 #include "base/ascii.h"
+#include "base/clock.h"
 #include "base/nearest_name.h"
+#include "base/unique_fd.h"
 
 namespace gradwire {
 namespace {
@@ -139,18 +142,33 @@ StatusOr<const Sink*> FindOrMakeSink(const LogConfig& config, Sinks* sinks) {
 
 // Whoever logs waits at most so long for a reader, as often as that makes room: it may be the
 // engine.
-constexpr int kMostWaitMs = 200;
+constexpr int64_t kMostWaitNs = 200 * kNsPerMs;
 
-bool WaitForRoom(const Sink& sink) {
-  pollfd room = {.fd = sink.fd, .events = POLLOUT, .revents = 0};
-  return poll(&room, 1, sink.stuck.load() ? 0 : kMostWaitMs) > 0;
+bool WaitForRoom(int fd, bool stuck) {
+  const Deadline end = Deadline::After(SteadyClock(), stuck ? 0 : kMostWaitNs);
+  for (;;) {
+    pollfd room = {.fd = fd, .events = POLLOUT, .revents = 0};
+    const int ready = poll(&room, 1, end.PollTimeoutMs(SteadyClock()));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+// A pipe or terminal anew, so that writing never waits, also where other processes fill it between
+// a look at its room and the write. Invalid: neither, or not to be had.
+UniqueFd WithoutWaiting(int fd) {
+  struct stat about = {};
+  if (fstat(fd, &about) != 0 || !(S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode))) return {};
+  return UniqueFd(open(fmt::format("/proc/self/fd/{}", fd).c_str(),
+                       O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
 // What could not be written: the reader of a pipe is slow, or stopped.
 std::string_view WriteAll(const Sink& sink, std::string_view line) {
+  const UniqueFd own = WithoutWaiting(sink.fd);
+  const int fd = own.valid() ? own.get() : sink.fd;
   // A pipe that has room takes so much at once, also one that would block for more.
-  while (!line.empty() && WaitForRoom(sink)) {
-    const ssize_t written = write(sink.fd, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
+  while (!line.empty() && WaitForRoom(fd, sink.stuck.load())) {
+    const ssize_t written = write(fd, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written <= 0) return line;  // no place left to complain to
     line.remove_prefix(static_cast<size_t>(written));

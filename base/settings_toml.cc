@@ -42,7 +42,9 @@ std::string_view NameOfUnquoted(std::string_view line) {
   const std::string_view value = Trim(line.substr(sign + 1));
   const bool is_text = value.find_first_not_of(kOfNumbers) != value.npos;
   const bool begins = is_text && std::string_view("\"'[{#=").find(value[0]) == value.npos;
-  return begins ? Trim(line.substr(0, sign)) : std::string_view();
+  // The parser may have stopped here for another reason, as at a name that comes twice.
+  const bool is_value = static_cast<bool>(toml::parse(fmt::format("x = {}", value)));
+  return begins && !is_value ? Trim(line.substr(0, sign)) : std::string_view();
 }
 
 // In words of ours where they help more than the parser's. The value may be a secret.

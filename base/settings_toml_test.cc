@@ -63,6 +63,15 @@ TEST(ReadTomlEntries, SaysThatTextNeedsQuotes) {
   }
 }
 
+TEST(ReadTomlEntries, ANameThatComesTwiceIsNoLackOfQuotes) {
+  for (const std::string_view bad : {"a = true", "a = 4  # x"}) {
+    const Status status =
+        ReadTomlEntries("a = 1\n" + std::string(bad) + "\n", "gradwire.toml").status();
+    EXPECT_EQ(status.detail().message.find("gradwire.toml:2: not valid TOML"), 0u)
+        << status.ToString();
+  }
+}
+
 TEST(ReadTomlEntries, OtherMistakesAreNoLackOfQuotes) {
   for (const std::string_view bad : {"a =", "a", "a = \"x", "a = 'x\"", "a = [1, 2", "a = {b = 1",
                                      "a = # none", "a == 4", "a = 99999999999999999999"}) {

@@ -212,7 +212,7 @@ class PerfTest(unittest.TestCase):
             (["-x", "qsdg"], "'qsgd'"),
             (["-x", "topk(1e-6,min_numel=0)"], "Accepted for this tensor: 0.001953125 to 1"),
             (["-x", "topk(0.9,agreement=gather,min_numel=0)", "--ranks", "4"],
-             "accepted with agreement=gather: up to "),
+             "Accepted with agreement=gather: up to "),
             (["--algorithm", "rnig"], "ring"),
             (["-d", "flaot"], "'float'"),
             (["-o", "som"], "'sum'"),

@@ -2,9 +2,22 @@
 
 namespace gradwire {
 
+namespace {
+
+// "gradwire perf: ..."
+bool IsErrorOfOurs(std::string_view line) {
+  constexpr std::string_view kName = "gradwire ";
+  if (!line.starts_with(kName)) return false;
+  line.remove_prefix(kName.size());
+  const size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
+  return end != line.npos && end > 0 && line.substr(end).starts_with(": ");
+}
+
+}  // namespace
+
 bool LineRelay::IsToldByAnother() const {
   constexpr size_t kMostLines = 100;  // of a program that goes on so
-  if (told_ == nullptr || !partial_.starts_with("gradwire ")) return false;
+  if (told_ == nullptr || !IsErrorOfOurs(partial_)) return false;
   const auto first = told_->find(partial_);
   if (first != told_->end()) return first->second != prefix_;
   if (told_->size() < kMostLines) told_->emplace(partial_, prefix_);

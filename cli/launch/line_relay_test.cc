@@ -61,6 +61,16 @@ TEST(LineRelay, WhatOneRankHasToldOfOurCommandNoOtherRepeats) {
   EXPECT_EQ(first.Append("gradwire perf: no") + first.Finish(), "");
 }
 
+TEST(LineRelay, WhatIsNoErrorOfOurCommandEveryRankTells) {
+  for (const std::string line :
+       {"gradwire step 5 done\n", "gradwire : no\n", "gradwirey perf: no\n"}) {
+    ToldLines told;
+    LineRelay first("", &told), second("", &told);
+    EXPECT_EQ(first.Append(line), line);
+    EXPECT_EQ(second.Append(line), line);
+  }
+}
+
 TEST(LineRelay, TheSameTextHoweverItIsCut) {
   const std::string text = "a\n\nbcd\nefgh\n";
   for (size_t step = 1; step <= text.size(); ++step) {

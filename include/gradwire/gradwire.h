@@ -172,12 +172,12 @@ GW_API gwResult_t gwCommInitEnv(gwComm_t* comm, const gwConfig_t* config);
  *   GW_SPLIT_NOCOLOR: this rank joins none, *newcomm becomes NULL.
  *   config NULL: the settings of `comm`; files of record_messages, record_timeline and plan_log get
  *     "-JOB" after their name.
- * All ranks succeed or all fail. A rank that cannot take part gets its own error
- * (gwInvalidArgument, gwTransportUnavailable, ...), and the others gwRemoteError, which names it;
- * gwPeerLost: a rank died; gwTimeout: one did not come within init_timeout_ms. `comm` stays as
- * usable as it was, but for gwPeerLost. If it fails at the very end, ranks that were through have a
- * communicator whose next use fails. The new communicator is independent of `comm`: either may be
- * destroyed first. The random rounding of each group is its own. */
+ * A rank that cannot take part gets its own error (gwInvalidArgument, gwTransportUnavailable, ...),
+ * and all others gwRemoteError, which names it; gwPeerLost: a rank died; gwTimeout: one did not
+ * come within init_timeout_ms. `comm` stays as usable as it was, but for gwPeerLost. If it fails at
+ * the very end, ranks that were through have a communicator whose next use fails. The new
+ * communicator is independent of `comm`: either may be destroyed first. The random rounding of each
+ * group is its own. */
 GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newcomm,
                               const gwConfig_t* config);
 

@@ -96,27 +96,30 @@ std::optional<Decision> Decider::Propose(double step_us) {
   return Compare(std::move(best), "compared: it may be better", trial, predicted_us, step_us);
 }
 
-// Whether so many bytes travel otherwise than now that a step may tell.
-bool Decider::Tells(const Plan& plan) const {
-  double bytes = 0, all = 0;
+// Of so many bytes that travel otherwise a step may tell.
+double Decider::TellingBytes() const {
+  return kTellingBytes * WireBytes(job_, AllOn(job_, kNoneRung));
+}
+
+// What the tensors with another rung than now would send if they were exact.
+double Decider::BytesOfDifference(const Plan& plan) const {
+  double bytes = 0;
   for (size_t t = 0; t < plan.size(); ++t) {
-    const double exact = job_.tensors[t].ladder[kNoneRung].wire_bytes;
-    all += exact;
-    if (plan[t] != m_.running[t]) bytes += exact;
+    if (plan[t] != m_.running[t]) bytes += job_.tensors[t].ladder[kNoneRung].wire_bytes;
   }
-  return bytes >= kTellingBytes * all;
+  return bytes;
 }
 
 // The running plan with another rung for a tensor: that with which the step is shortest if codecs
-// overlap the wire, where that promises enough.
-std::optional<Decider::Promise> Decider::NeighbourIn(size_t t,
-                                                     const std::vector<bool>& allowed) const {
-  const double running_us = OverlappedStepUs(job_, m_.model, m_.running);
+// overlap the wire, where that promises enough. `running_us`: with the one that it has.
+std::optional<Decider::Promise> Decider::NeighbourIn(size_t t, const std::vector<bool>& allowed,
+                                                     double running_us) const {
   std::optional<Promise> best;
   for (size_t r = 0; r < allowed.size(); ++r) {
+    if (!allowed[r] || r == m_.running[t]) continue;
     Plan plan = m_.running;
     plan[t] = static_cast<uint8_t>(r);
-    if (!allowed[r] || !Tells(plan) || IsBanned(plan)) continue;
+    if (IsBanned(plan)) continue;
     const double ratio = OverlappedStepUs(job_, m_.model, plan) / running_us;
     if (ratio > (best ? best->ratio : kWorthTrying)) continue;
     best = {std::move(plan), ratio};
@@ -125,12 +128,14 @@ std::optional<Decider::Promise> Decider::NeighbourIn(size_t t,
 }
 
 // All tensors on a rung. A search that took some of them down knows nothing of what it costs to
-// have several codecs, or more bytes where they are hidden. Where none runs nothing is hidden.
+// have several codecs, or more bytes where they are hidden. Where none runs nothing is hidden; none
+// and bf16 are baselines, with rules of their own.
 std::optional<Decider::Promise> Decider::AllOnRung(int rung, const Allowed& allowed) const {
-  if (TopRung(m_.running) == kNoneRung) return std::nullopt;
+  if (TopRung(m_.running) == kNoneRung || rung <= kBf16Rung) return std::nullopt;
   Plan plan = UpTo(job_, allowed, rung);
+  if (TopRung(plan) < rung || IsBanned(plan)) return std::nullopt;
   const double ratio = Predict(plan) / Predict(m_.running);
-  if (ratio > kAboutAsLong || !Tells(plan) || IsBanned(plan)) return std::nullopt;
+  if (ratio > kAboutAsLong || BytesOfDifference(plan) < TellingBytes()) return std::nullopt;
   return Promise{std::move(plan), ratio};
 }
 
@@ -143,19 +148,24 @@ std::optional<Decision> Decider::Explore(double step_us) {
   const size_t tensors = m_.running.size(), subjects = tensors + LongestLadder(job_);
   exploration.lost.resize(subjects);
   const Allowed allowed = AllAllowed();
+  const double running_us = OverlappedStepUs(job_, m_.model, m_.running);
+  const double telling_bytes = TellingBytes();
   std::optional<Promise> best;
   std::pair<int, double> best_rank;
-  for (size_t s = 0; s < subjects; ++s) {
-    std::optional<Promise> promise = s < tensors
-                                         ? NeighbourIn(s, allowed[s])
-                                         : AllOnRung(static_cast<int>(s - tensors), allowed);
-    if (!promise) continue;
-    const std::pair rank(exploration.lost[s], promise->ratio);
-    if (best && best_rank <= rank) continue;
-    exploration.subject = s;
+  const auto offer = [&](size_t subject, std::optional<Promise> promise) {
+    if (!promise) return;
+    const std::pair rank(exploration.lost[subject], promise->ratio);
+    if (best && best_rank <= rank) return;
+    exploration.subject = subject;
     best_rank = rank;
     best = std::move(promise);
+  };
+  for (size_t t = 0; t < tensors; ++t) {
+    if (job_.tensors[t].ladder[kNoneRung].wire_bytes < telling_bytes) continue;
+    offer(t, NeighbourIn(t, allowed[t], running_us));
   }
+  for (size_t s = tensors; s < subjects; ++s)
+    offer(s, AllOnRung(static_cast<int>(s - tensors), allowed));
   if (!best) return std::nullopt;
   const char* why = *exploration.subject < tensors ? "compared: one tensor may be better off"
                                                    : "compared: one codec for all may be better";

@@ -128,8 +128,10 @@ class Decider {
     Plan plan;
     double ratio = 1;  // of its step to the running plan's, by the model
   };
-  bool Tells(const Plan& plan) const;
-  std::optional<Promise> NeighbourIn(size_t t, const std::vector<bool>& allowed) const;
+  double TellingBytes() const;
+  double BytesOfDifference(const Plan& plan) const;
+  std::optional<Promise> NeighbourIn(size_t t, const std::vector<bool>& allowed,
+                                     double running_us) const;
   std::optional<Promise> AllOnRung(int rung, const Allowed& allowed) const;
   std::optional<Decision> Explore(double step_us);
   const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind) const;

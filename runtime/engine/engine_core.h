@@ -241,10 +241,11 @@ class EngineCore final : private ControlSink, private TransferListener {
   TurnState this_turn_;
   uint32_t submitted_later_ = 0;  // in turn_ + 1
   uint64_t slices_done_ = 0;
-  uint32_t looks_ = 0;             // see HeartbeatFields
-  int64_t counted_ns_ = 0;         // the last of them
-  HeartbeatFields hub_heard_;      // of rank 0, at the others
-  int64_t hub_moved_ns_ = 0;       // when that changed
+  uint32_t looks_ = 0;         // see HeartbeatFields
+  int64_t counted_ns_ = 0;     // the last of them
+  HeartbeatFields hub_heard_;  // of rank 0, at the others
+  int64_t hub_moved_ns_ = 0;   // when that changed
+  int64_t hub_checked_ns_ = 0;
   uint32_t draws_ = 0;             // the largest Operation::draws_end of those begun, in any turn
   uint32_t plan_epoch_ = 0;        // orders that results have brought
   std::optional<Status> damaged_;  // a frame that may have been of the next turn

@@ -50,6 +50,9 @@ void EngineCore::CheckTimeouts() {
 // plane gives signs of life tells nothing of that: what these carry must change.
 void EngineCore::CheckHub(int64_t now_ns) {
   if (!this_turn_.voted || this_turn_.result || options_.op_timeout_ns <= 0) return;
+  // This rank has stood still itself, and perhaps all have: it begins anew.
+  const int64_t checked_ns = std::exchange(hub_checked_ns_, now_ns);
+  if (now_ns - checked_ns > options_.silence_ns / 2) hub_moved_ns_ = now_ns;
   const int64_t still_ns = now_ns - std::max(hub_moved_ns_, last_move_ns_);
   if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns + options_.silence_ns) return;
   FatalForAll(Status(

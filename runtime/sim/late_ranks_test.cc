@@ -227,6 +227,19 @@ TEST_F(LateVoters, RankZeroIsGivenUpAlsoByWhoRevokedTheStep) {
   EXPECT_EQ(job_[1].fatal().detail().peer, 0);
 }
 
+// As a suspended machine, or Ctrl-Z.
+TEST_F(LateVoters, NobodyIsGivenUpAfterAllHaveStoodStill) {
+  constexpr int64_t kPauseNs = 100 * kOpTimeoutNs;
+  for (int rank = 1; rank < kRanks; ++rank) EndStep(rank);
+  const int64_t until_ns = job_.now_ns() + kOpTimeoutNs / 10;
+  ASSERT_TRUE(RunUntil([&] { return job_.now_ns() >= until_ns; }));
+  for (int rank = 0; rank < kRanks; ++rank) job_.clock(rank).Work(kPauseNs);
+  ASSERT_TRUE(job_.RunUntil([&] { return job_[1].turn() == 1 && job_[2].turn() == 1; },
+                            job_.now_ns() + kPauseNs + kBoundNs));
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_TRUE(job_[rank].fatal().ok()) << job_[rank].fatal().ToString();
+}
+
 // However long the others take: rank 0 ends the step for them.
 TEST_F(LateVoters, RankZeroIsAliveWhileItWaitsForOthers) {
   for (int rank = 1; rank < kRanks; ++rank) {

@@ -9,9 +9,9 @@ import sys
 
 import source_tree
 
-_STARTS = re.compile(r"\b(?:Status|Wrong|Fail)\(|\.hint\s*=|\bWithHint\(")
+_STARTS = re.compile(r"\b(Status|Wrong|Fail)(?:\s+\w+)?\(|\.hint\s*=|\bWithHint\(")
 _PIECES = re.compile(r'"(?:[^"\\\n]|\\.)*"|[()\[\]{}]|,|;')
-_SMALL_HINT = re.compile(r'\s*(?:fmt::format\(|std::string\()?\s*"(?!gradwire )([a-z][^\s"_]*)[\s",.;]')
+_SMALL_HINT = re.compile(r'\s*(?:\([^"?]*\?\s*)?(?:fmt::format\(|std::string\()?\s*"(?!gradwire )([a-z][^\s"_]*)[\s",.;]')
 
 
 def _find_argument(code, at, number):
@@ -39,7 +39,7 @@ def find_problems(path, text):
     code = source_tree.without_comments(text, keep_strings=True)
     problems = []
     for start in _STARTS.finditer(code):
-        of_call = {"Status(": 2, "Wrong(": 1, "Fail(": 2}.get(start.group())
+        of_call = {"Status": 2, "Wrong": 1, "Fail": 2}.get(start.group(1))
         at = _find_argument(code, start.end(), of_call) if of_call else start.end()
         if at is not None and (hint := _SMALL_HINT.match(code, at)):
             line = source_tree.line_of(code, hint.start(1))

@@ -126,6 +126,8 @@ class HintsTest(unittest.TestCase):
             'detail.hint = "look there";',
             'std::move(s).WithHint("give it up")',
             'Status(c, {}, std::string("small"))',
+            'const Status bad(c, "no", "small hint");',
+            'Status(c, "no", (x > 0 ? "small " + y : "Large"))',
         ):
             problems = check_hints.find_problems("base/a.cc", "int x;\n" + code)
             self.assertEqual(len(problems), 1, code)

@@ -64,7 +64,7 @@ Status SetOption(std::string_view text, FaultPlan* plan) {
   const std::string_view value =
       equals == std::string_view::npos ? std::string_view() : text.substr(equals + 1);
   const Status bad(gwInvalidArgument, fmt::format("faulty: '{}' has no valid value", text),
-                   "probabilities lie between 0 and 1; the others are whole numbers");
+                   "Probabilities lie between 0 and 1; the others are whole numbers");
   if (name == "seed") return Parse(value, &plan->seed) ? Status::Ok() : bad;
   for (const Field& field : kFields) {
     if (field.name == name) return SetField(field, value, plan) ? Status::Ok() : bad;

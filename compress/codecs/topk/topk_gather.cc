@@ -221,8 +221,8 @@ class TopkGather final : public CarrierMethod {
                   "density=" + FormatReal(options_.density) + " of " + std::to_string(meta.elems) +
                       " elements is more to gather from " + std::to_string(world_size) +
                       " ranks than a sum of all elements moves",
-                  (least > 0 ? "accepted with agreement=gather: up to " + FormatReal(accepted)
-                             : "with agreement=gather no density of this tensor is accepted") +
+                  (least > 0 ? "Accepted with agreement=gather: up to " + FormatReal(accepted)
+                             : "With agreement=gather no density of this tensor is accepted") +
                       "; agreement=speakers does not grow with the ranks");
   }
 
