@@ -49,7 +49,7 @@ StatusOr<TcpAddress> DecodeTcpAddress(std::string_view bytes) {
   const Status wrong(
       gwInvalidArgument,
       fmt::format("tcp: {} bytes that are no address of this transport", bytes.size()),
-      "all ranks must use the same transport and the same version of gradwire");
+      "All ranks must use the same transport and the same version of gradwire");
   if (bytes.size() <= sizeof head) return wrong;
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.magic != kAddressMagic || head.version != kTcpVersion) return wrong;

@@ -57,7 +57,7 @@ StatusOr<UcxAddress> DecodeUcxAddress(std::string_view bytes) {
   const Status wrong(
       gwInvalidArgument,
       fmt::format("ucx: {} bytes that are no address of this transport", bytes.size()),
-      "all ranks must use the same transport and the same version of gradwire");
+      "All ranks must use the same transport and the same version of gradwire");
   if (bytes.size() <= sizeof head) return wrong;
   std::memcpy(&head, bytes.data(), sizeof head);
   const bool known = head.fabric >= 1 && head.fabric <= static_cast<uint8_t>(UcxFabric::kOther);
