@@ -4,13 +4,15 @@ namespace gradwire {
 
 namespace {
 
-// "gradwire perf: ..."
+// "gradwire perf: ..." or "gradwire perf --help says more".
 bool IsErrorOfOurs(std::string_view line) {
   constexpr std::string_view kName = "gradwire ";
   if (!line.starts_with(kName)) return false;
   line.remove_prefix(kName.size());
   const size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
-  return end != line.npos && end > 0 && line.substr(end).starts_with(": ");
+  if (end == line.npos || end == 0) return false;
+  line.remove_prefix(end);
+  return line.starts_with(": ") || line.starts_with(" --help ");
 }
 
 }  // namespace
