@@ -11,8 +11,8 @@
 
 namespace gradwire {
 
-// Lines that begin with "gradwire SUBCOMMAND: ", as our own command's errors do, by the prefix of
-// the relay that passed each on first.
+// Errors of our own command, as "gradwire SUBCOMMAND: ...", by the prefix of the relay that passed
+// each on first.
 using ToldLines = std::map<std::string, std::string>;
 
 class LineRelay {
