@@ -23,7 +23,7 @@ constexpr int64_t kRestNs = 5'000'000;
 // Where the transport cannot wait: nothing ends such a sleep early.
 constexpr int64_t kBlindSleepNs = kNsPerMs;
 // Yields for a thread that waits for the core: more than it takes to wake up.
-constexpr int kTurnsForOthers = 100;
+constexpr int kYieldsForOthers = 100;
 
 // Batch: waking the thread does not take the processor from the caller that submits. The same share
 // of the processor otherwise; needs no privilege, and where it is refused all is as without it.
@@ -256,7 +256,7 @@ void Engine::Loop() {
 void Engine::LetOthersIn(std::unique_lock<std::mutex>* core) {
   if (lock_waiters_.load(std::memory_order_relaxed) == 0) return;
   core->unlock();
-  for (int i = 0; i < kTurnsForOthers && lock_waiters_.load() > 0; ++i) sched_yield();
+  for (int i = 0; i < kYieldsForOthers && lock_waiters_.load() > 0; ++i) sched_yield();
   core->lock();
 }
 

@@ -1,5 +1,6 @@
-// EngineCore: takes operations through slices, runs and the vote. Sans threads and clock reading
-// only through `clock`: the same core runs under the engine's thread and under the simulator.
+// EngineCore: takes operations through slices (SlicePipeline), runs (EventDriver) and the vote
+// (Ballot). Sans threads and clock reading only through `clock`: the same core runs under the
+// engine's thread and under the simulator.
 //
 // Turns. Every operation belongs to a turn, numbered by the gwStepEnd calls before it. A turn ends
 // with the vote: all ranks hear the same outcome. A broken rule (bad frame, mismatch) revokes the
@@ -23,9 +24,11 @@
 #include "collectives/drivers/event_driver.h"
 #include "collectives/drivers/point_to_point.h"
 #include "runtime/engine/ballot.h"
+#include "runtime/engine/hub_watch.h"
 #include "runtime/engine/operation.h"
-#include "runtime/engine/slice_window.h"
+#include "runtime/engine/slice_pipeline.h"
 #include "runtime/engine/turn.h"
+#include "runtime/recorder/engine_notes.h"
 #include "runtime/recorder/recorder.h"
 #include "transports/control/channel.h"
 #include "transports/transport.h"
@@ -58,7 +61,7 @@ struct TurnEnd {
   bool no_wait = false;
 };
 
-class EngineCore final : private ControlSink, private TransferListener {
+class EngineCore final : private ControlSink, private PipelineListener, private TransferListener {
  public:
   struct Options {
     int rank = 0;
@@ -102,11 +105,11 @@ class EngineCore final : private ControlSink, private TransferListener {
   uint16_t turn() const { return turn_; }
   const Status& fatal() const { return fatal_; }
   bool idle() const {
-    return queue_.empty() && ends_.empty() && !this_turn_.result && !this_turn_.revoked &&
+    return pipeline_.empty() && ends_.empty() && !this_turn_.result && !this_turn_.revoked &&
            messages_.idle();
   }
   DriverCounters counters() const;
-  int window() const { return window_.size(); }
+  int window() const { return pipeline_.window(); }
   void SetRecord(MessageRecord* record) { driver_.SetRecord(record); }
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
@@ -116,50 +119,21 @@ class EngineCore final : private ControlSink, private TransferListener {
   // another one's.
   static constexpr int64_t kStandstillNs = 200 * kNsPerMs;
 
-  struct ActiveSlice {
-    Operation* operation = nullptr;  // queue_ keeps it until all its slices are done
-    std::unique_ptr<SliceOp> slice;
-    RunKey key;
-    SliceAction action;
-    int load = 0;       // as in Progress
-    uint64_t kind = 0;  // as in Progress, 0: may be shorter
-    int64_t admitted_ns = 0;
-  };
-  struct Progress {  // of one queued operation
-    std::shared_ptr<Operation> operation;
-    bool prepared = false;
-    // Once it is prepared, of window_:
-    int load = 0;                        // of each slice
-    uint64_t kind = 0;                   // 0: its slices' times tell nothing
-    bool alone = false;                  // the second slice
-    int64_t admitted = 0, finished = 0;  // slices
-    bool complete() const { return prepared && finished == operation->slices(); }
-  };
-  struct TurnState {         // of turn_; the next one begins with another
-    uint32_t submitted = 0;  // the number of its next operation
-    uint8_t nonfinite = 0;   // flags of VoteFields
+  struct TurnState {        // of turn_; the next one begins with another
+    uint8_t nonfinite = 0;  // flags of VoteFields
     std::string nonfinite_tensor;
     int unfinished = 0;              // operations outside steps that are begun and not complete
     uint64_t replicated_digest = 0;  // sum over its operations, which complete in any order
-    std::deque<std::shared_ptr<Operation>> done;  // its last ones, for mismatches
     std::optional<Status> revoked;
     uint32_t revoked_op = kNoOpSeq;
     std::optional<uint32_t> voted;  // about that operation in doubt, kNoOpSeq: none was
     std::optional<TurnResult> result;
   };
 
-  // Slices and operations.
-  bool AdmitSlices();
-  Progress* NextToAdmit();
-  bool PrepareNext(Progress* next);
-  bool AdmitOne(Progress* next);
-  bool AdvanceFinishedRuns();
-  bool ComputeLocalOnce();
-  void Advance(size_t index);
-  void FailSlice(size_t index, Status status);
-  void FinishSlice(size_t index);
-  void FinishOperation(Progress* progress);
-  void SkipDone();
+  // Operations.
+  void OnBegin(const Operation& operation) override;
+  void OnSlicesDone(Operation& operation) override;
+  void OnFailed(uint32_t op_seq, Status why) override;
   void RefuseLate(Operation* operation);
   void Refuse(Operation& operation, Status status);
   void NoteNonFinite(const Operation& operation);
@@ -169,8 +143,6 @@ class EngineCore final : private ControlSink, private TransferListener {
   HeartbeatFields MyProgress() const;
   void TellProgress();
   void NoteWire();
-  void Note(RecorderEvent event);
-  void NoteStatus(RecorderEvent event, const Status& status);
   void OnTransferEnd(const Transfer& transfer) override;
 
   // The vote: engine_vote.cc.
@@ -183,21 +155,18 @@ class EngineCore final : private ControlSink, private TransferListener {
   void OnVote(int from, const ControlMessage& message);
   void DecideIfComplete();
   bool MaybeEndTurn();
-  void LetGo();
   std::optional<uint64_t> TakeEnd(StepOutcome outcome);
   void EndQueued(const Status& reason);
   void NotePlan();
   void BeginTurn();
 
   // Failures: engine_failures.cc.
-  const Operation* Find(uint64_t op_seq) const;
   Status Locate(Status status, uint32_t op_seq) const;
   Status WithMyNames(Status reason) const;
   OpText TextOf(uint64_t op_seq) const;
   bool HandleDriverErrors();
   void RevokeUnlessOk(Status status);
   void RevokeTurn(Status why, uint32_t op_seq, bool tell_others);
-  void StopSlices(const Status& why);
   void OnRevoke(const ControlMessage& message);
   void OnRankLost(int rank, const Status& cause) override;
   bool CheckLostPeers();
@@ -216,7 +185,6 @@ class EngineCore final : private ControlSink, private TransferListener {
   uint64_t SignatureOf(uint64_t op_seq) const;
   void CheckAlike(int peer, const HeartbeatFields& heard);
   void CheckHub(int64_t now_ns);
-  void HearHub(const HeartbeatFields& heard);
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
   bool CheckOperationTime(int64_t still_ns);
@@ -228,24 +196,17 @@ class EngineCore final : private ControlSink, private TransferListener {
   ControlChannel* const control_;
   const Clock* const clock_;
   EngineListener* const listener_;
-  SliceWindow window_;
+  const EngineNotes notes_;
+  SlicePipeline pipeline_;  // before driver_, which asks for its most_slices
   PointToPoint messages_;
   EventDriver driver_;
 
-  std::deque<Progress> queue_;       // in op_seq order, those of later turns behind
-  std::vector<ActiveSlice> active_;  // in order of admission
-  std::vector<std::unique_ptr<SliceOp>>
-      graveyard_;  // sources of cancelled sends, until the transport is quiet
   std::deque<TurnEnd> ends_;
   uint16_t turn_ = 0;
   TurnState this_turn_;
-  uint32_t submitted_later_ = 0;  // in turn_ + 1
-  uint64_t slices_done_ = 0;
-  uint32_t looks_ = 0;         // see HeartbeatFields
-  int64_t counted_ns_ = 0;     // the last of them
-  HeartbeatFields hub_heard_;  // of rank 0, at the others
-  int64_t hub_moved_ns_ = 0;   // when that changed
-  int64_t hub_checked_ns_ = 0;
+  uint32_t looks_ = 0;             // see HeartbeatFields
+  int64_t counted_ns_ = 0;         // the last of them
+  HubWatch hub_;                   // of use at the other ranks only
   uint32_t draws_ = 0;             // the largest Operation::draws_end of those begun, in any turn
   uint32_t plan_epoch_ = 0;        // orders that results have brought
   std::optional<Status> damaged_;  // a frame that may have been of the next turn

@@ -31,20 +31,8 @@ Status WithWaiting(const Status& status, const std::string& waiting) {
 
 }  // namespace
 
-// Of this turn; null: it has none of that number, or has had it long ago.
-const Operation* EngineCore::Find(uint64_t op_seq) const {
-  for (const Progress& progress : queue_) {
-    if (progress.operation->turn == turn_ && progress.operation->op_seq == op_seq)
-      return progress.operation.get();
-  }
-  for (const auto& operation : this_turn_.done) {
-    if (operation->op_seq == op_seq) return operation.get();
-  }
-  return nullptr;
-}
-
 Status EngineCore::Locate(Status status, uint32_t op_seq) const {
-  const Operation* operation = Find(op_seq);
+  const Operation* operation = pipeline_.Find(op_seq);
   if (operation == nullptr) return status;
   return std::move(status).WithOp(operation->name, op_seq).WithTensor(operation->tensor);
 }
@@ -53,14 +41,15 @@ Status EngineCore::Locate(Status status, uint32_t op_seq) const {
 Status EngineCore::WithMyNames(Status reason) const {
   const std::optional<uint64_t> op_seq = reason.detail().op_seq;
   if (!op_seq || !reason.detail().op.empty()) return reason;
-  if (Find(*op_seq) != nullptr) return Locate(std::move(reason), static_cast<uint32_t>(*op_seq));
+  if (pipeline_.Find(*op_seq) != nullptr)
+    return Locate(std::move(reason), static_cast<uint32_t>(*op_seq));
   ErrorDetail detail = reason.detail();
   detail.op_seq.reset();
   return Status(reason.code(), std::move(detail));
 }
 
 OpText EngineCore::TextOf(uint64_t op_seq) const {
-  const Operation* operation = Find(op_seq);
+  const Operation* operation = pipeline_.Find(op_seq);
   return operation == nullptr ? OpText() : operation->Text();
 }
 
@@ -95,8 +84,10 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
   if (!fatal_.ok() || (this_turn_.revoked && !is_first)) return;
   why = Locate(std::move(why), op_seq).WithRank(options_.rank);
   if (!this_turn_.revoked) {
-    StopSlices(why);
-    last_move_ns_ = clock_->NowNs();  // whoever is to vote on it has its time from now on
+    pipeline_.Stop(why);
+    const int64_t now_ns = clock_->NowNs();
+    quiet_deadline_ns_ = now_ns + options_.abort_timeout_ns;
+    last_move_ns_ = now_ns;  // whoever is to vote on it has its time from now on
   }
   if (tell_others) {
     ControlMessage message = {
@@ -107,22 +98,13 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
         .body = EncodeStatus(why)};
     (void)control_->Broadcast(std::move(message));
   }
-  NoteStatus(
+  notes_.Add(
       {.kind = RecordKind::kRevoke, .turn = turn_, .op_seq = op_seq, .value = why.detail().rank},
       why);
   this_turn_.revoked_op = op_seq;
   this_turn_.revoked = std::move(why);
   // At once: what this rank hears next must find its vote to be about this operation.
   (void)MaybeVote();
-}
-
-void EngineCore::StopSlices(const Status& why) {
-  driver_.CancelAll(why);
-  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
-  active_.clear();
-  window_.Clear();
-  window_.Forget();
-  quiet_deadline_ns_ = clock_->NowNs() + options_.abort_timeout_ns;
 }
 
 void EngineCore::OnRevoke(const ControlMessage& message) {
@@ -132,7 +114,7 @@ void EngineCore::OnRevoke(const ControlMessage& message) {
 }
 
 void EngineCore::OnRankLost(int rank, const Status& cause) {
-  Note(
+  notes_.Add(
       {.kind = RecordKind::kPeerLost, .turn = turn_, .peer = rank, .text = cause.detail().message});
   // A rank may leave as soon as it has told the result: that came first.
   (void)MaybeEndTurn();
@@ -145,7 +127,7 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
 // A rank that has left properly may close its end while others still work.
 bool EngineCore::CheckLostPeers() {
   std::erase_if(lost_by_transport_, [this](const Loss& loss) { return left_[loss.peer]; });
-  const bool needed = !queue_.empty() || !ends_.empty() || !messages_.idle();
+  const bool needed = !pipeline_.empty() || !ends_.empty() || !messages_.idle();
   if (!needed || lost_by_transport_.empty()) return false;
   const Loss& loss = lost_by_transport_.front();
   if (loss.cause.code() == gwSystemError) {
@@ -174,12 +156,9 @@ bool EngineCore::CheckLostPeers() {
 void EngineCore::Fatal(const Status& status) {
   if (!fatal_.ok()) return;
   fatal_ = WithWaiting(status, driver_.DescribeWaiting());
-  NoteStatus({.kind = RecordKind::kError, .turn = turn_, .op_seq = kNoOpSeq}, status);
-  driver_.CancelAll(status);
+  notes_.Add({.kind = RecordKind::kError, .turn = turn_, .op_seq = kNoOpSeq}, status);
+  pipeline_.Stop(status);
   messages_.FailAll(fatal_);
-  for (ActiveSlice& active : active_) graveyard_.push_back(std::move(active.slice));
-  active_.clear();
-  window_.Clear();
   quiet_deadline_ns_ =
       clock_->NowNs() + std::min(options_.abort_timeout_ns / kQuietParts, kMostQuietNs);
 }
@@ -233,17 +212,14 @@ void EngineCore::WarnOfUnquiet() {
 
 void EngineCore::TellFatal() {
   fatal_told_ = true;
-  if (!driver_.Quiet() || !messages_.Quiet()) WarnOfUnquiet();
+  const bool has_let_go = pipeline_.LetGo();
+  if (!has_let_go || !messages_.Quiet()) WarnOfUnquiet();
   // The operations name themselves; a call that comes later hears which one was under way.
   Status told = fatal_;
-  if (!queue_.empty()) told = Locate(std::move(told), queue_.front().operation->op_seq);
-  for (Progress& progress : queue_) {
-    if (!progress.operation->done.load(std::memory_order_relaxed))
-      CompleteOperation(*progress.operation, fatal_);
-  }
-  queue_.clear();
+  if (const Operation* oldest = pipeline_.oldest()) told = Locate(std::move(told), oldest->op_seq);
+  while (const std::shared_ptr<Operation> operation = pipeline_.TakeOldest())
+    CompleteOperation(*operation, fatal_);
   ends_.clear();
-  if (driver_.Quiet()) graveyard_.clear();
   listener_->OnFatal(told);
 }
 

@@ -17,8 +17,7 @@ bool EngineCore::MaybeVote() {
     SendVote(ends_.empty() ? TurnEnd{} : ends_.front(), false);
     return true;
   }
-  const bool open = !queue_.empty() && queue_.front().operation->turn == turn_;
-  if (ends_.empty() || open) return false;
+  if (ends_.empty() || pipeline_.oldest() != nullptr) return false;
   SendVote(ends_.front(), true);
   return true;
 }
@@ -33,10 +32,10 @@ std::string EngineCore::TableToTell(const TurnEnd& end) {
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
   PassFailpoint(Failpoint::kVote);
   this_turn_.voted = this_turn_.revoked_op;
-  NoteStatus({.kind = RecordKind::kVote,
+  notes_.Add({.kind = RecordKind::kVote,
               .turn = turn_,
               .op_seq = this_turn_.revoked_op,
-              .value = static_cast<int32_t>(this_turn_.submitted)},
+              .value = static_cast<int32_t>(pipeline_.submitted())},
              this_turn_.revoked.value_or(Status()));
   const std::string table = ok ? TableToTell(end) : std::string();
   // Only where that ends the step, which then makes no plan.
@@ -47,7 +46,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
       .fields = VoteFields{.step = end.step,
                            .digest = this_turn_.replicated_digest,
                            .table_digest = end.table_digest,
-                           .submitted = this_turn_.submitted,
+                           .submitted = pipeline_.submitted(),
                            .plan_epoch = plan_epoch_,
                            .ok = static_cast<uint8_t>(ok),
                            .nonfinite = this_turn_.nonfinite,
@@ -84,7 +83,7 @@ void EngineCore::HandleControl(const ControlMessage& message) {
   if (const auto* heartbeat = message.get<HeartbeatFields>()) {
     RevokeUnlessOk(ballot_.HearSubmitted(message.src, heartbeat->submitted));
     CheckAlike(message.src, *heartbeat);
-    if (message.src == 0) HearHub(*heartbeat);
+    if (message.src == 0) hub_.Hear(*heartbeat, clock_->NowNs());
   } else if (message.get<VoteFields>() != nullptr) {
     OnVote(message.src, message);
   } else if (message.get<RevokeFields>() != nullptr) {
@@ -103,19 +102,19 @@ void EngineCore::HandleControl(const ControlMessage& message) {
 
 // Rank 0 hears of its own submissions here.
 void EngineCore::HearMine() {
-  if (options_.rank == 0) RevokeUnlessOk(ballot_.HearSubmitted(0, this_turn_.submitted));
+  if (options_.rank == 0) RevokeUnlessOk(ballot_.HearSubmitted(0, pipeline_.submitted()));
 }
 
 void EngineCore::OnVote(int from, const ControlMessage& message) {
   const VoteFields& fields = *message.get<VoteFields>();
   const int64_t now_ns = clock_->NowNs();
   if (from != 0) {  // its own is noted where it is made
-    Note({.kind = RecordKind::kVoteHeard,
-          .time_ns = now_ns,
-          .turn = turn_,
-          .peer = from,
-          .status = fields.ok != 0 ? gwSuccess : gwAborted,
-          .value = static_cast<int32_t>(fields.submitted)});
+    notes_.Add({.kind = RecordKind::kVoteHeard,
+                .time_ns = now_ns,
+                .turn = turn_,
+                .peer = from,
+                .status = fields.ok != 0 ? gwSuccess : gwAborted,
+                .value = static_cast<int32_t>(fields.submitted)});
   }
   RevokeUnlessOk(ballot_.HearVote(from, fields, message.body, now_ns));
   DecideIfComplete();
@@ -151,8 +150,8 @@ bool EngineCore::MaybeEndTurn() {
   // way here.
   if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
   TurnResult result = *std::exchange(this_turn_.result, std::nullopt);
-  LetGo();
-  NoteStatus({.kind = RecordKind::kResult,
+  if (!pipeline_.LetGo()) WarnOfUnquiet();
+  notes_.Add({.kind = RecordKind::kResult,
               .turn = turn_,
               .step = result.step,
               .value = static_cast<int32_t>(result.outcome)},
@@ -170,15 +169,6 @@ bool EngineCore::MaybeEndTurn() {
   return true;
 }
 
-// Of what cancelled operations sent from.
-void EngineCore::LetGo() {
-  if (driver_.Quiet()) {
-    graveyard_.clear();
-  } else {
-    WarnOfUnquiet();
-  }
-}
-
 // The caller's of this turn is over, if there was one. The step that it takes for committed though
 // it is not.
 std::optional<uint64_t> EngineCore::TakeEnd(StepOutcome outcome) {
@@ -190,31 +180,29 @@ std::optional<uint64_t> EngineCore::TakeEnd(StepOutcome outcome) {
 }
 
 void EngineCore::EndQueued(const Status& reason) {
-  while (!queue_.empty() && queue_.front().operation->turn == turn_) {
-    const std::shared_ptr<Operation> operation = queue_.front().operation;
-    queue_.pop_front();
-    if (operation->done.load(std::memory_order_relaxed)) continue;
-    CompleteOperation(*operation, reason.ok()
-                                      ? Status(gwInternalError, "its step was committed before it")
-                                      : reason);
+  while (pipeline_.oldest() != nullptr) {
+    CompleteOperation(
+        *pipeline_.TakeOldest(),
+        reason.ok() ? Status(gwInternalError, "its step was committed before it") : reason);
   }
 }
 
 void EngineCore::NotePlan() {
   ++plan_epoch_;
-  Note({.kind = RecordKind::kPlan,
-        .time_ns = clock_->NowNs(),
-        .turn = turn_,
-        .value = static_cast<int32_t>(plan_epoch_)});
+  notes_.Add({.kind = RecordKind::kPlan,
+              .time_ns = clock_->NowNs(),
+              .turn = turn_,
+              .value = static_cast<int32_t>(plan_epoch_)});
 }
 
 void EngineCore::BeginTurn() {
   ++turn_;
-  this_turn_ = {.submitted = std::exchange(submitted_later_, 0)};
+  this_turn_ = {};
+  pipeline_.BeginTurn(turn_);
   ballot_.BeginTurn();
   HearMine();
   driver_.BeginTurn(turn_);
-  if (!ends_.empty()) driver_.SetSubmitted(this_turn_.submitted);
+  if (!ends_.empty()) driver_.SetSubmitted(pipeline_.submitted());
   last_move_ns_ = clock_->NowNs();
   has_progress_ = true;
 }

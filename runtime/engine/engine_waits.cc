@@ -27,7 +27,7 @@ constexpr int64_t kNoteWaitingNs = kNsPerSecond;
 void EngineCore::CheckTimeouts() {
   if (CheckLostPeers()) return;
   // A revoked turn waits for its result, also where nothing of it was begun here.
-  const bool waits = !queue_.empty() || !ends_.empty() || this_turn_.revoked;
+  const bool waits = !pipeline_.empty() || !ends_.empty() || this_turn_.revoked;
   if (!waits && ballot_.last_vote_ns() == 0) return;
   const int64_t now_ns = clock_->NowNs();
   if (std::exchange(moved_, false)) {
@@ -46,14 +46,10 @@ void EngineCore::CheckTimeouts() {
   TellProgress();
 }
 
-// Rank 0 ends a turn in time, whatever the others do, as long as its engine runs. That its control
-// plane gives signs of life tells nothing of that: what these carry must change.
+// Rank 0 ends a turn in time, whatever the others do, as long as its engine runs.
 void EngineCore::CheckHub(int64_t now_ns) {
   if (!this_turn_.voted || this_turn_.result || options_.op_timeout_ns <= 0) return;
-  // This rank has stood still itself, and perhaps all have: it begins anew.
-  const int64_t checked_ns = std::exchange(hub_checked_ns_, now_ns);
-  if (now_ns - checked_ns > options_.silence_ns / 2) hub_moved_ns_ = now_ns;
-  const int64_t still_ns = now_ns - std::max(hub_moved_ns_, last_move_ns_);
+  const int64_t still_ns = now_ns - std::max(hub_.StillSince(now_ns), last_move_ns_);
   if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns + options_.silence_ns) return;
   FatalForAll(Status(
       gwTimeout,
@@ -62,12 +58,6 @@ void EngineCore::CheckHub(int64_t now_ns) {
                               still_ns / kNsPerMs),
        .hint = "Look at what it does, as with a debugger, then restart the job",
        .peer = 0}));
-}
-
-void EngineCore::HearHub(const HeartbeatFields& heard) {
-  if (heard == hub_heard_) return;
-  hub_heard_ = heard;
-  hub_moved_ns_ = clock_->NowNs();
 }
 
 // Calls that nobody will meet end; the rest of the communicator has no part in them.
@@ -90,13 +80,13 @@ void EngineCore::NoteWaiting() {
   const std::optional<WaitingRun> waiting = driver_.Waiting();
   if (!waiting) return;
   const PeerProgress& p = waiting->progress;
-  Note({.kind = RecordKind::kWaiting,
-        .turn = turn_,
-        .op_seq = waiting->key.op_seq,
-        .slice = waiting->key.slice,
-        .peer = p.peer,
-        .progress = {SaturatedCount(p.sends_done), SaturatedCount(p.sends),
-                     SaturatedCount(p.recvs_done), SaturatedCount(p.recvs)}});
+  notes_.Add({.kind = RecordKind::kWaiting,
+              .turn = turn_,
+              .op_seq = waiting->key.op_seq,
+              .slice = waiting->key.slice,
+              .peer = p.peer,
+              .progress = {SaturatedCount(p.sends_done), SaturatedCount(p.sends),
+                           SaturatedCount(p.recvs_done), SaturatedCount(p.recvs)}});
 }
 
 // Rank 0 hears it sooner than by signs of life, which come again where it has not begun the
@@ -111,12 +101,8 @@ void EngineCore::TellStandstill() {
 // 0: this turn has no operation of that number, or has had it long ago, or it has not begun, which
 // may still change what ranks must agree on.
 uint64_t EngineCore::SignatureOf(uint64_t op_seq) const {
-  const Operation* operation = Find(op_seq);
-  if (operation == nullptr) return 0;
-  const bool waits = std::any_of(queue_.begin(), queue_.end(), [&](const Progress& p) {
-    return p.operation.get() == operation && !p.prepared;
-  });
-  return waits ? 0 : operation->signature;
+  const Operation* operation = pipeline_.Find(op_seq);
+  return operation != nullptr && pipeline_.HasBegun(*operation) ? operation->signature : 0;
 }
 
 // Also where no frame of it has come here, nor will.
@@ -153,18 +139,17 @@ bool EngineCore::CheckLeft(int64_t still_ns) {
 }
 
 bool EngineCore::CheckOperationTime(int64_t still_ns) {
-  if (this_turn_.revoked || queue_.empty() || queue_.front().operation->turn != turn_) return false;
-  const Operation& operation = *queue_.front().operation;
-  const int64_t bound_ns =
-      operation.patience.ns > 0 ? operation.patience.ns : options_.op_timeout_ns;
+  const Operation* oldest = pipeline_.oldest();
+  if (this_turn_.revoked || oldest == nullptr) return false;
+  const int64_t bound_ns = oldest->patience.ns > 0 ? oldest->patience.ns : options_.op_timeout_ns;
   if (bound_ns <= 0 || still_ns <= bound_ns) return false;
   RevokeTurn(
       Status(gwTimeout, {.message = fmt::format("no progress for {} ms: {}", still_ns / kNsPerMs,
                                                 driver_.DescribeWaiting()),
                          .hint = fmt::format("Look at what the awaited rank does, or raise {}",
-                                             operation.patience.variable),
+                                             oldest->patience.variable),
                          .peer = driver_.AwaitedPeer()}),
-      operation.op_seq, true);
+      oldest->op_seq, true);
   return true;
 }
 
