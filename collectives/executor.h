@@ -60,7 +60,6 @@ class Executor {
   bool done() const;  // all steps complete, or failed and nothing taken is outstanding
   bool failed() const { return !status_.ok(); }
   const Status& status() const { return status_; }
-  bool IsComplete(int32_t step) const { return state_[step] == State::kComplete; }
   PeerProgress progress(int peer) const;
   // The first peer this run waits for, -1: none.
   int AwaitedPeer() const;

@@ -71,7 +71,7 @@ void EventDriver::Start(const RunSpec& spec) {
   awaited_.Begin(spec.key);
   const size_t steps = spec.schedule->schedule.steps.size();
   run.recvs.resize(steps);
-  for (RecvState& r : run.recvs) r.received = 0, r.expected = false;
+  for (RecvState& r : run.recvs) r.received = 0, r.complete = r.expected = false;
   run.sends.assign(steps, SendState{});
   active_.push_back(slot);
   TakeCommands(slot);
@@ -145,12 +145,7 @@ void EventDriver::Expect(Run& run, int32_t step) {
   RecvState& recv = run.recvs[step];
   recv.expected = true;
   if (recv.received > 0) Consume(run, step, 0, {recv.staging.data(), recv.received});
-  const Region& dst = run.spec.schedule->schedule.steps[step].dst;
-  const int64_t message_bytes = run.spec.work->MessageBytes(dst);
-  // A message of no bytes is complete when its bare header came; -1 marks that it did (see
-  // Receive).
-  const bool is_here = recv.received == message_bytes && message_bytes > 0;
-  if (is_here || recv.received == -1) run.executor->Complete(step, Status());
+  if (recv.complete) run.executor->Complete(step, Status());
 }
 
 void EventDriver::Consume(Run& run, int32_t step_index, int64_t offset, ConstBytes fragment) {
@@ -259,7 +254,7 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
   }
   const int32_t message = MessageOf(header);
   const int32_t step = run.spec.schedule->FindRecv(peer, message);
-  if (step < 0 || run.executor->IsComplete(step)) {
+  if (step < 0 || run.recvs[step].complete) {
     return Fail(peer, run.spec.key,
                 Status(gwDataCorrupt,
                        fmt::format("message {} is not awaited from rank {}", message, peer)));
@@ -274,21 +269,17 @@ void EventDriver::Receive(Run& run, int peer, const FrameHeader& header, ConstBy
                                    message, peer, header.message_bytes, header.offset,
                                    message_bytes, recv.received)));
   }
-  if (message_bytes == 0) {
-    recv.received = -1;
-    if (recv.expected) run.executor->Complete(step, Status());
-    return;
-  }
   if (recv.expected) {
-    Consume(run, step, recv.received, fragment);
-  } else {
+    if (fragment.size > 0) Consume(run, step, recv.received, fragment);
+  } else if (fragment.size > 0) {
     counters_.staged_bytes += fragment.size;
     if (Status s = recv.staging.EnsureBytes(message_bytes); !s.ok())
       return Fail(peer, run.spec.key, std::move(s));
     std::memcpy(recv.staging.data() + recv.received, fragment.data, fragment.size);
   }
   recv.received += fragment.size;
-  if (recv.expected && recv.received == message_bytes) run.executor->Complete(step, Status());
+  recv.complete = recv.received == message_bytes;
+  if (recv.expected && recv.complete) run.executor->Complete(step, Status());
 }
 
 bool EventDriver::PumpSends() {

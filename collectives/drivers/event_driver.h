@@ -139,6 +139,7 @@ class EventDriver : public Sink {
  private:
   struct RecvState {
     int64_t received = 0;   // bytes that arrived
+    bool complete = false;  // all of them; of a message of no bytes its header
     bool expected = false;  // fragments are consumed in place
     AlignedBuffer staging;  // what came before `expected`
   };

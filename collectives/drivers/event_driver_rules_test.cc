@@ -1,6 +1,7 @@
 // What the event driver refuses: damaged, forged, repeated and mismatching frames.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <tuple>
@@ -190,6 +191,43 @@ TEST_F(HandMadeFrames, ARepeatIsCorrupt) {
   EXPECT_FALSE(driver().TakeProtocolError().has_value());
   Arrive(Header());
   ExpectError(gwDataCorrupt);
+}
+
+// Nor does it matter that what it repeats came before its turn, or that it brings no bytes.
+TEST_F(HandMadeFrames, ARepeatOfWhatCameEarlyIsCorrupt) {
+  for (const bool is_bare : {false, true}) {
+    SCOPED_TRACE(is_bare);
+    ends_.Start(1, kSignature, {.op_seq = is_bare});
+    FrameHeader header = Header();
+    header.op_seq = is_bare;
+    header.message = static_cast<uint32_t>(messages_[1]);
+    Arrive(header);
+    EXPECT_FALSE(driver().TakeProtocolError().has_value());
+    if (is_bare) header.offset = 256, header.fragment_bytes = 0;
+    Arrive(header);
+    ExpectError(gwDataCorrupt);
+  }
+}
+
+// Of two ranks and one element the second rank's shard is empty, and so is the message with it.
+TEST(EventDriverRules, ARepeatOfAMessageOfNoBytesIsCorrupt) {
+  Ends ends(DriverCase{.row = &Row(Collective::kAllReduce, "direct"), .n = 2, .elems = 1});
+  ends.Start(1);
+  const std::vector<Step>& steps = ends[0].schedule->schedule.steps;
+  const auto send = std::find_if(steps.begin(), steps.end(),
+                                 [](const Step& s) { return s.kind == StepKind::kSend; });
+  FrameHeader header = {.src = 0,
+                        .job = kJob,
+                        .message = static_cast<uint32_t>(send->message),
+                        .signature = kSignature};
+  SealFrame(&header, {});
+  EventDriver& driver = *ends[1].driver;
+  driver.OnFragment(0, header, {});
+  EXPECT_FALSE(driver.TakeProtocolError().has_value());
+  driver.OnFragment(0, header, {});
+  const std::optional<ProtocolError> error = driver.TakeProtocolError();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->status.code(), gwDataCorrupt) << error->status.ToString();
 }
 
 TEST_F(HandMadeFrames, AFrameInAnothersNameIsCorrupt) {
