@@ -9,7 +9,6 @@
 #include "base/wrapping.h"
 #include "runtime/controller/controlled.h"
 #include "runtime/controller/knowledge.h"
-#include "runtime/file_claim.h"
 #include "runtime/json_text.h"
 
 namespace gradwire {
@@ -38,22 +37,6 @@ float Us(int64_t ns) { return static_cast<float>(static_cast<double>(ns) / kNsPe
 }  // namespace
 
 Controller::Controller(const Options& options) : options_(options), prober_(options.clock) {}
-
-// Who decides nothing leaves the file to other communicators of the process.
-void Controller::OpenLog() {
-  if (options_.rank != 0 || options_.log_path.empty() || log_.is_open()) return;
-  const std::string path = ClaimFile(options_.log_path, options_.job);
-  log_.open(path);
-  if (!log_.is_open())
-    GW_LOG(kWarn, kPlan, "the plan log '{}' cannot be written; there is none", path);
-}
-
-// Without its last line a log is one that was cut off.
-Controller::~Controller() {
-  if (log_.is_open()) Log(EndLine(logged_inputs_));
-}
-
-void Controller::Log(std::string line) { log_ << log_seal_.Sealed(std::move(line)) << '\n'; }
 
 // ---- the caller's thread ----
 
@@ -253,8 +236,9 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled, int64_t aut
   scope_ = ScopeOf(job_, automatic);
   if (!scope_.empty()) GW_LOG(kWarn, kPlan, "{}", scope_);
   is_model_off_told_ = false;
-  OpenLog();
-  if (log_.is_open()) Log(JobLine(job_));
+  // Who decides nothing leaves the file to other communicators of the process.
+  if (options_.rank == 0 && !options_.log_path.empty()) log_.Begin(options_.log_path, options_.job);
+  log_.Add(job_);
   Resume();
 }
 
@@ -269,7 +253,7 @@ void Controller::Resume() {
     return;
   }
   memory_ = std::move(*memory);
-  if (log_.is_open()) Log(KnowledgeLine(knowledge));
+  log_.AddKnowledge(knowledge);
 }
 
 // Plan A of the last order, whichever job that was for.
@@ -341,18 +325,12 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
       .unplanned = orders_.empty() && automatic_ == std::ssize(job_.tensors)};
   const Plan before = InEffect();
   const std::optional<Decision> decision = Decide(job_, input, &memory_);
-  if (log_.is_open()) {
-    Log(InputLine(input));
-    ++logged_inputs_;
-  }
+  log_.Add(input);
   if (memory_.outcome) changes_.NoteOutcome(*memory_.outcome);
   TellModel(input.step);
   if (!decision) return {};
   changes_.Add(job_, step->step, *decision, before);
-  if (log_.is_open()) {
-    Log(DecisionLine(*decision));
-    log_.flush();
-  }
+  log_.Add(*decision);
   PlanOrder order = {.from_turn = decision->from_turn};
   for (size_t t = 0; t < job_.tensors.size(); ++t)
     order.entries.push_back({job_.tensors[t].id, decision->a[t], decision->b[t]});

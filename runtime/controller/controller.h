@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -27,7 +26,7 @@
 #include "runtime/controller/decide.h"
 #include "runtime/controller/observation.h"
 #include "runtime/controller/plan.h"
-#include "runtime/controller/plan_log.h"
+#include "runtime/controller/plan_log_file.h"
 #include "runtime/controller/probe.h"
 #include "runtime/state/tensor_state.h"
 
@@ -44,7 +43,6 @@ class Controller {
     std::string log_path;          // of rank 0: what is decided from; empty: no log
   };
   explicit Controller(const Options& options);
-  ~Controller();
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
@@ -106,8 +104,6 @@ class Controller {
   void Resume();
   Plan InEffect() const;
   std::vector<ProbeResult> TakeProbes();
-  void OpenLog();
-  void Log(std::string line);
   void TellModel(const StepInput& step);
   void TellBlind() const;
 
@@ -144,9 +140,7 @@ class Controller {
   std::string note_;    // for the ledger: what became of it
   std::string scope_;   // likewise: which tensors are not controlled; empty: all that may be are
   Changes changes_;
-  std::ofstream log_;
-  PlanLogSeal log_seal_;
-  int64_t logged_inputs_ = 0;
+  PlanLogFile log_;
 };
 
 }  // namespace gradwire
