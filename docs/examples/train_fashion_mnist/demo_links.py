@@ -4,6 +4,8 @@ Steps of `gradwire train`: synthetic gradients with the network's shapes, and as
 the demo's own steps have. All settings take turns in one run for each link.
 """
 
+import statistics
+
 import demo_table
 
 UNLIMITED = "unlimited"
@@ -44,8 +46,19 @@ def make_table(results, compute_ms):
     for link, result in results.items():
         for row in result["results"]:
             rows.setdefault(row["spec"], {})[link] = row["step_ms"]
-    winners = {link: min(rows, key=lambda spec: rows[spec][link]) for link in results}
+    winners = {link: _winners(result["results"]) for link, result in results.items()}
     return {"compute_ms": compute_ms, "links": list(results), "rows": rows, "winners": winners}
+
+
+def _winners(rows):
+    """The fastest setting, and those it did not beat in every round of turns."""
+    rounds = {
+        # As in step_ms, a block's first step is not counted: it brings caches back.
+        row["spec"]: [statistics.median(block["step_ms"][1:]) for block in row["blocks"]]
+        for row in rows
+    }
+    best = rounds[min(rows, key=lambda row: row["step_ms"])["spec"]]
+    return [spec for spec, ms in rounds.items() if any(a <= b for a, b in zip(ms, best))]
 
 
 def link_text(link):
@@ -54,9 +67,9 @@ def link_text(link):
 
 
 def cell(table, setting, link):
-    """Milliseconds; the fastest of a link is marked."""
+    """Milliseconds; the link's winners are marked."""
     text = f"{table['rows'][setting][link]:.2f}"
-    return text + (" *" if table["winners"][link] == setting else "  ")
+    return text + (" *" if setting in table["winners"][link] else "  ")
 
 
 def format_table(table):
@@ -77,5 +90,6 @@ def title(table):
     return (
         f"milliseconds a step takes, by link; synthetic gradients of {_MODEL}, "
         f"{table['compute_ms']:.1f} ms "
-        "of computing on the processor; * the fastest of its link; unlimited: shared memory"
+        "of computing on the processor; unlimited: shared memory; "
+        "* the fastest, and those it did not beat in every round"
     )
