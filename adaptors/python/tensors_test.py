@@ -114,7 +114,7 @@ class TensorsTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "belong to another"):
                 one.submit(gradwire.Group(tensors[1:], numbers[1:]))
             with self.assertRaisesRegex(ValueError, "belong to another"):
-                one.scatter(tensors[1], *numbers)
+                one.reduce_scatter_tensor(tensors[1], *numbers)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ class ThreadsTest(unittest.TestCase):
         comm, library = new_comm(), gradwire.comm.lib
         barrier, stats = library.gwBarrier, library.gwCommGetStats
         inside, is_under_way, overtaken = threading.Event(), [], []
-        comm._life._turn = turn = WatchedLock(comm._life._turn)
+        comm._life._alone = lock = WatchedLock(comm._life._alone)
 
         def slow_barrier(*args):
             is_under_way.append(True)
-            turn.wanted.clear()
+            lock.wanted.clear()
             inside.set()
-            self.assertTrue(turn.wanted.wait(LONG_S))
+            self.assertTrue(lock.wanted.wait(LONG_S))
             is_under_way.clear()
             return barrier(*args)
 
@@ -43,15 +43,15 @@ class ThreadsTest(unittest.TestCase):
         """The first to be there frees it while the other one waits for its turn."""
         comm, library = new_comm(), gradwire.comm.lib
         wait, tensor = library.gwRequestWait, comm.tensor("w", [1])
-        comm._life._turn = turn = WatchedLock(comm._life._turn)
+        comm._life._alone = lock = WatchedLock(comm._life._alone)
         for method in ("wait", "test"):
             with self.subTest(method):
                 request, inside = tensor.all_reduce(floats(1)), threading.Event()
 
                 def slow_wait(*args, inside=inside):
-                    turn.wanted.clear()
+                    lock.wanted.clear()
                     inside.set()
-                    self.assertTrue(turn.wanted.wait(LONG_S))
+                    self.assertTrue(lock.wanted.wait(LONG_S))
                     return wait(*args)
 
                 with mock.patch.object(library, "gwRequestWait", slow_wait):
@@ -63,13 +63,13 @@ class ThreadsTest(unittest.TestCase):
                 self.assertTrue(request.test())
         comm.close()
 
-    def test_what_was_dropped_is_freed_in_a_turn(self):
+    def test_what_was_dropped_is_freed_alone(self):
         """Of a step's end too, for another thread may submit."""
         comm, library = new_comm(), gradwire.comm.lib
-        free, tensor, in_turn = library.gwRequestFree, comm.tensor("w", [1]), []
+        free, tensor, alone = library.gwRequestFree, comm.tensor("w", [1]), []
 
         def watched_free(handle):
-            in_turn.append(comm._life._turn.here()._is_owned())
+            alone.append(comm._life._alone.here()._is_owned())
             return free(handle)
 
         with mock.patch.object(library, "gwRequestFree", watched_free):
@@ -77,7 +77,7 @@ class ThreadsTest(unittest.TestCase):
                 comm.begin_step(step)
                 tensor.all_reduce(floats(1))
                 end()
-        self.assertEqual(in_turn, [True, True])
+        self.assertEqual(alone, [True, True])
         comm.close()
 
     def test_a_handler_calls_amid_a_call_of_its_thread(self):

@@ -38,7 +38,7 @@ class SliceOp : public SliceWork {
 
 // Input handled between two polls: long enough to be efficient, short enough not to starve the
 // wire.
-inline constexpr int64_t kQuantumBytes = 256 * 1024;
+inline constexpr int64_t kComputeQuantumBytes = 256 * 1024;
 
 }  // namespace gradwire
 

@@ -29,7 +29,7 @@ struct PlainCall {
 // In place means exactly NCCL's in-place; any other overlap would be read after it was written.
 Status CheckOverlap(const PlainCall& call, int64_t bytes, int rank, int world_size) {
   if (call.collective == Collective::kReduceScatter)
-    return CheckScatterMemory(call.send, call.recv, bytes, rank, world_size);
+    return CheckReduceScatterMemory(call.send, call.recv, bytes, rank, world_size);
   const bool wide_send = call.collective == Collective::kAllToAll;
   const bool wide_recv =
       call.collective == Collective::kAllGather || call.collective == Collective::kAllToAll;

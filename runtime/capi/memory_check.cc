@@ -53,8 +53,8 @@ Status CheckGroupMemory(std::span<const BufferPair> group) {
   return Status();
 }
 
-Status CheckScatterMemory(const void* send, const void* recv, int64_t shard_bytes, int rank,
-                          int ranks) {
+Status CheckReduceScatterMemory(const void* send, const void* recv, int64_t shard_bytes, int rank,
+                                int ranks) {
   const AddressRange sends(send, shard_bytes * ranks), recvs(recv, shard_bytes);
   const bool in_place = recvs.begin == sends.begin + static_cast<uintptr_t>(shard_bytes * rank);
   if (in_place || !sends.Overlaps(recvs)) return Status();

@@ -32,8 +32,8 @@ Status CheckGroupMemory(std::span<const BufferPair> group);
 
 // A reduce-scatter: `recv` is `shard_bytes` at `rank` of `ranks` in `send`, or apart from all of
 // it.
-Status CheckScatterMemory(const void* send, const void* recv, int64_t shard_bytes, int rank,
-                          int ranks);
+Status CheckReduceScatterMemory(const void* send, const void* recv, int64_t shard_bytes, int rank,
+                                int ranks);
 
 }  // namespace gradwire
 

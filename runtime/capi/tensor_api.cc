@@ -144,15 +144,15 @@ gwResult_t SubmitGroup(const GroupCall& call, gwRequest_t* request,
   return gwSuccess;
 }
 
-Status CheckScatter(const gwTensor& tensor, const void* send, const void* recv, gwRedOp_t op,
-                    gwStream_t stream) {
+Status CheckReduceScatter(const gwTensor& tensor, const void* send, const void* recv, gwRedOp_t op,
+                          gwStream_t stream) {
   GW_RETURN_IF_ERROR(CheckOpAndStream(op, stream));
   GW_RETURN_IF_ERROR(CheckRegistered(tensor));
   const TensorState& state = *tensor.state;
   GW_RETURN_IF_ERROR(CheckTensorBuffers(state, send, recv));
   const Communicator& comm = *tensor.owner->comm;
   const int64_t shard_bytes = state.elems / comm.world_size() * SizeOf(state.dtype);
-  return CheckScatterMemory(send, recv, shard_bytes, comm.rank(), comm.world_size())
+  return CheckReduceScatterMemory(send, recv, shard_bytes, comm.rank(), comm.world_size())
       .WithTensor(state.name);
 }
 
@@ -265,11 +265,11 @@ GW_DEFINE(gwResult_t, gwReduceScatterTensor,
   gwComm_t comm = tensor->owner;
   CallGuard guard(comm);
   if (!guard.ok()) return guard.Refuse();
-  const std::string op_name(NameOfOperation(Scheme::kScatter));
-  if (Status s = CheckScatter(*tensor, send, recv, op, stream); !s.ok())
+  const std::string op_name(NameOfOperation(Scheme::kReduceScatter));
+  if (Status s = CheckReduceScatter(*tensor, send, recv, op, stream); !s.ok())
     return Report(comm, std::move(s).WithOp(op_name));
   std::unique_ptr<gwRequest> handle = MakeRequest(comm);
-  StatusOr<std::unique_ptr<Request>> made = comm->comm->SubmitScatter(
+  StatusOr<std::unique_ptr<Request>> made = comm->comm->SubmitReduceScatter(
       {tensor->state, static_cast<const std::byte*>(send), static_cast<std::byte*>(recv)},
       static_cast<ReduceOp>(op));
   if (!made.ok()) return Report(comm, Status(made.status()).WithOp(op_name));

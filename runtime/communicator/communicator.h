@@ -114,7 +114,8 @@ class Communicator final : private EngineListener {
   Status DiscardStep(TensorState* tensor);
   StatusOr<std::unique_ptr<Request>> Submit(std::span<const SubmittedTensor> tensors, ReduceOp op);
   // A reduce-scatter: `recv` takes this rank's of world_size equal shards.
-  StatusOr<std::unique_ptr<Request>> SubmitScatter(const SubmittedTensor& tensor, ReduceOp op);
+  StatusOr<std::unique_ptr<Request>> SubmitReduceScatter(const SubmittedTensor& tensor,
+                                                         ReduceOp op);
   // gwTimeout: still under way.
   Status Wait(Request* request, int64_t timeout_ns);
   // How a request that is done ended. Never waits: neither for the engine, which may be in a long
@@ -180,7 +181,7 @@ class Communicator final : private EngineListener {
   Status FollowPlan(std::span<const SubmittedTensor> tensors);
   bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
   int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
-  Status CheckScatter(const TensorState& tensor) const;
+  Status CheckReduceScatter(const TensorState& tensor) const;
   StatusOr<std::shared_ptr<Operation>> MakeOperation(std::vector<SubmittedTensor> tensors,
                                                      ReduceOp op, Scheme scheme);
   void SubmitAll(std::span<const SubmittedTensor> tensors,

@@ -218,7 +218,7 @@ void Communicator::SubmitAll(std::span<const SubmittedTensor> tensors,
   for (const std::shared_ptr<Operation>& operation : operations) engine_->Submit(operation);
 }
 
-Status Communicator::CheckScatter(const TensorState& tensor) const {
+Status Communicator::CheckReduceScatter(const TensorState& tensor) const {
   if (tensor.elems % parts_.world_size != 0) {
     return Status(gwInvalidArgument,
                   {.message = fmt::format("{} elements are no multiple of the {} ranks",
@@ -226,7 +226,7 @@ Status Communicator::CheckScatter(const TensorState& tensor) const {
                    .tensor = tensor.name,
                    .hint = "Register it with zeros at its end"});
   }
-  if (tensor.automatic == nullptr && TakesScatter(tensor)) return Status();
+  if (tensor.automatic == nullptr && TakesReduceScatter(tensor)) return Status();
   const std::string spec = tensor.automatic != nullptr ? "auto" : tensor.codec.spec;
   return Status(gwInvalidUsage,
                 {.message = fmt::format("'{}' is for all-reduce, not for reduce-scatter", spec),
@@ -235,13 +235,13 @@ Status Communicator::CheckScatter(const TensorState& tensor) const {
                          "codecs`: bf16, fp16, qsgd, efsign"});
 }
 
-StatusOr<std::unique_ptr<Request>> Communicator::SubmitScatter(const SubmittedTensor& tensor,
-                                                               ReduceOp op) {
+StatusOr<std::unique_ptr<Request>> Communicator::SubmitReduceScatter(const SubmittedTensor& tensor,
+                                                                     ReduceOp op) {
   GW_RETURN_IF_ERROR(CheckUsable());
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit({&tensor, 1}));
-  GW_RETURN_IF_ERROR(CheckScatter(*tensor.tensor));
-  StatusOr<std::shared_ptr<Operation>> made = MakeOperation({tensor}, op, Scheme::kScatter);
+  GW_RETURN_IF_ERROR(CheckReduceScatter(*tensor.tensor));
+  StatusOr<std::shared_ptr<Operation>> made = MakeOperation({tensor}, op, Scheme::kReduceScatter);
   if (!made.ok()) return made.status();
   auto request = std::make_unique<Request>();
   request->operations.push_back(std::move(*made));

@@ -234,7 +234,7 @@ void Decider::Outdate(double factor, double busy_us) {
   ModelState faster = m_.model;
   if (sees_link) {
     faster =
-        OnLink(m_.model, LinkFactor(job_, m_.model, m_.running, busy_us / own->medians.busy_us));
+        ScaleLink(m_.model, LinkFactor(job_, m_.model, m_.running, busy_us / own->medians.busy_us));
   }
   for (Memory::Tried& tried : m_.tried) {
     if (tried.plan.empty()) continue;

@@ -66,12 +66,12 @@ void Decider::CompareWithBefore(const Memory::Medians& sums) {
 // Whether the time under way tells of the wire. Where codecs bound it, it stays as it is whatever
 // becomes of the wire, and nothing can be learnt of that from it.
 bool Decider::SeesWire(const ModelState& model, const Plan& plan) const {
-  return BusyUs(job_, OnWire(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
+  return BusyUs(job_, ScaleWire(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
 }
 
 // Likewise of the link, which moves bytes alone.
 bool Decider::SeesLink(const ModelState& model, const Plan& plan) const {
-  return BusyUs(job_, OnLink(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
+  return BusyUs(job_, ScaleLink(model, 0.5), plan) < kSeenOfHalfTheWire * BusyUs(job_, model, plan);
 }
 
 // Two plans that differ in bytes per message, measured on one wire, tell what both take on it.
@@ -125,7 +125,7 @@ void Decider::FollowWire(double busy_us) {
     if (SeesWire(fitted, m_.running)) model = std::move(fitted);
   } else if (SeesWire(model, m_.running)) {
     const double factor = std::clamp(busy_us / predicted_us, 1 / kMaxWireChange, kMaxWireChange);
-    model = OnWire(std::move(model), std::pow(factor, 1 - kForget));
+    model = ScaleWire(std::move(model), std::pow(factor, 1 - kForget));
   }
 }
 

@@ -173,7 +173,7 @@ void TakeDown(const JobFacts& job, const ModelState& state, const Allowed& allow
 
 // On a slower link too. First what saves time: it is not there to be spent on what costs some.
 void Lighten(const JobFacts& job, const ModelState& state, const Allowed& allowed, Plan* plan) {
-  const ModelState slower = OnLink(state, kReserve);
+  const ModelState slower = ScaleLink(state, kReserve);
   for (const double share : {0.0, kFreeShare}) TakeDown(job, slower, allowed, share, plan);
 }
 
@@ -300,13 +300,13 @@ void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan&
   explain_heavy(differ ? Root(least, most, miss_of_light) : least);
 }
 
-ModelState OnWire(ModelState model, double factor) {
+ModelState ScaleWire(ModelState model, double factor) {
   model.us_per_message *= factor;
   model.us_per_byte *= factor;
   return model;
 }
 
-ModelState OnLink(ModelState model, double factor) {
+ModelState ScaleLink(ModelState model, double factor) {
   model.us_per_byte *= factor;
   return model;
 }
@@ -315,7 +315,7 @@ double LinkFactor(const JobFacts& job, const ModelState& model, const Plan& plan
                   double busy_factor) {
   const double busy_us = busy_factor * BusyUs(job, model, plan);
   return Root(0, 1,
-              [&](double factor) { return BusyUs(job, OnLink(model, factor), plan) - busy_us; });
+              [&](double factor) { return BusyUs(job, ScaleLink(model, factor), plan) - busy_us; });
 }
 
 void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model) {

@@ -115,9 +115,9 @@ void FitWire(const JobFacts& job, const MeasuredPlan& heavy, const MeasuredPlan&
 void FitBytes(const JobFacts& job, const MeasuredPlan& measured, ModelState* model);
 
 // The model on a wire that takes `factor` of its time, for messages and for bytes.
-ModelState OnWire(ModelState model, double factor);
+ModelState ScaleWire(ModelState model, double factor);
 // Likewise for bytes alone: of a faster link handling a message takes as long.
-ModelState OnLink(ModelState model, double factor);
+ModelState ScaleLink(ModelState model, double factor);
 // The link's factor, 1 at most, with which `plan` is under way for `busy_factor` of the time it
 // was.
 double LinkFactor(const JobFacts& job, const ModelState& model, const Plan& plan,

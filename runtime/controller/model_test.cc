@@ -219,7 +219,7 @@ TEST(LinkFactor, FindsHowMuchFasterTheLinkIs) {
   const Plan plan = Uniform(job, 2);
   const double before_us = BusyUs(job, state, plan);
   for (const double factor : {0.1, 0.5, 0.9}) {
-    const double after_us = BusyUs(job, OnLink(state, factor), plan);
+    const double after_us = BusyUs(job, ScaleLink(state, factor), plan);
     EXPECT_NEAR(LinkFactor(job, state, plan, after_us / before_us), factor, 1e-6);
   }
   EXPECT_EQ(LinkFactor(job, state, plan, 2), 1);

@@ -43,7 +43,7 @@ double FillOf(int64_t elems, int64_t most) {
 }  // namespace
 
 std::string_view NameOfOperation(Scheme scheme) {
-  return scheme == Scheme::kScatter ? "reduce-scatter of a tensor" : "all-reduce of tensors";
+  return scheme == Scheme::kReduceScatter ? "reduce-scatter of a tensor" : "all-reduce of tensors";
 }
 
 OpText RawOperation::Text() const {
@@ -208,7 +208,7 @@ Status TensorOperation::Prepare() {
     signature = Hasher().Add(signature).Add(*has_residual_).digest();
   }
   flat_ = AsFlat();
-  slices_ = options_.scheme == Scheme::kScatter
+  slices_ = options_.scheme == Scheme::kReduceScatter
                 ? CutShardsIntoSlices(parts_[0], options_.context.world_size, options_.slice_elems)
                 : CutIntoSlices(parts_, options_.slice_elems);
   if (slices_.empty())
@@ -217,7 +217,7 @@ Status TensorOperation::Prepare() {
 }
 
 std::optional<RawOp> TensorOperation::AsFlat() const {
-  if (!exact_ || options_.scheme == Scheme::kScatter) return std::nullopt;
+  if (!exact_ || options_.scheme == Scheme::kReduceScatter) return std::nullopt;
   const std::byte* send = tensors_[0].send;
   std::byte* recv = tensors_[0].recv;
   int64_t elems = 0;
@@ -267,7 +267,7 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   const int world_size = options_.context.world_size;
   if (SendsPayloads(options_.scheme)) {
     part.codec = PayloadOf(tensor);
-    if (options_.scheme == Scheme::kScatter) part.out.elems /= world_size;
+    if (options_.scheme == Scheme::kReduceScatter) part.out.elems /= world_size;
   } else {
     part.rides = Rides(tensor);
     part.method = (part.rides ? rider_ : tensor.codec.carrier).get();
@@ -281,10 +281,10 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   }
   if (tensor.residual.allocated()) part.e_in = tensor.residual.live();
   if (tensor.feedback())
-    part.e_out = options_.in_step ? tensor.residual.next() : tensor.residual.LiveInPlace();
+    part.e_out = options_.stages_for_vote ? tensor.residual.next() : tensor.residual.LiveInPlace();
   if (tensor.local.allocated()) {
     part.local_in = tensor.local.live();
-    part.local_out = options_.in_step ? tensor.local.next() : tensor.local.LiveInPlace();
+    part.local_out = options_.stages_for_vote ? tensor.local.next() : tensor.local.LiveInPlace();
   }
   return part;
 }
@@ -376,13 +376,13 @@ void TensorOperation::Charge(const SliceStats& own, TensorState* tensor) const {
 void TensorOperation::SettleResidual(const SubmittedTensor& submitted) {
   if (options_.context.world_size == 1) return;
   TensorState& tensor = *submitted.tensor;
-  tensor.staged = options_.in_step;
+  tensor.staged = options_.stages_for_vote;
   if (!tensor.residual.allocated() || tensor.feedback()) return;
   // By the codec of this operation. Of a scattered sum each rank has another part, and they must
   // agree on whether the tensor has a residual: there all of it is taken to be sent.
-  const bool shared = options_.scheme != Scheme::kScatter;
+  const bool shared = options_.scheme != Scheme::kReduceScatter;
   const ConstView out = {submitted.recv, shared ? tensor.elems : 0, tensor.dtype};
-  const bool stays = tensor.residual.KeepUnsent(out, options_.in_step);
+  const bool stays = tensor.residual.KeepUnsent(out, options_.stages_for_vote);
   if (stays) return;
   tensor.travelled = in_step;
   if (in_step) return;
@@ -439,7 +439,7 @@ std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tens
                                .loss_scale = call.loss_scale,
                                .step = call.step ? std::to_string(*call.step) : "none",
                                .transaction = call.transaction,
-                               .in_step = call.step && call.transaction,
+                               .stages_for_vote = call.step && call.transaction,
                                .looks_at_gradients = call.looks_at_gradients});
   operation->name = NameOfOperation(call.scheme);
   operation->tensor = first;

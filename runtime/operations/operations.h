@@ -72,7 +72,7 @@ class TensorOperation final : public Operation {
     float loss_scale = 1.0f;
     std::string step;  // as in the text: its number, or "none" outside
     bool transaction = true;
-    bool in_step = false;  // otherwise the residuals are committed on completion
+    bool stages_for_vote = false;  // its residuals, which otherwise are committed on completion
     bool looks_at_gradients = false;
   };
   TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);

@@ -73,7 +73,7 @@ TEST(TensorOperation, SignaturesDifferWhereTextsDo) {
       {"spec", [](Call* call) { call->tensors[0]->SetCodec(*MakeCodec("fp16")); }},
       {"loss scale", [](Call* call) { call->options.loss_scale = 2; }},
       {"step", [](Call* call) { call->options.step = "none"; }},
-      {"scheme", [](Call* call) { call->options.scheme = Scheme::kScatter; }},
+      {"scheme", [](Call* call) { call->options.scheme = Scheme::kReduceScatter; }},
       {"algorithm",
        [](Call* call) {
          call->options.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");

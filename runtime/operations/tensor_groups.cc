@@ -24,13 +24,13 @@ std::string_view Name(Scheme scheme) {
     case Scheme::kLinear: return "linear";
     case Scheme::kGather: return "gather";
     case Scheme::kTwoShot: return "two_shot";
-    case Scheme::kScatter: return "scatter";
+    case Scheme::kReduceScatter: return "reduce_scatter";
   }
   return {};
 }
 
 Collective CollectiveOf(Scheme scheme, int world_size) {
-  if (scheme == Scheme::kScatter) return Collective::kReduceScatter;
+  if (scheme == Scheme::kReduceScatter) return Collective::kReduceScatter;
   return scheme == Scheme::kGather && world_size > 1 ? Collective::kAllGather
                                                      : Collective::kAllReduce;
 }
@@ -41,7 +41,7 @@ bool IsLossless(const Codec& codec) {
 
 bool IsLossless(const TensorState& tensor) { return IsLossless(tensor.codec); }
 
-bool TakesScatter(const TensorState& tensor) {
+bool TakesReduceScatter(const TensorState& tensor) {
   return IsLossless(tensor) || SchemeOf(tensor) == Scheme::kTwoShot;
 }
 

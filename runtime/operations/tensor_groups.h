@@ -30,18 +30,18 @@ inline constexpr uint32_t kOutsideStep = 0x80000000u;
 // Of the tensor's next operation, in this step or, nullopt, outside of any.
 uint32_t DitherStepOf(const TensorState& tensor, std::optional<uint64_t> step);
 
-// kGather: carriers of methods that gather, by the machine of kLinear. kScatter: the first half of
-// kTwoShot, for a reduce-scatter.
-enum class Scheme : uint8_t { kLinear, kGather, kTwoShot, kScatter };
+// kGather: carriers of methods that gather, by the machine of kLinear. kReduceScatter: the first
+// half of kTwoShot, for a reduce-scatter.
+enum class Scheme : uint8_t { kLinear, kGather, kTwoShot, kReduceScatter };
 // How an all-reduce of the tensor is done.
 Scheme SchemeOf(const Codec& codec);
 Scheme SchemeOf(const TensorState& tensor);
-// Whether kScatter can do it: its codec makes payloads, or it is exact.
-bool TakesScatter(const TensorState& tensor);
+// Whether kReduceScatter can do it: its codec makes payloads, or it is exact.
+bool TakesReduceScatter(const TensorState& tensor);
 std::string_view Name(Scheme scheme);
 // Its messages are payloads, of a codec or exact ones.
 inline bool SendsPayloads(Scheme scheme) {
-  return scheme == Scheme::kTwoShot || scheme == Scheme::kScatter;
+  return scheme == Scheme::kTwoShot || scheme == Scheme::kReduceScatter;
 }
 // What its schedules do. One rank by itself sums: no method runs.
 Collective CollectiveOf(Scheme scheme, int world_size);

@@ -87,7 +87,7 @@ void Caller::SubmitRaw(size_t index) {
 }
 
 bool Caller::Scatters(const ScenarioOp& op) const {
-  return op.scatter && TakesScatter(*tensors_[op.tensors[0]]) &&
+  return op.scatter && TakesReduceScatter(*tensors_[op.tensors[0]]) &&
          s_.tensors[op.tensors[0]].elems % s_.job.world_size == 0;
 }
 
@@ -110,7 +110,7 @@ void Caller::SubmitGroup(size_t index) {
   const ReduceOp kinds[] = {ReduceOp::kSum, ReduceOp::kAvg};
   const ReduceOp kind = kinds[(op.op == ReduceOp::kAvg) != other];
   if (memory.scattered) {
-    Queue(me().SubmitScatter(group[0], kind, context_));
+    Queue(me().SubmitReduceScatter(group[0], kind, context_));
   } else {
     for (auto& o : me().SubmitTensors(group, kind, context_)) Queue(o);
   }

@@ -154,9 +154,9 @@ Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, Redu
   return operations;
 }
 
-std::shared_ptr<Operation> JobRank::SubmitScatter(const SubmittedTensor& tensor, ReduceOp op,
-                                                  const StepContext& step) {
-  return SubmitGroup({tensor}, Scheme::kScatter, op, step);
+std::shared_ptr<Operation> JobRank::SubmitReduceScatter(const SubmittedTensor& tensor, ReduceOp op,
+                                                        const StepContext& step) {
+  return SubmitGroup({tensor}, Scheme::kReduceScatter, op, step);
 }
 
 void JobRank::EndStep(const StepContext& step, bool no_wait) {

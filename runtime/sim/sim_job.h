@@ -93,8 +93,8 @@ class JobRank final : private EngineListener {
   // One operation a scheme and type.
   Operations SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                            const StepContext& step);
-  std::shared_ptr<Operation> SubmitScatter(const SubmittedTensor& tensor, ReduceOp op,
-                                           const StepContext& step);
+  std::shared_ptr<Operation> SubmitReduceScatter(const SubmittedTensor& tensor, ReduceOp op,
+                                                 const StepContext& step);
   void EndStep(const StepContext& step, bool no_wait = false);
 
   bool Poll() { return core_->Poll(); }

@@ -46,11 +46,11 @@ void ControlPlane::Run() {
       next_ns = node_.NextNs();
     }
     (void)links_->Wait(Deadline{next_ns}.PollTimeoutMs(*options_.clock));
-    Turn();
+    Serve();
   }
 }
 
-void ControlPlane::Turn() {
+void ControlPlane::Serve() {
   Collector collector;
   {
     std::lock_guard lock(mutex_);

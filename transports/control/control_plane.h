@@ -76,7 +76,7 @@ class ControlPlane : public ControlChannel {
   ControlPlane(ControlPlaneOptions options, std::unique_ptr<TcpLinks> links);
   Status StartThread();
   void Run();
-  void Turn();
+  void Serve();
   // Sleeps less long if the node has something to do; requires mutex_ held.
   void WakeIfDue();
 

@@ -136,9 +136,9 @@ class Comm(Collectives):
         """What to hold in each call of the library: the communicator's end waits for it."""
         return self._life
 
-    def turn(self):
+    def one_at_a_time(self):
         """What to hold besides, but where the library takes any thread."""
-        return self._life.turn()
+        return self._life.one_at_a_time()
 
     def _check(self, code):
         """Within in_call()."""
@@ -149,11 +149,11 @@ class Comm(Collectives):
 
         made: the handle of another one, if the call makes one.
         """
-        turn = self.turn()
+        alone = self.one_at_a_time()
 
         # The text of an error without a communicator belongs to the thread.
         def checked(*args):
-            with self.in_call(), turn:
+            with self.in_call(), alone:
                 self._check(function(*args))
 
         def abort(call):
@@ -244,7 +244,7 @@ class Comm(Collectives):
         config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
                                     c.GW_VERSION_CODE, None if spec is None else spec.encode())
         handle = c.gwTensor_t()
-        with self.in_call(), self.turn():
+        with self.in_call(), self.one_at_a_time():
             self._check(lib.gwTensorRegister(self._handle, name.encode(), lengths, len(shape),
                                              kind, ctypes.byref(config), ctypes.byref(handle)))
         return Tensor(self, handle, name, math.prod(shape), kind)
@@ -262,7 +262,7 @@ class Comm(Collectives):
         return self._submit(Submission(group.buffers, keep), lib.gwAllReduceTensors, group.count,
                             group.tensors, group.send, group.recv, operation(op))
 
-    def scatter(self, tensor, send, recv, op="sum", keep=None):
+    def reduce_scatter_tensor(self, tensor, send, recv, op="sum", keep=None):
         """As Tensor.reduce_scatter(); keep: as for submit()."""
         source, target = as_buffer(send), as_buffer(recv, writable=True)
         self._check_owns(tensor.comm)
@@ -278,7 +278,7 @@ class Comm(Collectives):
             raise ValueError("the tensors belong to another communicator: submit them there")
 
     def _submit(self, submission, function, *args):
-        with self.in_call(), self.turn():
+        with self.in_call(), self.one_at_a_time():
             self._free_dropped()
             # Before the call: an exception may come from a signal handler right behind it.
             self._pending[submission] = None
@@ -290,7 +290,7 @@ class Comm(Collectives):
         return Request(self, submission)
 
     def release(self, submission):
-        """Frees a submission if it is complete; whether it was. In a turn."""
+        """Frees a submission if it is complete; whether it was. Within one_at_a_time()."""
         freed = submission.free()
         if freed:
             self._pending.pop(submission, None)
@@ -302,7 +302,7 @@ class Comm(Collectives):
         Up to the first that is under way: most complete in their order, and looking at all of them
         with each submission would take as long as the step.
         """
-        with self.turn():
+        with self.one_at_a_time():
             for submission in list(self._pending):
                 if submission.is_dropped and not self.release(submission):
                     return
@@ -317,7 +317,7 @@ class Comm(Collectives):
         InvalidUsage: a step is open.
         """
         number = fitting(number, "step", ctypes.c_uint64)
-        with self.in_call(), self.turn():
+        with self.in_call(), self.one_at_a_time():
             self._check(lib.gwStepBegin(self._handle, number))
             if loss_scale is not None:
                 self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
@@ -371,7 +371,7 @@ class Comm(Collectives):
 
     def _json(self, function):
         size = ctypes.c_size_t()
-        with self.in_call(), self.turn():
+        with self.in_call(), self.one_at_a_time():
             self._check(function(self._handle, None, ctypes.byref(size)))
             # Counters may get longer between the two calls.
             size.value += 4096

@@ -58,7 +58,7 @@ class Lifetime:
         self.is_over = False  # no further call
         # A handle that one thread destroys another one must not abort.
         self._ending = ProcessLock()
-        self._turn = ProcessLock()
+        self._alone = ProcessLock()
         # An entry for each that is open; one is added and taken away at a stroke.
         self._calls = []
 
@@ -74,11 +74,11 @@ class Lifetime:
         if self.is_over:
             self._free_if_left()
 
-    def turn(self):
+    def one_at_a_time(self):
         """What to hold where the library takes one thread at a time: others wait. Ask for it in the
         thread that wants the call, which another one may make."""
-        lock = self._turn.here()
-        # The handler of a signal may have interrupted this thread in its turn, which is its own.
+        lock = self._alone.here()
+        # The handler of a signal may have interrupted this thread in such a call, which is its own.
         return contextlib.nullcontext() if lock._is_owned() else lock
 
     def abort(self):

@@ -26,7 +26,7 @@ class Submission:
         return self.request is None or self.request() is None
 
     def free(self):
-        """Whether it was complete and is freed now. In a turn, or at the end."""
+        """Whether it was complete and is freed now. Within one_at_a_time(), or at the end."""
         # Cleared before the call: a handler of a signal may raise right behind it, and what is free
         # must not be freed again. Where it was not complete the memory then stays to the end.
         handle, self.handle = self.handle, c.gwRequest_t()
@@ -60,7 +60,7 @@ class Request:
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_ended():
             left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
-            with self._comm.in_call(), self._comm.turn():
+            with self._comm.in_call(), self._comm.one_at_a_time():
                 if self._is_ended():  # another thread's call has seen to it
                     return
                 code = lib.gwRequestWait(self._submission.handle, int(left * 1e9))
@@ -76,7 +76,7 @@ class Request:
         if self._is_ended():
             return True
         done = ctypes.c_int()
-        with self._comm.in_call(), self._comm.turn():
+        with self._comm.in_call(), self._comm.one_at_a_time():
             if self._is_ended():
                 return True
             code = lib.gwRequestTest(self._submission.handle, ctypes.byref(done))

@@ -31,7 +31,7 @@ class Tensor:
                              f"{times}{buffer.count} of {buffer.dtype.name}")
 
     def _call(self, function, *args):
-        with self.comm.in_call(), self.comm.turn():
+        with self.comm.in_call(), self.comm.one_at_a_time():
             check(function(self.handle, *args), self.comm._handle)
 
     def set_spec(self, spec):
@@ -59,7 +59,7 @@ class Tensor:
 
         recv may lie there in send. Specs: none, or what is reduced as two_shot (InvalidUsage).
         """
-        return self.comm.scatter(self, send, recv, op)
+        return self.comm.reduce_scatter_tensor(self, send, recv, op)
 
 
 class Group:

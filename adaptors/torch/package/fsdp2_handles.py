@@ -147,7 +147,7 @@ class ShardedHandle(Fsdp2Handle):
 
     def on_scatter(self, unit, output, gradients, op):
         """Reduces `gradients` of all ranks, of which `output` gets this rank's shard."""
-        self._send(unit, output, lambda: self._comm.scatter(
+        self._send(unit, output, lambda: self._comm.reduce_scatter_tensor(
             self._tensors.of(unit), pointer_to(gradients), pointer_to(output), op,
             keep=(gradients, output)))
 

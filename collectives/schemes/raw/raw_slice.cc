@@ -73,7 +73,8 @@ bool RawSlice::NeedsFinish() const {
 }
 
 StatusOr<bool> RawSlice::ComputeLocal() {
-  const int64_t elems = std::min(elems_ - finished_elems_, kQuantumBytes / SizeOf(op_.dtype));
+  const int64_t elems =
+      std::min(elems_ - finished_elems_, kComputeQuantumBytes / SizeOf(op_.dtype));
   const View part = {op_.recv + (first_ + finished_elems_) * SizeOf(op_.dtype), elems, op_.dtype};
   if (op_.op == ReduceOp::kAvg) ScaleAvg(op_.dtype, part, op_.world_size);
   if (op_.count_nonfinite) stats_.nonfinite += CountNonFinite(part);
@@ -124,7 +125,7 @@ void RawSlice::Combine(const Step& step, int64_t offset, ConstBytes fragment) {
 StatusOr<bool> RawSlice::Compute(const Step& step, int64_t* cursor) {
   const Bytes dst = Memory(step.dst);
   const Bytes src = Memory(step.src);
-  const int64_t bytes = std::min(dst.size - *cursor, kQuantumBytes);
+  const int64_t bytes = std::min(dst.size - *cursor, kComputeQuantumBytes);
   if (bytes > 0) {
     const Bytes out = dst.Sub(*cursor, bytes);
     if (step.kind == StepKind::kReduce) {
