@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/wrapping.h"
+#include "runtime/controller/candidate_report.h"
 #include "runtime/controller/controlled.h"
 #include "runtime/controller/knowledge.h"
 #include "runtime/json_text.h"
@@ -349,11 +350,13 @@ void Controller::TellModel(const StepInput& step) {
 std::string Controller::Json() const {
   std::lock_guard lock(mu_);
   const bool blind = enabled() && commits_ == 0;
+  const std::vector<CandidateReport> candidates = ReportCandidates(job_, memory_);
+  const std::string note = Joined(Joined(scope_, note_), NoteOf(candidates, memory_));
   return fmt::format(
       "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"model_off\": {}, "
-      "\"measured_over_predicted\": {}, \"decisions\": {}}}",
-      JsonText(blind ? kBlindNote : Joined(scope_, note_)), commits_, probe_count_,
-      memory_.model_off, NumberText(memory_.scale), changes_.Json());
+      "\"measured_over_predicted\": {}, \"candidates\": {}, \"decisions\": {}}}",
+      JsonText(blind ? kBlindNote : note), commits_, probe_count_, memory_.model_off,
+      NumberText(memory_.scale), gradwire::Json(candidates), changes_.Json());
 }
 
 }  // namespace gradwire

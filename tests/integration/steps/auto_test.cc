@@ -173,6 +173,18 @@ TEST(Auto, HearsOfStepsThatPassOnWhatIsNotFinite) {
   EXPECT_EQ(StepsHeardOf(std::numeric_limits<float>::quiet_NaN()), finite);
 }
 
+TEST(Auto, SaysWhereNoCodecKeepsItsBound) {
+  RunRanks(2, "", [&](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, {{"w", "auto(error=1e-6,lag=1e-6)", 50000}});
+    std::vector<std::string> aborts;
+    for (uint64_t step = 0; step < 40; ++step)
+      ASSERT_EQ(trainer.StepUntilCommitted(step, &aborts).outcome, gwStepCommitted) << step;
+    if (rank != 0) return;
+    EXPECT_THAT(LedgerText(comm), HasSubstr("every codec loses more than error= and lag= allow"));
+    EXPECT_THAT(LedgerText(comm), HasSubstr("{\"spec\": \"bf16\", \"tensors\": 1, \"error\": 0.0"));
+  });
+}
+
 TEST(Auto, AWrongSpecIsRefusedAndChangesNothing) {
   RunRanks(2, "", [&](int rank, gwComm_t comm) {
     Trainer trainer(comm, rank, {{"w", "bf16", 10000}, {"v", "none", 10}});
