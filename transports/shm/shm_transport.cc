@@ -134,9 +134,14 @@ class ShmTransport final : public Transport {
       to.refused = true;
       if (!HasRoom(to)) return SendOutcome::kFull;
     }
-    // Only we write it: the receiver could clear it between our setting it and our sleep.
-    if (std::exchange(to.refused, false)) waits.store(0, std::memory_order_relaxed);
+    StopWaiting(&to);
     return SendOutcome::kAccepted;
+  }
+
+  // Only we write it: the receiver could clear it between our setting it and our sleep.
+  void StopWaiting(Peer* to) {
+    if (std::exchange(to->refused, false))
+      to->inbox.queue(rank_).sender_waits.store(0, std::memory_order_relaxed);
   }
 
   bool Gone(int peer) const { return inbox_.queue(peer).gone.load(std::memory_order_acquire) != 0; }
@@ -194,7 +199,11 @@ class ShmTransport final : public Transport {
     for (int peer = 0; peer < shape_.world_size; ++peer) {
       if (peer == rank_ || peers_[peer].lost) continue;
       if (inbox_.HasFragment(peer, peers_[peer].received) || Gone(peer)) return true;
-      if (peers_[peer].refused && HasRoom(peers_[peer])) return true;
+      // Told once: what was refused may have been given up since.
+      if (peers_[peer].refused && HasRoom(peers_[peer])) {
+        StopWaiting(&peers_[peer]);
+        return true;
+      }
     }
     return false;
   }

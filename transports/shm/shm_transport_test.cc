@@ -43,6 +43,14 @@ struct Pair {
   std::vector<std::unique_ptr<Transport>> ends;
 };
 
+// The end has slept until the time was over.
+void ExpectSleep(Transport* end) {
+  constexpr int64_t kShortNs = 30 * kNsPerMs;
+  const int64_t begin_ns = SteadyClock().NowNs();
+  EXPECT_TRUE(end->Wait(kShortNs).ok());
+  EXPECT_GE(SteadyClock().NowNs() - begin_ns, kShortNs);
+}
+
 // The end was woken, and has not slept until the time was over.
 void ExpectWoken(Transport* end) {
   const int64_t begin_ns = SteadyClock().NowNs();
@@ -85,6 +93,18 @@ TEST(ShmTransportTest, ASenderWithoutRoomSleepsUntilThereIsSome) {
   ExpectWoken(pair.ends[0].get());
   other.join();
   EXPECT_EQ(pair.Send(kSlots), SendOutcome::kAccepted);
+}
+
+// Who gives up what was refused does not send it again.
+TEST(ShmTransportTest, ASenderThatGaveUpSleepsOnceItWasToldOfRoom) {
+  Pair pair;
+  RecordingSink sender, receiver;
+  for (uint32_t i = 0; i < kSlots; ++i) ASSERT_EQ(pair.Send(i), SendOutcome::kAccepted);
+  ASSERT_EQ(pair.Send(kSlots), SendOutcome::kFull);
+  pair.ends[0]->Progress(&sender);  // its tokens are news
+  pair.ends[1]->Progress(&receiver);
+  ExpectWoken(pair.ends[0].get());
+  ExpectSleep(pair.ends[0].get());
 }
 
 TEST(ShmTransportTest, AReceiverSleepsUntilSomethingComes) {
