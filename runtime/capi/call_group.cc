@@ -1,6 +1,7 @@
 #include "runtime/capi/call_group.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,36 @@ namespace gradwire {
 namespace {
 
 constexpr char kCaller[] = "gwGroupEnd";  // of all that runs a group
+
+// Calls that the engine has. They are waited for whatever happens: they use their callers' memory.
+class UnderWay {
+ public:
+  explicit UnderWay(size_t most) { calls_.reserve(most); }
+  ~UnderWay() {
+    while (next_ < calls_.size()) {
+      try {
+        (void)FinishNext();
+      } catch (const std::bad_alloc&) {
+        continue;  // it has ended, and only its words are lost
+      }
+    }
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+  // Room was reserved: does not throw.
+  void Add(gwComm_t comm, IssuedCalls calls) { calls_.emplace_back(comm, std::move(calls)); }
+  bool empty() const { return next_ == calls_.size(); }
+  // In the order in which they were added.
+  std::pair<gwComm_t, Status> FinishNext() {
+    const auto& [comm, calls] = calls_[next_++];
+    return {comm, comm->comm->Finish(calls)};
+  }
+
+ private:
+  std::vector<std::pair<gwComm_t, IssuedCalls>> calls_;
+  size_t next_ = 0;
+};
 
 }  // namespace
 
@@ -64,16 +95,16 @@ gwResult_t ThreadGroup::Run() {
       Note(waiting.comm, Report(waiting.comm, waiting.comm->comm->Check(waiting.calls), kCaller));
     }
   }
-  std::vector<std::pair<gwComm_t, IssuedCalls>> under_way;
-  under_way.reserve(waiting_.size());  // what is issued must be waited for
+  UnderWay under_way(waiting_.size());
   for (const Waiting& waiting : waiting_) {
     if (result_ != gwSuccess) break;
     StatusOr<IssuedCalls> issued = waiting.comm->comm->Issue(waiting.calls);
-    if (issued.ok()) under_way.emplace_back(waiting.comm, std::move(*issued));
+    if (issued.ok()) under_way.Add(waiting.comm, std::move(*issued));
     Note(waiting.comm, Report(waiting.comm, issued.status(), kCaller));
   }
-  for (const auto& [comm, issued] : under_way) {
-    Note(comm, Report(comm, comm->comm->Finish(issued), kCaller));
+  while (!under_way.empty()) {
+    auto [comm, ended] = under_way.FinishNext();
+    Note(comm, Report(comm, std::move(ended), kCaller));
   }
   if (result_ != gwSuccess) ThreadError() = error_;
   return result_;

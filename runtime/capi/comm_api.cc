@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -19,11 +20,11 @@ namespace gradwire {
 namespace {
 
 gwComm_t MakeHandle(std::unique_ptr<Communicator> made, const Settings& settings) {
-  auto* handle = new gwComm;
-  handle->comm = std::move(made);
+  auto handle = std::make_unique<gwComm>();
   handle->settings = settings;
   handle->forks = ForkGeneration();
-  return handle;
+  handle->comm = std::move(made);
+  return handle.release();
 }
 
 // Null: the caller gave none.

@@ -178,8 +178,7 @@ StatusOr<IssuedCalls> Communicator::Issue(const CallGroup& group) {
     transfer->dtype = call.dtype;
     issued.transfers.push_back(std::move(transfer));
   }
-  if (!issued.transfers.empty()) engine_->Post(issued.transfers);
-  for (const std::shared_ptr<Operation>& operation : issued.operations) engine_->Submit(operation);
+  engine_->Issue(issued.operations, issued.transfers);
   return issued;
 }
 
@@ -234,11 +233,13 @@ std::string Communicator::OnObservations(uint16_t turn, std::span<const std::str
 }
 
 void Communicator::OnFatal(const Status& status) {
+  {
+    std::lock_guard lock(mu_);
+    if (!is_fatal_.load()) fatal_ = status;
+    is_fatal_.store(true);
+    failed_.store(true);
+  }
   GW_LOG(kWarn, kColl, "the communicator has ended: {}", status.ToString());
-  std::lock_guard lock(mu_);
-  fatal_ = status;
-  is_fatal_.store(true);
-  failed_.store(true);
 }
 
 uint64_t Communicator::TakeSplitSalt(uint32_t number) {
@@ -273,8 +274,11 @@ Status Communicator::Leave(const Deadline& end) {
   Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_, end);
   if (waited.ok()) {
     // An operation that does not move is ended by op_timeout_ms.
-    engine_->HelpUntil([&](const EngineCore& core) { return is_fatal_.load() || core.idle(); },
-                       end);
+    const auto ended = [&](const EngineCore& core) {
+      return is_fatal_.load() || (core.fatal().ok() && core.idle());
+    };
+    engine_->HelpUntil(ended, end);
+    waited = async_error();
   }
   finalized_ = true;
   PassFailpoint(Failpoint::kBye);

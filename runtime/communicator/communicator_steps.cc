@@ -132,10 +132,11 @@ Status Communicator::AbortStep(std::string_view why) {
   return EndStep().status();
 }
 
-// Until the engine has reached `turn`.
+// Until the engine has reached `turn`. That turn's result may end the communicator, which is told a
+// little later.
 Status Communicator::WaitForTurn(uint16_t turn, const Deadline& deadline) {
-  auto reached = [&](const EngineCore&) {
-    return is_fatal_.load() || TurnsAhead(engine_turn_.load(), turn) >= 0;
+  auto reached = [&](const EngineCore& core) {
+    return is_fatal_.load() || (core.fatal().ok() && TurnsAhead(engine_turn_.load(), turn) >= 0);
   };
   if (!HelpUntil(reached, deadline)) return Status(gwTimeout, "the step has not ended");
   return async_error();

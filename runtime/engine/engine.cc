@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "base/float_rules.h"
@@ -78,6 +79,10 @@ void Engine::Push(std::function<void()> work) {
     std::lock_guard lock(inbox_mu_);
     inbox_.push_back(std::move(work));
   }
+  AnnounceInbox();
+}
+
+void Engine::AnnounceInbox() {
   // In one order with StopHelping: the last helper sees the work, or this sees that nobody helps.
   has_inbox_.store(true);
   if (helpers_.load() > 0) return;
@@ -105,8 +110,10 @@ void Engine::Attempt(const Work& work) {
   try {
     work();
   } catch (const std::exception& error) {
-    core_.Abort(Status(gwSystemError, fmt::format("the engine cannot go on: {}", error.what()),
-                       "Destroy this communicator, and leave the process more memory"));
+    if (core_.fatal().ok()) {
+      core_.Abort(Status(gwSystemError, fmt::format("the engine cannot go on: {}", error.what()),
+                         "Destroy this communicator, and leave the process more memory"));
+    }
   }
 }
 
@@ -126,10 +133,19 @@ void Engine::Submit(std::shared_ptr<Operation> operation) {
   Push([this, op = std::move(operation)] { SubmitLocked(op); });
 }
 
-void Engine::Post(std::vector<std::shared_ptr<Transfer>> transfers) {
-  Push([this, all = std::move(transfers)] {
-    for (const std::shared_ptr<Transfer>& transfer : all) PostLocked(transfer);
-  });
+void Engine::Issue(std::vector<std::shared_ptr<Operation>> operations,
+                   std::vector<std::shared_ptr<Transfer>> transfers) {
+  std::vector<std::function<void()>> work;
+  for (std::shared_ptr<Transfer>& transfer : transfers)
+    work.emplace_back([this, call = std::move(transfer)] { PostLocked(call); });
+  for (std::shared_ptr<Operation>& operation : operations)
+    work.emplace_back([this, call = std::move(operation)] { SubmitLocked(call); });
+  {
+    std::lock_guard lock(inbox_mu_);
+    inbox_.reserve(inbox_.size() + work.size());
+    std::move(work.begin(), work.end(), std::back_inserter(inbox_));
+  }
+  AnnounceInbox();
 }
 
 // A caller that does the engine's work; the thread leaves it to it. `core` is unlocked in the end.
@@ -198,7 +214,7 @@ bool Engine::PollLocked() {
 // Spin, then yield, then sleep on the transport. Sleeping without yielding first cost 15x with 4
 // ranks on 2 cores.
 void Engine::Idle(std::unique_lock<std::mutex>* core, int* idle_polls, int64_t max_sleep_ns) {
-  ++*idle_polls;
+  *idle_polls = std::min(*idle_polls, idle_.spins + idle_.yields) + 1;
   if (*idle_polls <= idle_.spins) return;
   if (*idle_polls <= idle_.spins + idle_.yields) {
     core->unlock();
@@ -275,6 +291,7 @@ bool Engine::HelpUntil(const Ready& ready, const Deadline& deadline) {
   std::unique_lock<std::mutex> core;
   const Helping helping(this, &core);
   core = LockCore();
+  TakeInboxLocked();
   return HelpLocked(&core, ready, deadline);
 }
 

@@ -35,7 +35,9 @@ class Engine {
 
   // O(1): copies and encodes nothing.
   void Submit(std::shared_ptr<Operation> operation);
-  void Post(std::vector<std::shared_ptr<Transfer>> transfers);
+  // All of them or, where it throws, none.
+  void Issue(std::vector<std::shared_ptr<Operation>> operations,
+             std::vector<std::shared_ptr<Transfer>> transfers);
   void EndTurn(const TurnEnd& end);
   // Wakes nobody: it is only for the record.
   void NoteStepBegin(uint64_t step);
@@ -49,7 +51,8 @@ class Engine {
 
   // Called with the core while nobody else touches it; must not call the engine.
   using Ready = std::function<bool(const EngineCore&)>;
-  // Does the engine's work until `ready` or the deadline (by `clock`). True: ready.
+  // Does the engine's work until `ready` or the deadline (by `clock`). True: ready, and then the
+  // core knows all that was submitted before the call.
   bool HelpUntil(const Ready& ready, const Deadline& deadline);
 
   // From any thread: there is news in the control plane.
@@ -77,6 +80,7 @@ class Engine {
   void LetOthersIn(std::unique_lock<std::mutex>* core);
   void WakeSleeper();
   void Push(std::function<void()> work);
+  void AnnounceInbox();
   void CallThread();
   void Park(int64_t ns);
   void StopHelping(std::unique_lock<std::mutex>* core);

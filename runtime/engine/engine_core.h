@@ -47,7 +47,7 @@ class EngineListener {
                                      std::span<const std::string> /*observations*/) {
     return {};
   }
-  // The epoch is over; comes once.
+  // The epoch is over. Comes once, and again if it throws.
   virtual void OnFatal(const Status& status) = 0;
 };
 

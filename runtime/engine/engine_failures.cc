@@ -155,12 +155,13 @@ bool EngineCore::CheckLostPeers() {
 
 void EngineCore::Fatal(const Status& status) {
   if (!fatal_.ok()) return;
-  fatal_ = WithWaiting(status, driver_.DescribeWaiting());
+  Status told = WithWaiting(status, driver_.DescribeWaiting());
   notes_.Add({.kind = RecordKind::kError, .turn = turn_, .op_seq = kNoOpSeq}, status);
   pipeline_.Stop(status);
-  messages_.FailAll(fatal_);
+  messages_.FailAll(told);
   quiet_deadline_ns_ =
       clock_->NowNs() + std::min(options_.abort_timeout_ns / kQuietParts, kMostQuietNs);
+  fatal_ = std::move(told);  // last: where memory runs out before, it is done again
 }
 
 // Nobody waited for the outcome, so the caller may have updated from a step that was aborted. The
@@ -210,17 +211,20 @@ void EngineCore::WarnOfUnquiet() {
          "until gwCommDestroy");
 }
 
+// Where memory runs out midway, what is left is told again at the next poll.
 void EngineCore::TellFatal() {
-  fatal_told_ = true;
   const bool has_let_go = pipeline_.LetGo();
   if (!has_let_go || !messages_.Quiet()) WarnOfUnquiet();
   // The operations name themselves; a call that comes later hears which one was under way.
   Status told = fatal_;
   if (const Operation* oldest = pipeline_.oldest()) told = Locate(std::move(told), oldest->op_seq);
-  while (const std::shared_ptr<Operation> operation = pipeline_.TakeOldest())
+  while (const std::shared_ptr<Operation> operation = pipeline_.front()) {
     CompleteOperation(*operation, fatal_);
+    pipeline_.PopFront();
+  }
   ends_.clear();
   listener_->OnFatal(told);
+  fatal_told_ = true;
 }
 
 }  // namespace gradwire

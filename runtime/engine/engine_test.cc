@@ -73,7 +73,11 @@ class DeafTransport final : public Transport {
 struct Ends final : EngineListener {
   void OnOperationDone(Operation& /*operation*/) override {}
   void OnTurnEnd(const TurnResult& /*result*/) override {}
-  void OnFatal(const Status& status) override { fatal = status; }
+  void OnFatal(const Status& status) override {
+    if (throws-- > 0) throw std::bad_alloc();
+    fatal = status;
+  }
+  int throws = 0;  // so often before it takes it
   Status fatal;
 };
 
@@ -184,6 +188,16 @@ TEST(Engine, WhereItFindsNoMemoryWhatIsUnderWayEnds) {
   ExpectNoMemory(*operation);
   ASSERT_TRUE(IsDoneInTime(*next));
   ExpectNoMemory(*next);
+}
+
+TEST(Engine, TellsOfItsEndAgainWhereThereWasNoMemoryToHearOfIt) {
+  LoneEngine lone;
+  lone.ends.throws = 2;
+  const auto operation = std::make_shared<HungryOperation>();
+  lone.engine.SubmitAndHelp(operation);
+  ExpectNoMemory(*operation);
+  EXPECT_TRUE(lone.engine.HelpUntil([&](const EngineCore&) { return !lone.ends.fatal.ok(); },
+                                    Deadline::After(SteadyClock(), 20 * kNsPerSecond)));
 }
 
 TEST(Engine, NapsAndTellsOnceWhereTheTransportCannotWait) {

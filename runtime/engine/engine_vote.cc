@@ -182,8 +182,9 @@ std::optional<uint64_t> EngineCore::TakeEnd(StepOutcome outcome) {
 void EngineCore::EndQueued(const Status& reason) {
   while (pipeline_.oldest() != nullptr) {
     CompleteOperation(
-        *pipeline_.TakeOldest(),
+        *pipeline_.front(),
         reason.ok() ? Status(gwInternalError, "its step was committed before it") : reason);
+    pipeline_.PopFront();
   }
 }
 

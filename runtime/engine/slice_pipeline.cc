@@ -194,7 +194,10 @@ void SlicePipeline::Finish(size_t index) {
 // Operations complete out of order inside the window; frames for those below the first incomplete
 // one are mismatches.
 void SlicePipeline::SkipDone() {
-  while (oldest() != nullptr && queue_.front().complete()) done_.push_back(TakeOldest());
+  while (oldest() != nullptr && queue_.front().complete()) {
+    done_.push_back(front());
+    PopFront();
+  }
   while (done_.size() > kKeptOperations) done_.pop_front();
   driver_->SetCompletedBelow(oldest() != nullptr ? oldest()->op_seq : submitted_);
 }
@@ -232,13 +235,6 @@ void SlicePipeline::BeginTurn(uint16_t turn) {
   submitted_ = std::exchange(submitted_later_, 0);
   done_.clear();
   stopped_ = false;
-}
-
-std::shared_ptr<Operation> SlicePipeline::TakeOldest() {
-  if (queue_.empty()) return nullptr;
-  std::shared_ptr<Operation> operation = std::move(queue_.front().operation);
-  queue_.pop_front();
-  return operation;
 }
 
 // ---- what others ask ----

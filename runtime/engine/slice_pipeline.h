@@ -64,8 +64,11 @@ class SlicePipeline {
 
   // Operations of this turn are over, whatever is left of them; those of `turn` follow.
   void BeginTurn(uint16_t turn);
-  // Takes out what was submitted first, in any turn; null: there is nothing. May be done already.
-  std::shared_ptr<Operation> TakeOldest();
+  // What was submitted first, in any turn, and may be done already; null: there is nothing.
+  std::shared_ptr<Operation> front() const {
+    return queue_.empty() ? nullptr : queue_.front().operation;
+  }
+  void PopFront() { queue_.pop_front(); }
 
   bool empty() const { return queue_.empty(); }
   // Of this turn, the first that is not done; null: all are.

@@ -225,14 +225,16 @@ TEST_F(SlicePipelineTest, StopsWhereAnOperationFailsAndGoesOnInTheNextTurn) {
     EXPECT_THAT(failed, ElementsAre("1: broken"));
     EXPECT_FALSE(pipeline().Admit()) << "in this turn";
     EXPECT_TRUE(pipeline().LetGo()) << "nothing was sent";
-    EXPECT_EQ(pipeline().TakeOldest()->name, "bad");
-    EXPECT_EQ(pipeline().TakeOldest(), after);
+    EXPECT_EQ(pipeline().front()->name, "bad");
+    pipeline().PopFront();
+    EXPECT_EQ(pipeline().front(), after);
+    pipeline().PopFront();
     EXPECT_EQ(pipeline().oldest(), nullptr) << "the next is a later turn's";
     pipeline().BeginTurn(1);
     EXPECT_EQ(pipeline().Find(1), nullptr);
     Run();
     EXPECT_THAT(done, ElementsAre("good", "later"));
-    EXPECT_EQ(pipeline().TakeOldest(), nullptr);
+    EXPECT_EQ(pipeline().front(), nullptr);
   }
 }
 

@@ -109,5 +109,29 @@ TEST(Destroy, CompletesRequestsHoweverLateItIs) {
   }
 }
 
+// Nobody has looked at what was submitted, and the other rank comes too.
+TEST(Finalize, CompletesWhatWasSubmittedJustBefore) {
+  Start start = {.id = {}, .settings = "transport=loopback"};
+  ASSERT_EQ(gwGetUniqueId(&start.id), gwSuccess) << gwGetLastError(nullptr);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&start, rank] {
+      gwComm_t comm = nullptr;
+      gwTensor_t tensor = nullptr;
+      StartRank(start, rank, &comm, &tensor);
+      Begun begun;
+      Submit(tensor, &begun);
+      EXPECT_EQ(gwCommFinalize(comm), gwSuccess) << gwGetLastError(comm);
+      int done = 0;
+      EXPECT_EQ(gwRequestTest(begun.request, &done), gwSuccess);
+      EXPECT_EQ(done, 1);
+      EXPECT_EQ(begun.memory, std::vector<float>(kElems, 2.0f));
+      EXPECT_EQ(gwRequestFree(begun.request), gwSuccess);
+      EXPECT_EQ(gwCommDestroy(comm), gwSuccess);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -291,6 +291,25 @@ TEST(StepEnd, AnAbortThatNobodyWaitsForEndsTheCommunicator) {
   });
 }
 
+// Also where the next call is no step: a checkpoint of weights that an aborted step has changed
+// must not be taken for a good one.
+TEST(StepEnd, AnAbortThatNobodyWaitedForIsToldByTheNextCall) {
+  for (const bool saves : {true, false}) {
+    RunRanks(kRanks, "nonfinite=error", [saves](int rank, gwComm_t comm) {
+      Trainer trainer(comm, rank, SomeTensors());
+      trainer.wait_for_outcome = false;
+      trainer.change = [rank](uint64_t, std::vector<std::vector<float>>* grads) {
+        if (rank == 2) (*grads)[2][5] = kNan;
+      };
+      EXPECT_EQ(trainer.Step(0).code, gwSuccess);
+      size_t bytes = 0;
+      const gwResult_t told = saves ? gwStateSave(comm, nullptr, &bytes) : gwCommFinalize(comm);
+      EXPECT_EQ(told, gwRevoked) << gwGetLastError(comm);
+      EXPECT_THAT(gwGetLastError(comm), HasSubstr("gradients of rank 2 hold a NaN"));
+    });
+  }
+}
+
 TEST(LossScale, OfAPowerOfTwoChangesNothingButTheUnits) {
   constexpr float kScale = 1024;
   std::vector<StepResult> plain, scaled;
