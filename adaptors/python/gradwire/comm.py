@@ -287,7 +287,8 @@ class Comm(Collectives):
             finally:
                 if not submission.handle:
                     self._pending.pop(submission, None)
-        return Request(self, submission)
+            # Within: another thread must not take it for one that was dropped.
+            return Request(self, submission)
 
     def release(self, submission):
         """Frees a submission if it is complete; whether it was. Within one_at_a_time()."""

@@ -16,7 +16,7 @@ from torch._C import _distributed_c10d as c10d
 
 import gradwire
 from gradwire.torch import comm_settings, rendezvous, sums
-from gradwire.torch.lane import Lane
+from gradwire.torch.lane import Both, Lane
 from gradwire.torch.parameters import DATA_TYPES
 
 _NAME = "gradwire"
@@ -79,8 +79,10 @@ def _all_reduce_options(opts, timeout):
 class _Collectives:
     """What gradwire does for a process group. The names and parameters are torch's."""
 
-    def _start(self, gloo, comm, least_bytes):
+    def _start(self, gloo, others, comm, least_bytes):
+        """others: what answers the rest, Gloo itself or a process group of it."""
         self._gloo = gloo
+        self._others = others
         self._comm = comm
         self._sums = sums.Sums(comm, least_bytes)
         self._lane = Lane(comm)
@@ -113,6 +115,12 @@ class _Collectives:
             return self._gloo._reduce_scatter_base(output, source, opts)
         work = self._sums
         return self._lane.submit(lambda: work.reduce_scatter(output, source, operation), [output])
+
+    def barrier(self, *args, **kwargs):
+        """As Gloo's own it ends behind what this rank has given before."""
+        # Begun here: Gloo numbers its calls as they come.
+        begun = self._others.barrier(*args, **kwargs)
+        return Both(begun, self._lane.submit(lambda: None, []))
 
     def describe(self):
         return self._sums.describe()
@@ -150,21 +158,20 @@ class _Collectives:
 _OF_GLOO = ("broadcast", "allreduce_sparse", "reduce", "allgather", "all_gather_single",
             "allgather_coalesced", "all_gather_single_coalesced", "gather", "scatter",
             "reduce_scatter", "reduce_scatter_single_coalesced", "all_to_all_single", "alltoall",
-            "send", "recv", "recv_anysource", "barrier", "monitored_barrier",
+            "send", "recv", "recv_anysource", "monitored_barrier",
             "_get_sequence_number_for_group", "_set_sequence_number_for_group")
 # What torch before 2.15 looks for in a Python process group, and where it finds nothing does itself,
 # with Python's lock. A thread of Gloo that frees a tensor waits for that lock and has one that the
 # call waits for.
-_OF_PROCESS_GROUP = ("allgather", "allgather_into_tensor_coalesced", "alltoall_base", "barrier",
-                     "broadcast", "reduce_scatter", "reduce_scatter_tensor_coalesced", "send",
-                     "recv")
+_OF_PROCESS_GROUP = ("allgather", "allgather_into_tensor_coalesced", "alltoall_base", "broadcast",
+                     "reduce_scatter", "reduce_scatter_tensor_coalesced", "send", "recv")
 
 
-def _pass_on(kind, names, get_target):
-    """Defines methods that call those of the object that get_target(self) gives."""
+def _pass_on(kind, names):
+    """Defines methods that call those of what answers the rest."""
     def passing_on(name):
         def method(self, *args, **kwargs):
-            return getattr(get_target(self), name)(*args, **kwargs)
+            return getattr(self._others, name)(*args, **kwargs)
 
         method.__name__ = name
         return method
@@ -187,7 +194,7 @@ class _Backend(_Collectives, c10d.Backend):
     def __init__(self, options, gloo, *state):
         c10d.Backend.__init__(self, options.group_rank, options.group_size)
         self._options = c10d.Backend.Options(_NAME, options.timeout)
-        self._start(gloo, *state)
+        self._start(gloo, gloo, *state)
 
     @property
     def options(self):
@@ -196,7 +203,7 @@ class _Backend(_Collectives, c10d.Backend):
     reduce_scatter_single = _Collectives._reduce_scatter_base
 
 
-_pass_on(_Backend, _OF_GLOO, lambda backend: backend._gloo)
+_pass_on(_Backend, _OF_GLOO)
 
 
 def _serve_by(gloo, group):
@@ -212,13 +219,13 @@ class _ProcessGroup(_Collectives, dist.ProcessGroup):
         rank, size = options.group_rank, options.group_size
         dist.ProcessGroup.__init__(self, rank, size)
         # One of C++, which calls Gloo without Python's lock.
-        self._plain = dist.ProcessGroup(rank, size)
-        for group in (self, self._plain):
+        plain = dist.ProcessGroup(rank, size)
+        for group in (self, plain):
             _serve_by(gloo, group)
-        self._start(gloo, *state)
+        self._start(gloo, plain, *state)
 
 
-_pass_on(_ProcessGroup, _OF_PROCESS_GROUP, lambda group: group._plain)
+_pass_on(_ProcessGroup, _OF_PROCESS_GROUP)
 
 
 def _announce(group):

@@ -1,5 +1,6 @@
 """FSDP2's units: the parameters whose gradients it reduces together."""
 
+import functools
 import weakref
 
 import torch
@@ -32,7 +33,7 @@ class Unit:
         trained = self._trained()
         self.numel = sum(p.padded_sharded_param_size.numel() for p in trained)
         self.sent_numel = self.numel  # of the tensor
-        self.dtype = self._reduced_dtype(trained[0])
+        self.dtype = functools.reduce(torch.promote_types, map(self._reduced_dtype, trained))
         self._kept = None  # what waits for set_requires_all_reduce(True)
 
     def _trained(self):

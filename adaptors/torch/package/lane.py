@@ -89,6 +89,47 @@ class Work(dist.Work):
         return self._future
 
 
+class Both(dist.Work):
+    """Two collectives under way, without results."""
+
+    def __init__(self, one, other):
+        super().__init__()
+        self._works = (one, other)
+        ended = torch.futures.collect_all([work.get_future() for work in self._works])
+        self._future = ended.then(self._result_of)
+
+    @staticmethod
+    def _result_of(ended):
+        for one in ended.value():
+            one.value()  # raises what that has
+        return []
+
+    def wait(self, timeout=_NO_TIMEOUT):
+        """Until both have ended, each within the timeout; raises how, if not well."""
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def synchronize(self):
+        self.wait()
+
+    def is_completed(self):
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self):
+        return all(work.is_success() for work in self._works)
+
+    def exception(self):
+        return next(filter(None, (work.exception() for work in self._works)), None)
+
+    def result(self):
+        self.wait()
+        return []
+
+    def get_future(self):
+        return self._future
+
+
 class Lane:
     """A communicator and the threads that make its calls, one by one, in the order in which they
     are given.

@@ -186,6 +186,22 @@ def gloo_answers_the_rest():
         expect_equal(sparse.to_dense(), dist.get_world_size() * torch.eye(4))
 
 
+def barriers_come_behind_sums():
+    """What was given before is complete, as with Gloo, also where nobody waits for it."""
+    with Operations(20):
+        for _ in range(20):
+            x = torch.ones(1 << 16)
+            dist.all_reduce(x, async_op=True)
+            dist.barrier()
+            expect_equal(x, dist.get_world_size() * torch.ones(1 << 16))
+    for step in range(20):
+        work = dist.barrier(async_op=True)
+        ranks = torch.full((3,), float(dist.get_rank()))
+        dist.broadcast(ranks, step % 2)
+        work.wait()
+        expect_equal(ranks, torch.full((3,), float(step % 2)))
+
+
 def dropped_tensors():
     """Gloo's threads hold them last, and need Python's lock to free them."""
     for _ in range(1000):

@@ -88,6 +88,27 @@ def divided_by_a_factor():
             handle.close()
 
 
+def gradients_in_several_types():
+    """Since torch 2.15 a unit is reduced in the widest type that its parameters accumulate in."""
+    def halves(over):
+        network = models.network().to(HALF)
+        for name, parameter in network.named_parameters():
+            if name.endswith("bias"):
+                parameter.grad_dtype = torch.float32
+        return fsdp2_models.shard(network, over)
+
+    if not hasattr(torch.nn.Parameter, "_has_grad_dtype_override"):
+        return  # before 2.15 FSDP refuses such parameters or ignores the type
+    native, (ours, handle) = halves(mesh()), attached("none", halves(None), min_numel=1)
+    for step in range(2):
+        x, y = models.batch(step)
+        for model in (native, ours):
+            torch.nn.functional.mse_loss(model(x.to(HALF)).float(), y).backward()
+    fsdp2_models.expect_close_gradients(ours, native, 1e-2)
+    assert handle.stats()["steps"] == 2
+    handle.close()
+
+
 def accumulated_gradients():
     """Without any communication, without that between replicas, and with all of it."""
     for switch, steps in (("set_requires_gradient_sync", 1), ("set_requires_all_reduce", 1),
