@@ -175,6 +175,7 @@ std::optional<Decision> Decider::Explore(double step_us) {
 
 // The plan to measure again.
 const Plan& Decider::Baseline(const Plan& none, const Plan& bf16, bool blind) const {
+  if (IsBeyondBound(bf16)) return none;
   if (blind) return m_.blind_took_bf16 ? none : bf16;  // by turns: the model cannot choose
   // Where one of them runs the other is measured: the model cannot tell what it has not seen.
   if (m_.running == none || m_.running == bf16) return m_.running == none ? bf16 : none;

@@ -15,6 +15,24 @@
 namespace gradwire {
 namespace {
 
+// Nor as a baseline, however much faster it is than none.
+TEST(Decide, RunsNoBf16BeyondItsBoundOnceItHasBegun) {
+  for (const double us_per_byte : {0.01, 0.001}) {
+    DecisionWorld world({4 << 20, 1 << 20});
+    world.us_per_byte = us_per_byte;
+    world.error_bound = 0.001;  // bf16 gives about 0.002
+    world.Steps(100);
+    const size_t begun = world.decisions.size();
+    world.Steps(1500);
+    EXPECT_GT(world.decisions.size(), begun) << "no baseline was measured";
+    for (size_t i = begun; i < world.decisions.size(); ++i) {
+      const Decision& decision = world.decisions[i];
+      for (const Plan* plan : {&decision.a, &decision.b})
+        EXPECT_EQ(std::count(plan->begin(), plan->end(), kBf16Rung), 0) << decision.why;
+    }
+  }
+}
+
 TEST(Decide, BeginsWithBf16ThenNone) {
   DecisionWorld world(Layers());
   world.us_per_byte = 0.002;

@@ -111,6 +111,9 @@ std::optional<Decision> Decider::EndOfNone() {
   if (bf16.step_us >= kWorthTrying * none.step_us) {
     return Switch(m_.running, "warm-up: bf16 is no faster than none", none.step_us, bf16.step_us);
   }
+  if (IsBeyondBound(bf16_plan)) {
+    return Switch(m_.running, "warm-up: bf16 loses more than it may", none.step_us, bf16.step_us);
+  }
   m_.running = bf16_plan;  // from here on, or what is better still
   Learn(bf16);
   if (std::optional<Decision> better = Propose(bf16.step_us)) return better;

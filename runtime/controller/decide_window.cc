@@ -196,9 +196,23 @@ bool Decider::IsAllowed(size_t t, size_t rung) const {
   if (m_.running[t] == rung) return true;  // its bound is kept by measuring it
   const Memory::Tested& tested = m_.candidates[r.candidate];
   if (tested.relative_error < 0 || m_.steps - tested.at_step > kProbeLifeSteps) return false;
-  const Candidate& candidate = job_.candidates[r.candidate];
-  return Distance(candidate, tested.relative_error, {job_.world_size, m_.alike[t]}) <=
-         candidate.bound;
+  return DistanceOf(t, r.candidate, tested.relative_error) <= job_.candidates[r.candidate].bound;
+}
+
+double Decider::DistanceOf(size_t t, int candidate, double relative_error) const {
+  return Distance(job_.candidates[candidate], relative_error, {job_.world_size, m_.alike[t]});
+}
+
+bool Decider::IsBeyondBound(const Plan& plan) const {
+  for (size_t t = 0; t < plan.size(); ++t) {
+    if (plan[t] == kNoneRung) continue;
+    const int candidate = job_.tensors[t].ladder[plan[t]].candidate;
+    const double lost = m_.candidates[candidate].relative_error;
+    const bool is_over =
+        lost >= 0 && DistanceOf(t, candidate, lost) > job_.candidates[candidate].bound;
+    if (is_over || m_.forbidden[t][plan[t]] > m_.windows) return true;
+  }
+  return false;
 }
 
 Allowed Decider::AllAllowed() const {

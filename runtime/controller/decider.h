@@ -111,6 +111,9 @@ class Decider {
   double Scale(int top_rung) const;
   std::vector<double> Scales() const;
   bool IsAllowed(size_t t, size_t rung) const;
+  // A tensor's rung is known to lose more than it may, or was left for that lately.
+  bool IsBeyondBound(const Plan& plan) const;
+  double DistanceOf(size_t t, int candidate, double relative_error) const;
   Allowed AllAllowed() const;
   std::optional<Decision> KeepBounds(double step_us);
 
