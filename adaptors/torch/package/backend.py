@@ -118,9 +118,9 @@ class _Collectives:
 
     def barrier(self, *args, **kwargs):
         """As Gloo's own it ends behind what this rank has given before."""
-        # Begun here: Gloo numbers its calls as they come.
-        begun = self._others.barrier(*args, **kwargs)
-        return Both(begun, self._lane.submit(lambda: None, []))
+        behind = self._lane.submit(lambda: None, [])  # first: it refuses what comes after the end
+        # Begun by the caller's thread: Gloo numbers its calls as they come.
+        return Both(self._others.barrier(*args, **kwargs), behind)
 
     def describe(self):
         return self._sums.describe()
