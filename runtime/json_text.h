@@ -1,9 +1,10 @@
-// A string as JSON text.
+// Strings and numbers as JSON text.
 #ifndef GRADWIRE_RUNTIME_JSON_TEXT_H_
 #define GRADWIRE_RUNTIME_JSON_TEXT_H_
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,11 @@ inline std::string JsonText(std::string_view text) {
     }
   }
   return out + "\"";
+}
+
+// Numbers that JSON does not have, such as the distance of a codec that keeps nothing, are null.
+inline std::string NumberText(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
 }  // namespace gradwire

@@ -7,7 +7,6 @@
 
 #include "compress/short_spec.h"
 #include "runtime/controller/bounds.h"
-#include "runtime/controller/changes.h"
 #include "runtime/json_text.h"
 #include "runtime/spec/auto_spec.h"
 

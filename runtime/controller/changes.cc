@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -57,10 +56,6 @@ std::string Describe(const JobFacts& job, const Plan& before, const Plan& after)
 }
 
 }  // namespace
-
-std::string NumberText(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
 
 Changes::~Changes() { TellLast(); }
 

@@ -11,9 +11,6 @@
 
 namespace gradwire {
 
-// Numbers that JSON does not have, such as the distance of a codec that keeps nothing, are null.
-std::string NumberText(double value);
-
 // A decision is told when all is known of it: once it was measured, or will not be any more.
 class Changes {
  public:

@@ -8,8 +8,8 @@
 namespace gradwire {
 
 PlanLogFile::~PlanLogFile() {
-  Write(EndLine(inputs_));
   if (!file_.is_open()) return;
+  Write(EndLine(inputs_));
   file_.flush();
   EndIfFailed();
 }
@@ -44,7 +44,6 @@ void PlanLogFile::Add(const Decision& decision) {
 }
 
 void PlanLogFile::Write(std::string line) {
-  if (!file_.is_open()) return;
   file_ << seal_.Sealed(std::move(line)) << '\n';
   EndIfFailed();
 }
