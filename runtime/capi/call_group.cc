@@ -1,7 +1,7 @@
 #include "runtime/capi/call_group.h"
 
 #include <algorithm>
-#include <new>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -18,7 +18,7 @@ class UnderWay {
     while (next_ < calls_.size()) {
       try {
         (void)FinishNext();
-      } catch (const std::bad_alloc&) {
+      } catch (const std::exception&) {
         continue;  // it has ended, and only its words are lost
       }
     }
