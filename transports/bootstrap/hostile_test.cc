@@ -49,7 +49,10 @@ std::string Greeting(int i) {
   switch (i % 5) {
     case 0: return {};  // a port scan
     case 1: return std::string(1 + i % 700, static_cast<char>(i));
-    case 2: return HelloOf(1) + EncodeControl({.src = 1, .job = 9, .fields = ProofFields{}});
+    case 2: {  // for a rank that is there already, or for the one to come
+      const int rank = 1 + i % 2;
+      return HelloOf(rank) + EncodeControl({.src = rank, .job = 9, .fields = ProofFields{}});
+    }
     case 3: return HelloOf(2).substr(0, 255);  // never finishes
     default: return "GET / HTTP/1.1\r\n\r\n" + std::string(400, ' ');
   }
