@@ -33,17 +33,39 @@ class LifetimeTest(unittest.TestCase):
         """A request of one rank, which nobody waited for."""
         return comm.tensor("w", [1]).all_reduce(floats(1))
 
-    def test_waiting_after_the_end_is_refused(self):
+    def test_what_close_completes_may_be_waited_for_afterwards(self):
         comm = new_comm()
         waited = self._submitted(comm)
         waited.wait()
-        request = comm.tensor("v", [1]).all_reduce(floats(1))
+        left = comm.tensor("v", [1]).all_reduce(floats(1))
         comm.close()
-        waited.wait()
-        self.assertTrue(waited.test())
+        for request in (waited, left):
+            request.wait()
+            self.assertTrue(request.test())
+
+    def test_waiting_for_what_discard_freed_is_refused(self):
+        comm = new_comm(debug="error")
+        request = self._submitted(comm)
+        comm.discard()
         for call in (request.wait, request.test):
             with self.assertRaisesRegex(gradwire.InvalidUsage, "closed before"):
                 call()
+
+    def test_each_wait_tells_how_a_request_ended(self):
+        comm, library = new_comm(), gradwire.comm.lib
+        request, wait = self._submitted(comm), library.gwRequestWait
+
+        def ending_badly(*args):
+            wait(*args)
+            return gradwire.Aborted.CODE
+
+        with mock.patch.object(library, "gwRequestWait", ending_badly), \
+                self.assertRaises(gradwire.Aborted):
+            request.wait()
+        for call in (request.wait, request.test):
+            with self.assertRaises(gradwire.Aborted):
+                call()
+        comm.close()
 
     def test_tensors_go_with_their_communicator(self):
         """The library has freed them."""

@@ -39,11 +39,16 @@ def _load():
 lib = _load()
 
 
+def error_text(code, comm=None):
+    """The communicator's or the thread's last error, or what a result code means."""
+    text = lib.gwGetLastError(comm) or lib.gwGetErrorString(code)
+    return text.decode(errors="replace")
+
+
 def check(code, comm=None):
     """Raises what a result code stands for, with the communicator's or the thread's last error."""
     if code != c.gwResult_t.gwSuccess:
-        text = lib.gwGetLastError(comm) or lib.gwGetErrorString(code)
-        raise error_of(code, text.decode(errors="replace"))
+        raise error_of(code, error_text(code, comm))
 
 
 def fitting(value, name, kind=ctypes.c_int):

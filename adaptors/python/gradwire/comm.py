@@ -196,14 +196,22 @@ class Comm(Collectives):
         """Completes what was submitted, takes leave of the other ranks, frees everything.
 
         All ranks call it; once closed it has no effect. Rank 0 leaves last: TimedOut names who has
-        not left within abort_timeout_ms, PeerLost a rank that died. It is closed then, too.
+        not left within abort_timeout_ms, PeerLost a rank that died. Any other error is what ended
+        the communicator before, or a step's abort that nobody has waited for. It is closed then, too.
         """
         if self.closed:
             return
         try:
             self._call(lib.gwCommFinalize, self._handle)
         finally:
+            self._keep_outcomes()
             self._destroy()
+
+    def _keep_outcomes(self):
+        for submission in list(self._pending):
+            request = submission.request and submission.request()
+            if request is not None:
+                request.keep_outcome()
 
     def abort(self):
         """Ends everything under way, here and at the other ranks. Any thread, any time."""

@@ -5,8 +5,8 @@ import time
 import weakref
 
 from gradwire import _bindings as c
-from gradwire._library import SLICE_S, check, lib
-from gradwire.errors import InvalidUsage, TimedOut
+from gradwire._library import SLICE_S, check, error_text, lib
+from gradwire.errors import GradwireError, InvalidUsage, TimedOut, error_of
 
 
 class Submission:
@@ -40,23 +40,32 @@ class Submission:
 class Request:
     """A submission under way; the buffers stay until it is complete, also if this is dropped.
 
-    Those of one that was dropped go with the end of the step or a later submission.
+    Those of one that was dropped go with the end of the step or a later submission. How it ended
+    stays known, also after the communicator's end.
     """
 
     def __init__(self, comm, submission):
         self._comm = comm
         self._submission = submission
         submission.request = weakref.ref(self)
-        self._ended = False
+        self._outcome = None  # its result code and the text of that, once it is complete
 
     def _is_ended(self):
-        """False: it is under way."""
-        if not self._ended and not self._submission.handle:
-            raise InvalidUsage("the communicator was closed before the request was waited for")
-        return self._ended
+        """False: it is under way. Raises how it ended, if not well."""
+        if self._outcome is not None:
+            code, text = self._outcome
+            if code != c.gwResult_t.gwSuccess:
+                raise error_of(code, text)
+            return True
+        if not self._submission.handle:
+            raise InvalidUsage("the communicator was closed before the request was complete")
+        return False
 
     def wait(self, timeout=None):
-        """Until it is complete, or `timeout` seconds: then TimedOut, and it stays valid."""
+        """Until it is complete, or `timeout` seconds: then TimedOut, and it stays valid.
+
+        Raises how it ended, if not well.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_ended():
             left = SLICE_S if end is None else min(SLICE_S, max(0.0, end - time.monotonic()))
@@ -86,10 +95,19 @@ class Request:
                 check(code, self._comm._handle)
         return bool(done.value)
 
-    def _complete(self, code):
-        """How it ended, unless the wait itself was refused."""
+    def keep_outcome(self):
+        """Before the communicator's end, which frees it: for who waits for it later."""
         try:
-            check(code, self._comm._handle)
-        finally:
-            self._comm.release(self._submission)
-            self._ended = not self._submission.handle
+            self.test()
+        except GradwireError:
+            pass  # for who waits
+
+    def _complete(self, code):
+        """Raises how it ended, or why the wait itself was refused: then it stays as it is."""
+        well = code == c.gwResult_t.gwSuccess
+        text = None if well else error_text(code, self._comm._handle)
+        self._comm.release(self._submission)
+        if not self._submission.handle:
+            self._outcome = code, text
+        if not well:
+            raise error_of(code, text)
