@@ -35,7 +35,8 @@ struct Identity {
   UniqueFd listener;
   std::string secret;
   bool insecure = false;
-  uint64_t job = 0;  // names the rendezvous
+  uint64_t job = 0;           // names the rendezvous
+  bool root_listens = false;  // as BootstrapOptions has it
   std::string launch_board;
   bool is_group = false;                           // of a split: its files have names of their own
   uint64_t seed_salt = 0;                          // of a group
@@ -169,6 +170,7 @@ StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
   BootstrapOptions bootstrap = {.rank = me->rank,
                                 .world_size = me->world_size,
                                 .root = me->root,
+                                .root_listens = me->root_listens,
                                 .listener = std::move(me->listener),
                                 .secret = me->secret,
                                 .insecure = me->insecure,
@@ -305,6 +307,7 @@ StatusOr<std::unique_ptr<Communicator>> StartByUniqueId(const UniqueId& id, int 
                                                         int world_size, const Settings& settings) {
   StatusOr<Identity> me = IdentityFrom(id, rank, world_size);
   if (!me.ok()) return me.status();
+  me->root_listens = true;
   return Start(std::move(*me), settings);
 }
 

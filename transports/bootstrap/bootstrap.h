@@ -22,7 +22,10 @@ namespace gradwire {
 struct BootstrapOptions {
   int rank = 0;
   int world_size = 1;
-  HostPort root;      // rank 0's address; not needed for a world of one or with a listener
+  HostPort root;  // rank 0's address; not needed for a world of one or with a listener
+  // Rank 0 has listened since before the others knew its address (from a unique id): where nobody
+  // does any more, its start has ended.
+  bool root_listens = false;
   UniqueFd listener;  // rank 0 only: listens already (from a unique id)
   std::string secret;
   bool insecure = false;  // the user allows an address that is not loopback without a secret
@@ -60,7 +63,7 @@ struct BootstrapResult {
 //   gwTimeout          names the ranks that are missing, on all that did join; or rank 0 was not
 //                      reached
 //   gwPeerLost         a rank died in between, was silent for longer than the bound, or has ended
-//                      before it had joined, as the launcher knows
+//                      before it had joined, as the launcher or root_listens tells
 //   gwRevoked          cancelled
 //   gwSystemError, gwRemoteError  sockets; another program at the port
 StatusOr<BootstrapResult> Bootstrap(BootstrapOptions options);

@@ -50,7 +50,22 @@ TEST(BootstrapFailure, UnreachableRankZeroIsNamedWithTheReason) {
   const StatusOr<BootstrapResult> result = Bootstrap(std::move(options));
   EXPECT_EQ(result.status().code(), gwTimeout);
   EXPECT_EQ(result.status().detail().peer, 0);
-  EXPECT_THAT(result.status().ToString(), HasSubstr("Connection refused"));
+  EXPECT_THAT(result.status().ToString(), HasSubstr("could not be reached: nobody listens"));
+}
+
+// As by a unique id, whose rank 0 has listened all the time.
+TEST(BootstrapFailure, ARankZeroThatListensNoMoreIsNotWaitedFor) {
+  BootstrapJob job(2);
+  BootstrapOptions options = job.Options(1);
+  (void)job.Options(0);
+  options.root_listens = true;
+  const int64_t begin_ns = SteadyClock().NowNs();
+  const StatusOr<BootstrapResult> result = Bootstrap(std::move(options));
+  EXPECT_LT(SteadyClock().NowNs() - begin_ns, kNsPerSecond);
+  EXPECT_EQ(result.status().code(), gwPeerLost);
+  EXPECT_EQ(result.status().detail().peer, 0);
+  EXPECT_EQ(result.status().detail().rank, 1);
+  EXPECT_THAT(result.status().ToString(), HasSubstr("rank 0 no longer listens at"));
 }
 
 // As `gradwire run` tells it, at rank 0 and at a guest that waits for it.

@@ -47,8 +47,8 @@ class GuestShell {
       return secret;
     }
     StatusOr<UniqueFd> fd = Connect(*root);
-    if (!fd.ok()) return fd.status();
-    again_ = false;
+    again_ = !fd.ok() && (!options_.root_listens || fd.status().code() != gwPeerLost);
+    if (!fd.ok()) return again_ ? fd.status() : Gone();
     return Converse(std::move(*fd));
   }
 
@@ -65,8 +65,9 @@ class GuestShell {
         (void)getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
       }
     }
+    if (error == ECONNREFUSED || (error == 0 && IsSelf(fd.get(), root)))
+      return Status(gwPeerLost, "nobody listens");
     if (error != 0) return Status(gwSystemError, std::strerror(error));
-    if (IsSelf(fd.get(), root)) return Status(gwSystemError, "nobody listens");
     return fd;
   }
 
@@ -94,6 +95,15 @@ class GuestShell {
     GW_RETURN_IF_ERROR(vain_.Check());
     if (!deadline_.Expired(*options_.clock)) return {};
     return Late(fmt::format("could not be reached: {}", last_failure_));
+  }
+
+  Status Gone() const {
+    return Status(gwPeerLost,
+                  ErrorDetail{.message = fmt::format("rank 0 no longer listens at {}", root_text_),
+                              .hint = "Look at its error. A unique id is good for one start, of as "
+                                      "many ranks as rank 0 was told",
+                              .rank = options_.rank,
+                              .peer = 0});
   }
 
   Status Late(const std::string& what) const {

@@ -1,5 +1,6 @@
 // Ranks that disagree: all of them hear the same field and both values, soon, and go on.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -379,6 +380,20 @@ TEST(OddWorldSize, IsToldToAllAtTheStart) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_LT(watch.elapsed(), kBound);
   }
+}
+
+// Rank 0 is alone, as it was told, and is through before the other one comes.
+TEST(OddWorldSize, OfARankZeroThatIsAloneIsNotWaitedFor) {
+  gwUniqueId id;
+  ASSERT_EQ(gwGetUniqueId(&id), gwSuccess);
+  gwComm_t alone = nullptr;
+  ASSERT_EQ(gwCommInitRank(&alone, 1, id, 0), gwSuccess);
+  const Stopwatch watch;
+  gwComm_t comm = nullptr;
+  EXPECT_EQ(gwCommInitRank(&comm, 2, id, 1), gwPeerLost);
+  EXPECT_LT(watch.elapsed(), kBound);
+  EXPECT_THAT(gwGetLastError(nullptr), testing::HasSubstr("as many ranks as rank 0 was told"));
+  EXPECT_EQ(gwCommDestroy(alone), gwSuccess);
 }
 
 }  // namespace
