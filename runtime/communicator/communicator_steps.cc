@@ -82,6 +82,7 @@ TurnEnd Communicator::MakeTurnEnd(bool no_wait) {
 
 void Communicator::LeaveStep() {
   step_open_ = false;
+  controller_.EndStep();
   loss_scale_ = 1.0f;
   for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
   if (timeline_ == nullptr) return;

@@ -46,10 +46,20 @@ void Controller::BeginStep(uint64_t step, uint16_t turn) {
   const int64_t now_ns = options_.clock->NowNs();
   std::lock_guard lock(mu_);
   previous_ = std::exchange(open_, std::nullopt);
-  if (previous_) previous_->observation.step_us = Us(now_ns - previous_->begin_ns);
+  if (previous_) {
+    const int64_t inside_ns = previous_->end_ns - previous_->begin_ns;
+    const int64_t gap_ns = gaps_.OfStep(now_ns - previous_->end_ns, inside_ns);
+    previous_->observation.step_us = Us(inside_ns + gap_ns);
+  }
   submits_before_ = std::exchange(submits_, 0);
   if (submits_before_ > 0) largest_before_ = std::exchange(largest_, 0);
   open_ = Measured{.observation = {.step = step, .turn = turn}, .begin_ns = now_ns};
+}
+
+void Controller::EndStep() {
+  if (!enabled()) return;
+  std::lock_guard lock(mu_);
+  if (open_) open_->end_ns = options_.clock->NowNs();
 }
 
 void Controller::NoteBlocked(int64_t waited_ns) {

@@ -28,6 +28,7 @@
 #include "runtime/controller/plan.h"
 #include "runtime/controller/plan_log_file.h"
 #include "runtime/controller/probe.h"
+#include "runtime/controller/step_gaps.h"
 #include "runtime/state/tensor_state.h"
 
 namespace gradwire {
@@ -53,6 +54,7 @@ class Controller {
   // ---- the caller's thread ----
   // `turn` is that of the step.
   void BeginStep(uint64_t step, uint16_t turn);
+  void EndStep();
   // The caller has waited in the library.
   void NoteBlocked(int64_t waited_ns);
   // `turn`, which is near the present one, with what it wrapped.
@@ -85,7 +87,7 @@ class Controller {
  private:
   struct Measured {  // a step, from its begin to the next one's
     StepObservation observation;
-    int64_t begin_ns = 0;
+    int64_t begin_ns = 0, end_ns = 0;
     bool committed = false;
   };
   struct Order {
@@ -115,6 +117,7 @@ class Controller {
 
   // All below is guarded by mu_.
   std::optional<Measured> open_, previous_;
+  StepGaps gaps_;
   int64_t busy_until_ns_ = 0;
   int64_t turns_ = 0, commits_ = 0;  // that have ended
   std::deque<Order> orders_;         // oldest first; of those that a turn may still ask for

@@ -89,6 +89,27 @@ std::string WarmedUp(float codec_wait_us = 400) {
   return job.controller.Save();
 }
 
+// An evaluation, say.
+TEST(Controller, APauseBetweenStepsIsNoPartOfThem) {
+  constexpr uint16_t kSteps = 20, kPausedAfter = 10;
+  ManualClock clock;
+  Controller controller({.algorithms = {.world_size = 2}, .clock = &clock});
+  controller.Enable();
+  for (uint16_t turn = 0; turn < kSteps; ++turn) {
+    controller.BeginStep(turn, turn);
+    clock.Advance(900 * kNsPerUs);
+    const std::string told = controller.TakeObservation();
+    if (turn > 0) {
+      const StatusOr<StepObservation> before = DecodeObservation(told);
+      ASSERT_TRUE(before.ok()) << turn;
+      EXPECT_EQ(before->step_us, 1000) << turn;
+    }
+    controller.EndTurn(turn, true, "", {});
+    controller.EndStep();
+    clock.Advance((turn == kPausedAfter ? 10'000 : 100) * kNsPerUs);
+  }
+}
+
 TEST(Controller, TellsWhatAResumedPlanChanges) {
   Job job;
   job.controller.Load(WarmedUp(900));

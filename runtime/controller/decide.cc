@@ -15,7 +15,7 @@ namespace {
 
 // docs/controller.md has the reason for each.
 constexpr size_t kWindowSteps = 5;
-constexpr size_t kRecentSteps = 25;
+constexpr size_t kRecentSteps = 24;  // as many longer ones as shorter ones, where steps alternate
 constexpr double kFarMads = 5;
 constexpr double kLeastMad = 0.01;  // of the median
 constexpr double kForgetLess = 0.875;
@@ -32,7 +32,8 @@ double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
 template <typename Steps, typename Get>
@@ -147,12 +148,13 @@ void Decider::TakeTensors() {
     if (t == job_.tensors.size() || job_.tensors[t].id != o.tensor) continue;
     double& ready = m_.model.ready_us[t];
     ready = ready == 0 ? o.ready_us : Mix(ready, o.ready_us);
+    if (o.energy == 0 && o.codec_us == 0) continue;  // not encoded in this step
     const int candidate = job_.tensors[t].ladder[plan[t]].candidate;
     codec_us[candidate] += o.codec_us;
     elems[candidate] += static_cast<double>(job_.tensors[t].elems);
     const Loss loss = LossOf(job_.candidates[candidate], o, job_.world_size);
     m_.alike[t] = loss.alike.value_or(m_.alike[t]);
-    // Not submitted in this step, or so large that its energy is not: nothing was measured.
+    // So large that its energy is not finite: nothing was measured.
     const bool measured =
         o.energy > 0 && o.energy < kMostEnergy && std::isfinite(loss.relative_error);
     // Compared with a codec that keeps nothing back, the tensor's residual is sent on in between.

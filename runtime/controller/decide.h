@@ -111,7 +111,7 @@ struct Memory {
   std::optional<Plan> to_verify;  // left for `running` without a trial that has ended yet
   std::optional<Trial> trial;
   double predicted_us = 0, was_us = 0;  // what the trial was begun for
-  int stale_in_trial = 0;               // steps too long to be measurements
+  int stale_in_trial = 0;               // steps in a row too long to be measurements
   std::optional<uint16_t> stale_index;  // of the last of them
   // Steps of the running plan since the last decision, and of the other one.
   std::vector<StepInput> window, other_window;

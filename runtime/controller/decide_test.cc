@@ -306,6 +306,17 @@ TEST(Decide, FollowsANetworkThatGetsFastBehindASlowCodec) {
   }
 }
 
+TEST(Decide, TensorsThatAreNotSubmittedTellNoPrice) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.04;
+  world.Steps(kWarmUp);
+  const int running = TopRung(world.running());
+  ASSERT_GT(running, kBf16Rung);
+  world.misses_telling_steps = true;
+  world.Steps(kWarmUp);
+  EXPECT_NEAR(world.CodecUsPerElemAsKnown(running), kCandidates[running].codec_us_per_elem, 1e-4);
+}
+
 TEST(Decide, OneStalledStepChangesNothing) {
   DecisionWorld world(Layers());
   world.us_per_byte = 0.04;

@@ -29,6 +29,7 @@ Verdict Decider::AddToTrial() {
   const auto index = static_cast<uint16_t>(input_.step.turn - m_.from_turn);
   const double step_us = input_.step.step_us;
   if (step_us <= StaleUs()) {
+    m_.stale_in_trial = 0;
     (&PlanOf(input_.step.turn) == &m_.running ? m_.window : m_.other_window).push_back(input_.step);
     return m_.trial->Add(index, step_us);
   }

@@ -47,6 +47,8 @@ class DecisionWorld {
   double other_us = 0;          // of a step, whatever its plan
   double copy_us_per_byte = 0;  // of a processor that computing waits for; not told of
   double noise = 0.0;
+  double every_second = 1;            // by how much longer every second step computes
+  bool misses_telling_steps = false;  // no tensor is submitted in a step that tells of them
   Lies lies;
   double error_factor = 1;        // of the errors
   double first_error_factor = 1;  // of those of the first tensor besides; no probe sees it
@@ -96,13 +98,15 @@ class DecisionWorld {
     const Plan& plan = Running(turn);
     Walked walked = Walk(plan);
     std::lognormal_distribution<double> factor(0, noise);
+    const double longer_us = turn % 2 == 1 ? (every_second - 1) * compute_us : 0;
+    walked.step_us += longer_us;
     walked.step_us *= noise > 0 ? factor(random_) : 1;
     walked.step_us *= std::exchange(stall_, 1);
     DecideInput input = {.turn = static_cast<uint16_t>(turn + 1),
                          .step = {.step = turn,
                                   .turn = turn,
                                   .step_us = walked.step_us,
-                                  .compute_us = lies.compute * compute_us,
+                                  .compute_us = lies.compute * (compute_us + longer_us),
                                   .busy_us = lies.busy * walked.busy_us},
                          .unplanned = decisions.empty()};
     if (decisions.size() < 3 || turn % 5 == 0) Observe(plan, &input.step);
@@ -125,6 +129,10 @@ class DecisionWorld {
   Plan Resumed() { return DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory_))->running; }
   const Plan& running() const { return memory_.running; }
   bool comparing() const { return memory_.trial.has_value(); }
+  double CodecUsPerElemAsKnown(int candidate) const {
+    return memory_.model.codec_us_per_elem[candidate];
+  }
+  bool notices_change() const { return memory_.changed; }
   double spent_us() const { return memory_.spent_us; }
   // Of the next step, in the pattern of a trial, A B B A; -1: in none.
   int next_in_trial() const {
@@ -184,6 +192,10 @@ class DecisionWorld {
 
   void Observe(const Plan& plan, StepInput* step) const {
     for (size_t t = 0; t < plan.size(); ++t) {
+      if (misses_telling_steps) {
+        step->tensors.push_back({.tensor = t});
+        continue;
+      }
       const WorldCandidate& codec = kCandidates[plan[t]];
       const auto elems = static_cast<float>(job_.tensors[t].elems);
       step->tensors.push_back(

@@ -32,7 +32,7 @@ struct TensorObservation {
 struct StepObservation {
   uint64_t step = 0;
   uint16_t turn = 0;
-  float step_us = 0;                       // from its begin to the next one's
+  float step_us = 0;                       // from its begin to the next one's, but for pauses
   float blocked_us = 0;                    // of it, the caller waited inside the library
   float busy_us = 0;                       // of it, an operation was under way
   std::vector<TensorObservation> tensors;  // in order; empty in most steps

@@ -20,6 +20,14 @@ bool FarApart(double us, double other_us) {
   return std::max(us, other_us) > kDisturbed * std::min(us, other_us);
 }
 
+bool Trial::IsDisturbed(const Block& block) {
+  const auto [a1, b1, b2, a2] = block;
+  const bool a = FarApart(a1, a2), b = FarApart(b1, b2);
+  // Every second step of the job is longer: one of either plan, so that it cancels out.
+  const bool alternates = a && b && !FarApart(a1 * b1, a2 * b2);
+  return (a || b) && !alternates;
+}
+
 double Trial::mean() const {
   if (ratios_.empty()) return 0;
   return std::accumulate(ratios_.begin(), ratios_.end(), 0.0) / static_cast<double>(ratios_.size());
@@ -27,7 +35,12 @@ double Trial::mean() const {
 
 Verdict Trial::Add(uint16_t index, double step_us) {
   const auto number = static_cast<uint16_t>(index / block_.size());
-  if (number != block_number_) block_ = {};
+  if (number != block_number_) {
+    const bool is_whole =
+        std::all_of(block_.begin(), block_.end(), [](double us) { return us > 0; });
+    lost_blocks_ += number - block_number_ - (is_whole ? 1 : 0);
+    block_ = {};
+  }
   block_number_ = number;
   block_[index % block_.size()] = step_us;
   const auto [a1, b1, b2, a2] = block_;
@@ -37,10 +50,10 @@ Verdict Trial::Add(uint16_t index, double step_us) {
     return Verdict::kReject;
   }
   if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
-    return Verdict::kOpen;
+    return lost_blocks_ >= kMaxBlocks ? Judge() : Verdict::kOpen;
   const double excess_us = b1 + b2 - a1 - a2;
-  if (FarApart(a1, a2) || FarApart(b1, b2)) {
-    ++disturbed_blocks_;
+  if (IsDisturbed(block_)) {
+    ++lost_blocks_;
     // What was spent is spent; but a late A pays for no B.
     excess_us_ += std::max(0.0, excess_us);
   } else {
@@ -52,7 +65,7 @@ Verdict Trial::Add(uint16_t index, double step_us) {
 
 Verdict Trial::Judge() const {
   if (excess_us_ > options_.budget_us) return Verdict::kReject;
-  const bool last = blocks() + disturbed_blocks_ >= kMaxBlocks;
+  const bool last = blocks() + lost_blocks_ >= kMaxBlocks;
   if (blocks() < options_.min_blocks) return last ? Verdict::kReject : Verdict::kOpen;
   double squares = 0;
   for (const double q : ratios_) squares += (q - mean()) * (q - mean());

@@ -40,8 +40,8 @@ class Trial {
   explicit Trial(const Options& options) : options_(options) {}
 
   // The step at `index` of the pattern, counted from its first. A block with a step missing does
-  // not count, nor one in which two steps of a plan are far apart: only what its B took longer
-  // does, in the budget.
+  // not count, nor one in which two steps of a plan are far apart, unless those of the other are
+  // likewise: only what its B took longer does, in the budget.
   Verdict Add(uint16_t index, double step_us);
   // Mean of the logarithm of B's time over A's; negative: B is faster.
   double mean() const;
@@ -49,13 +49,16 @@ class Trial {
   double excess_us() const { return excess_us_; }
 
  private:
+  using Block = std::array<double, 4>;
+
+  static bool IsDisturbed(const Block& block);
   Verdict Judge() const;
 
   Options options_;
-  std::array<double, 4> block_ = {};  // 0: missing
+  Block block_ = {};  // 0: missing
   uint16_t block_number_ = 0;
   std::vector<double> ratios_;
-  int disturbed_blocks_ = 0;  // that do not count
+  int lost_blocks_ = 0;  // that do not count
   double excess_us_ = 0;
 };
 

@@ -102,6 +102,28 @@ TEST(Trial, ABlockWithALateStepDoesNotCount) {
   EXPECT_EQ(trial.Add(15, 1000), Verdict::kKeep);
 }
 
+// As where a job trains two networks by turns.
+TEST(Trial, StepsOfTheJobThatAlternateCount) {
+  for (const int longer : {0, 1}) {
+    Trial trial({.budget_us = kPlenty});
+    Verdict verdict = Verdict::kOpen;
+    for (uint16_t i = 0; verdict == Verdict::kOpen && i < 50; ++i) {
+      const bool is_b = i % 4 == 1 || i % 4 == 2;
+      verdict = trial.Add(i, (is_b ? 900 : 1000) * (i % 2 == longer ? 3 : 1));
+    }
+    EXPECT_EQ(verdict, Verdict::kKeep) << longer;
+    EXPECT_EQ(trial.blocks(), 3) << longer;
+  }
+}
+
+TEST(Trial, EndsWhereEveryBlockHasAStepMissing) {
+  Trial trial({.budget_us = kPlenty});
+  uint16_t i = 0;
+  while (i < 100 && trial.Add(i, 1000) == Verdict::kOpen) i += i % 4 == 2 ? 2 : 1;
+  EXPECT_LT(i, 50);
+  EXPECT_EQ(trial.blocks(), 0);
+}
+
 // Late by more than B takes longer in the next block.
 TEST(Trial, ALateStepOfAIsNoBudgetForB) {
   Trial trial({.min_blocks = 3, .budget_us = 500});
