@@ -1,6 +1,7 @@
 """Advise: what `gradwire advise` predicts without training, beside what a training then takes."""
 
 import cells
+import ratios
 import runs
 
 NAME = "advise"
@@ -25,19 +26,22 @@ def row(cell, by_part):
     """Whether the step advised takes as long as predicted, and the answer is right."""
     measured = by_part["all"]
     advice, results = measured["advice"], measured["train"]["results"]
-    times = {r["spec"]: runs.typical(runs.block_medians(r)) for r in results}
+    by_round = {r["spec"]: runs.block_medians(r) for r in results}
+    times = {spec: runs.typical(rounds) for spec, rounds in by_round.items()}
     none_ms, auto_ms = times.pop("none"), times[cell.auto]
     fastest = min(times, key=times.get)
     predicted = {plan["plan"]: plan["step_ms"] for plan in advice["plans"]}
     error = predicted["advised"] / auto_ms - 1
     gain = 1 - times[fastest] / none_ms
+    left = ratios.median_ratio([a / b for a, b in zip(by_round[fastest], by_round["none"])])
+    over = ratios.median_ratio([predicted["advised"] / auto for auto in by_round[cell.auto]])
     right = advice["compress"] == (gain > 0) or abs(gain) <= _CLEAR_GAIN
     return {
         **cell.columns(),
         "compute_ms": measured["compute_ms"],
         "none_ms": none_ms, "predicted_none_ms": predicted["none"],
         "auto_ms": auto_ms, "advised_ms": predicted["advised"],
-        "error": error, "compress": advice["compress"],
-        "fastest": fastest, "gain": gain, "right": right,
+        "advised/auto": over.text(), "error": error, "compress": advice["compress"],
+        "fastest": fastest, "fastest/none": left.text(), "gain": gain, "right": right,
         "holds": right and abs(error) <= _ALLOWED_ERROR,
     }  # fmt: skip

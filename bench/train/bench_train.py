@@ -81,7 +81,8 @@ def main(argv):
         for cell in args.cells:
             measurement.parts(cell, again=args.fresh)
             kept = [(c, measurement.kept_parts(c)) for c in table.select("all")]
-            rows = [table.row(c, by_part) for c, by_part in kept if by_part is not None]
+            rows = [{**table.row(c, by_part), "cores_us": tables.cores_apart(by_part.values())}
+                    for c, by_part in kept if by_part is not None]
             tables.write_whole(folder / "table.json", json.dumps(rows, indent=1) + "\n")
             tables.write_whole(folder / "table.md", markdown(table.TITLE, rows, command))
     except jobs.JobFailed as error:

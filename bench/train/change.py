@@ -5,6 +5,7 @@ import math
 import statistics
 
 import cells
+import ratios
 import runs
 
 NAME = "change"
@@ -21,8 +22,9 @@ _LOOKED_AT = 20
 _ALLOWED = 1.10
 # In steps of the run: one that stalls, and how late a rank is.
 _STALL, _LATE = 10, 1
-# What a late rank leads to would be decided by then.
-_HEEDED = 20
+# What a stall or a late rank leads to would be decided by then: it takes a window, two steps until a
+# trial begins, and twelve of its blocks at most.
+_HEEDED = 64
 # Of the fixed codecs on the new link, in turns.
 _BEST_BLOCKS = 6
 # Beside a straggler: blocks of so many steps, those compared before and at the end, and all. A trial
@@ -86,7 +88,7 @@ def _stall(jobs, cell, options, part):
     longer, steps = (_STALL, 1) if part == "stall" else (_LATE, 2)
     late_ms = longer * _rehearsed_ms(jobs, cell, options)
     late = f"1:{late_ms:.2f}:{_BEFORE}:{steps}"
-    return jobs.train(cell, [*options, "--late", late, "--steps", str(_BEFORE + 2 * _HEEDED)])
+    return jobs.train(cell, [*options, "--late", late, "--steps", str(_BEFORE + _HEEDED + 1)])
 
 
 def _straggler(jobs, cell, options):
@@ -115,7 +117,9 @@ def _near_best(run, part):
     at = sum(begin < changes[0]["at_s"] for begin in steps["begin_s"]) + _GRACE[part]
     later = steps["step_ms"][at : at + _LOOKED_AT]
     best_ms = min(runs.typical(runs.block_medians(row)) for row in fixed)
-    return statistics.median(later) / best_ms if len(later) == _LOOKED_AT else None
+    if len(later) < _LOOKED_AT:
+        return None
+    return ratios.median_ratio([ms / best_ms for ms in later])
 
 
 def _changes(run):
@@ -133,8 +137,8 @@ def row(cell, by_part):
     for part, run in by_part.items():
         if part in _GRACE:
             value = _near_best(run, part)
-            columns[f"{part}: {_GRACE[part]} steps later, over the new best"] = value
-            holds.append(value is not None and value <= _ALLOWED)
+            columns[f"{part}: {_GRACE[part]} steps later, over the new best"] = value and value.text()
+            holds.append(value is not None and value.value <= _ALLOWED)
         elif part == "straggler":
             columns["straggler: bytes over those before"] = _bytes_left(run)
             holds.append(_bytes_left(run) >= _SAME_BYTES)

@@ -93,8 +93,8 @@ class Jobs:
         command += ["--compute-ms", "0", "--ranks", "2", "--steps", "2", "--json", "-"]
         # No launcher limits it, as those of the jobs do.
         output = self._run(command, min(_PROBE_TIMEOUT_S, self._timeout_s))
-        before, _ = json.loads(output)["ping_pong_us"]
-        return {"ping_pong_us": before, "load_1m": os.getloadavg()[0]}
+        us, _ = json.loads(output)["ping_pong_us"]
+        return {"ping_pong_us": us, "load_1m": os.getloadavg()[0]}
 
     def _run(self, command, limit_s=None):
         with subprocess.Popen(

@@ -3,6 +3,7 @@
 import cells
 import jobs as gradwire_jobs
 import oracle
+import ratios
 import runs
 
 NAME = "sweep"
@@ -41,7 +42,8 @@ def row(cell, by_part):
         auto = rows[cell.auto]
         left[part] = auto["wire_bytes"] / rows["none"]["wire_bytes"]
         columns[f"{part} bytes"] = left[part]
-        columns[f"{part} time"] = auto["ratio"]
+        by_round = zip(runs.block_medians(auto), runs.block_medians(rows["none"]))
+        columns[f"{part} time"] = ratios.median_ratio([a / b for a, b in by_round]).text()
     # Between two runs the bytes of votes and frames move by less.
     tolerance = 0.02
     growing = [left[part] for part in parts(cell, None) if part in left and part != _HOG]

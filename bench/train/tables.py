@@ -72,6 +72,13 @@ def cell_text(value):
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def cores_apart(parts):
+    """What a cache line took there and back, in us, before and after what was measured: the machine's
+    state, or that it has changed."""
+    us = [machine["ping_pong_us"] for measured in parts for machine in measured["machine"]]
+    return " to ".join(dict.fromkeys(f"{end:.2g}" for end in (min(us), max(us))))
+
+
 def markdown_lines(rows):
     """A table with a column for every name in the rows."""
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -112,11 +119,12 @@ class Measurement:
 
     def _measure(self, cell, part):
         began = time.monotonic()
-        machine = self._job_runner.machine_state()
+        before = self._job_runner.machine_state()
         measured = self._table.measure(self._job_runner, cell, part, self._size)
+        machine = [before, self._job_runner.machine_state()]
         measured = _json({"machine": machine, **measured})
         self._store.save(cell, part, measured)
         seconds = time.monotonic() - began
-        print(f"{self._table.NAME} {cell.name} {part}: {seconds:.0f} s, load "
-              f"{machine['load_1m']:.1f}, cores {machine['ping_pong_us']} us apart", flush=True)
+        print(f"{self._table.NAME} {cell.name} {part}: {seconds:.0f} s, load {before['load_1m']:.1f}, "
+              f"cores {cores_apart([measured])} us apart", flush=True)
         return measured
