@@ -378,6 +378,16 @@ class RecordTest(unittest.TestCase):
                 found = self._recorded(ranks, "-b", "800000", "--algorithm", algorithm, *options)
                 self.assertEqual(found, [wanted] * 2, (spec, algorithm))
 
+    def test_a_step_before_the_start_of_a_method_goes_as_the_array_that_it_sends(self):
+        # Its factors have 4 KiB, which go by another algorithm.
+        command = ("-n", "4", "--elems", "1M", "-x")
+        algorithms = [_json("schedule", "auto", *command, spec)["algorithm"]
+                      for spec in ("powersgd(rank=1)", "powersgd(rank=1,start_step=1000)", "none")]
+        self.assertEqual(algorithms, ["recursive_doubling", "halving_doubling", "halving_doubling"])
+        wanted = self._scheduled("auto", 4, 1 << 20, "-x", "powersgd(rank=1,start_step=1000)")
+        found = self._recorded(4, "-b", "4M", "-x", "powersgd(rank=1,start_step=1000)")
+        self.assertEqual(found, [wanted] * 2)
+
     def test_rounds_that_depend_on_the_state_are_those_of_the_first_operation(self):
         for spec in ("acp(rank=4)", "intsgd", "intsgd(bits=8)", "topk(0.01,agreement=gather)"):
             # What is gathered goes by the algorithm that is chosen for it.

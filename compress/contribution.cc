@@ -23,10 +23,11 @@ int64_t ContributionBytes(const Codec& codec, const TensorMeta& meta, int world_
   return codec.carrier->Gathers() ? bytes * world_size / 2 : bytes;
 }
 
-int64_t LongestRoundBytes(const Codec& codec, const TensorMeta& meta, int world_size) {
+int64_t LongestRoundBytes(const Codec& codec, const TensorMeta& meta, int world_size,
+                          ConstBytes replicated) {
   int64_t longest = 0;
   for (int round = 0; round < codec.carrier->rounds(); ++round) {
-    longest = std::max(longest, RoundBytes(*codec.carrier, round, meta, world_size, {}));
+    longest = std::max(longest, RoundBytes(*codec.carrier, round, meta, world_size, replicated));
   }
   return longest;
 }

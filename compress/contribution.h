@@ -18,8 +18,10 @@ namespace gradwire {
 int64_t ContributionBytes(const Codec& codec, const TensorMeta& meta, int world_size,
                           ConstBytes replicated = {});
 
-// Of the longest of its carriers, as all ranks expect it. The codec has a carrier.
-int64_t LongestRoundBytes(const Codec& codec, const TensorMeta& meta, int world_size);
+// Of the longest of its carriers, as all ranks expect it. The codec has a carrier; `replicated` as
+// above.
+int64_t LongestRoundBytes(const Codec& codec, const TensorMeta& meta, int world_size,
+                          ConstBytes replicated = {});
 
 }  // namespace gradwire
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -126,7 +127,11 @@ StatusOr<Collective> CollectiveFor(const Options& options, const RunShape& shape
 int64_t BytesToChooseBy(const Options& options, const RunShape& shape) {
   if (options.elems < 0) return 0;
   if (!shape.codec || shape.encoded()) return options.elems * SizeOf(shape.dtype);
-  return LongestRoundBytes(*shape.codec, MetaOf(shape), options.ranks);
+  // Of the first operation, as its messages are.
+  const std::vector<std::byte> state(
+      shape.codec->carrier->ReplicatedBytes(MetaOf(shape), options.ranks));
+  return LongestRoundBytes(*shape.codec, MetaOf(shape), options.ranks,
+                           {state.data(), std::ssize(state)});
 }
 
 StatusOr<const AlgorithmRow*> Choose(const Options& options, Collective collective,

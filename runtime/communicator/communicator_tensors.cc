@@ -166,7 +166,8 @@ int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) co
 
 StatusOr<std::shared_ptr<Operation>> Communicator::MakeOperation(
     std::vector<SubmittedTensor> tensors, ReduceOp op, Scheme scheme) {
-  const StatusOr<const AlgorithmRow*> algorithm = AlgorithmFor(tensors, scheme, algorithms_);
+  const StatusOr<const AlgorithmRow*> algorithm =
+      AlgorithmFor(tensors, scheme, algorithms_, MethodState::kSettled);
   if (!algorithm.ok()) return algorithm.status();
   const TensorCall call = {
       .scheme = scheme,
@@ -179,7 +180,8 @@ StatusOr<std::shared_ptr<Operation>> Communicator::MakeOperation(
                   .timeline = timeline_.get()},
       .slice_elems = SliceElemsFor(tensors),
       .algorithm = *algorithm,
-      .schedule = schedules_.Get(**algorithm, 0),
+      .algorithms = &algorithms_,
+      .schedules = &schedules_,
       .loss_scale = loss_scale_,
       .step = step_open_ ? std::optional(step_) : std::nullopt,
       .turn = user_turn_,

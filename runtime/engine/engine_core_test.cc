@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -95,7 +96,7 @@ class ChangingOperation final : public Operation {
 TEST(EngineCore, WhatHasNotBegunIsNotCompared) {
   SimJob job({.world_size = kThreeRanks, .window = 1});
   const AlgorithmRow& reduce = **FindAlgorithm(Collective::kReduce, "tree");
-  std::vector<ScheduleCache> schedules;
+  std::deque<ScheduleCache> schedules;
   for (int rank = 0; rank < kThreeRanks; ++rank) schedules.emplace_back(rank, kThreeRanks);
   std::array<float, 2 * kThreeRanks> values = {};
   const auto submit = [&](int rank) {

@@ -12,6 +12,7 @@
 #include "collectives/schemes/linear/linear_slice.h"
 #include "collectives/schemes/two_shot/two_shot_slice.h"
 #include "compress/codecs/none/exact_payload.h"
+#include "runtime/operations/tensor_traffic.h"
 
 namespace gradwire {
 
@@ -126,8 +127,9 @@ uint64_t TensorOperation::Signature() const {
 // An exact sum sends residuals along, in carriers of their own type: a rank without one (it loaded
 // another state) must not take them for gradients. What codecs make is the same either way.
 OpText TensorOperation::Text() const {
-  std::vector<std::string> names, specs, counts, draws;
+  std::vector<std::string> names, specs, counts, shapes, draws;
   for (const auto& label : labels_) {
+    if (!label->shape.empty()) shapes.push_back(label->shape);
     names.push_back(label->name);
     specs.push_back(label->spec);
     counts.push_back(std::to_string(label->elems));
@@ -142,6 +144,7 @@ OpText TensorOperation::Text() const {
                  {"step", options_.step},
                  {"scheme", std::string(Name(options_.scheme))},
                  {"algorithm", options_.algorithm->name}};
+  if (!shapes.empty()) text.emplace_back("shape", ListText(shapes));
   for (const uint32_t draw : draws_) draws.push_back(std::to_string(draw));
   if (!draws.empty()) text.emplace_back("draw", ListText(draws));
   if (exact_) {
@@ -183,6 +186,19 @@ Status TensorOperation::PrepareReplicated() {
   return Status();
 }
 
+// The state tells of this step alone what it sends: as much as the gradient, where the method has
+// not started yet. All ranks have the same, as the signature has it.
+Status TensorOperation::PrepareSchedule() {
+  if (replicated_) {
+    const StatusOr<const AlgorithmRow*> algorithm =
+        AlgorithmFor(tensors_, options_.scheme, *options_.algorithms, MethodState::kLive);
+    if (!algorithm.ok()) return algorithm.status();
+    course.algorithm = *algorithm;
+  }
+  schedule_ = options_.schedules->Get(*course.algorithm, 0);
+  return Status();
+}
+
 Status TensorOperation::Prepare() {
   for (const SubmittedTensor& submitted : tensors_) {
     TensorState& tensor = *submitted.tensor;
@@ -195,6 +211,7 @@ Status TensorOperation::Prepare() {
     }
   }
   GW_RETURN_IF_ERROR(PrepareReplicated());
+  GW_RETURN_IF_ERROR(PrepareSchedule());
   of_tensors_.resize(tensors_.size());
   for (size_t i = 0; i < tensors_.size(); ++i) {
     TensorPart& part = parts_.emplace_back(PartOf(tensors_[i]));
@@ -247,7 +264,7 @@ SliceTraits TensorOperation::Traits() const {
   SliceTraits traits = {.fill = FillOf(elems, options_.slice_elems)};
   if (std::any_of(parts_.begin(), parts_.end(), IsWhole)) return traits;
   traits.kind = Hasher()
-                    .Add(options_.algorithm->name)
+                    .Add(course.algorithm->name)
                     .Add(options_.scheme)
                     .Add(options_.slice_elems)
                     .Add(*dtype)
@@ -309,14 +326,14 @@ StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
     int64_t elems = 0;
     for (const Piece& piece : slice) elems += piece.elems;
     return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(
-        *flat_, std::exchange(flat_done_, flat_done_ + elems), elems, options_.schedule));
+        *flat_, std::exchange(flat_done_, flat_done_ + elems), elems, schedule_));
   }
   if (SendsPayloads(options_.scheme)) {
     return std::unique_ptr<SliceOp>(
-        std::make_unique<TwoShotSlice>(parts_, ContextOfParts(), slice, options_.schedule));
+        std::make_unique<TwoShotSlice>(parts_, ContextOfParts(), slice, schedule_));
   }
   return std::unique_ptr<SliceOp>(std::make_unique<LinearSlice>(
-      parts_, options_.context, slice, options_.schedule, SliceBytes(options_.slice_elems)));
+      parts_, options_.context, slice, schedule_, SliceBytes(options_.slice_elems)));
 }
 
 bool TensorOperation::Rides(const TensorState& tensor) const {
@@ -435,7 +452,8 @@ std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tens
                                .context = ContextOf(call),
                                .slice_elems = call.slice_elems,
                                .algorithm = call.algorithm,
-                               .schedule = call.schedule,
+                               .algorithms = call.algorithms,
+                               .schedules = call.schedules,
                                .loss_scale = call.loss_scale,
                                .step = call.step ? std::to_string(*call.step) : "none",
                                .transaction = call.transaction,

@@ -15,6 +15,7 @@
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/raw/raw_slice.h"
 #include "runtime/engine/operation.h"
+#include "runtime/operations/schedule_cache.h"
 #include "runtime/operations/tensor_groups.h"
 #include "runtime/state/tensor_state.h"
 
@@ -67,8 +68,10 @@ class TensorOperation final : public Operation {
     ReduceOp op = ReduceOp::kSum;
     PartContext context;
     int64_t slice_elems = 0;
-    const AlgorithmRow* algorithm = nullptr;  // outlives the operation, as does its schedule
-    const PreparedSchedule* schedule = nullptr;
+    const AlgorithmRow* algorithm = nullptr;  // by what is to be expected of all its steps
+    // Of the job, for what this step really sends. They outlive the operation.
+    const AlgorithmRule* algorithms = nullptr;
+    ScheduleCache* schedules = nullptr;
     float loss_scale = 1.0f;
     std::string step;  // as in the text: its number, or "none" outside
     bool transaction = true;
@@ -92,6 +95,7 @@ class TensorOperation final : public Operation {
   bool KnownResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
   Status PrepareReplicated();
+  Status PrepareSchedule();
   const PayloadCodec* PayloadOf(const TensorState& tensor) const;
   PartContext ContextOfParts() const;
   bool Rides(const TensorState& tensor) const;
@@ -110,6 +114,7 @@ class TensorOperation final : public Operation {
   const std::shared_ptr<const CarrierMethod> rider_;  // of exact tensors among others; may be null
   std::optional<bool> has_residual_;                  // from Prepare on
   std::optional<uint64_t> replicated_;  // digest of what Prepare found; none: there is no state
+  const PreparedSchedule* schedule_ = nullptr;  // likewise
   std::vector<SliceStats> of_tensors_;  // of riders nothing: none of them is encoded or lost
   std::vector<TensorPart> parts_;
   std::vector<std::vector<Piece>> slices_;
@@ -126,7 +131,8 @@ struct TensorCall {
   PartContext context;  // but for its scales
   int64_t slice_elems = 0;
   const AlgorithmRow* algorithm = nullptr;
-  const PreparedSchedule* schedule = nullptr;
+  const AlgorithmRule* algorithms = nullptr;
+  ScheduleCache* schedules = nullptr;
   float loss_scale = 1.0f;
   std::optional<uint64_t> step;  // none: outside of any
   uint16_t turn = 0;

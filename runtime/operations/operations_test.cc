@@ -56,6 +56,16 @@ Call ADrawingTensor() {
   return call;
 }
 
+// powersgd, to which 100 x 50 is another matrix than 50 x 100.
+Call AMatrix() {
+  Call call;
+  call.options.scheme = Scheme::kLinear;
+  call.options.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
+  call.Add("layer.weight", 5000, "powersgd(rank=4)");
+  call.tensors[0]->shape = {100, 50};
+  return call;
+}
+
 // Ranks whose frames have one signature sum; those whose texts differ must not.
 TEST(TensorOperation, SignaturesDifferWhereTextsDo) {
   struct Change {
@@ -79,6 +89,11 @@ TEST(TensorOperation, SignaturesDifferWhereTextsDo) {
          call->options.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
        }},
       {"draw", [](Call* call) { call->dither_step = 6; }, ADrawingTensor},
+      {"shape",
+       [](Call* call) {
+         call->tensors[0]->shape = {50, 100};
+       },
+       AMatrix},
   };
   for (const Change& change : changes) {
     SCOPED_TRACE(change.field);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -13,12 +14,13 @@
 
 namespace gradwire {
 
-// Threads: one at a time. Schedules live as long as the cache.
+// Threads: any. Schedules live as long as the cache.
 class ScheduleCache {
  public:
   ScheduleCache(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
 
   const PreparedSchedule* Get(const AlgorithmRow& algorithm, int root) {
+    const std::lock_guard lock(mu_);
     std::unique_ptr<PreparedSchedule>& prepared = schedules_[{&algorithm, root}].prepared;
     if (!prepared) {
       prepared = std::make_unique<PreparedSchedule>(algorithm.make(rank_, world_size_, root));
@@ -27,11 +29,16 @@ class ScheduleCache {
   }
 
   // The most encodes that a contribution passes on its way to an output; -1 where the schedules
-  // cannot tell. The first call for an algorithm runs schedules of a few ranks symbolically.
+  // cannot tell. The first call for an algorithm runs schedules of a few ranks symbolically, for
+  // which nobody else waits.
   int EncodesPerElem(const AlgorithmRow& algorithm, int root) {
-    std::optional<int>& encodes = schedules_[{&algorithm, root}].encodes;
-    if (!encodes) encodes = CountEncodes(algorithm);
-    return *encodes;
+    {
+      const std::lock_guard lock(mu_);
+      if (const std::optional<int> known = schedules_[{&algorithm, root}].encodes) return *known;
+    }
+    const int encodes = CountEncodes(algorithm);
+    const std::lock_guard lock(mu_);
+    return schedules_[{&algorithm, root}].encodes.emplace(encodes);
   }
 
  private:
@@ -48,6 +55,7 @@ class ScheduleCache {
   }
 
   const int rank_, world_size_;
+  std::mutex mu_;
   std::map<std::pair<const AlgorithmRow*, int>, Entry> schedules_;
 };
 

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_RUNTIME_OPERATIONS_TENSOR_TRAFFIC_H_
 #define GRADWIRE_RUNTIME_OPERATIONS_TENSOR_TRAFFIC_H_
 
+#include <cstdint>
 #include <span>
 
 #include "base/status.h"
@@ -11,9 +12,11 @@
 
 namespace gradwire {
 
-// Of a group that travels together by one scheme.
+// Of a group that travels together by one scheme: by what its methods send once they have settled,
+// or as their live replicated state, which nobody writes meanwhile, has it.
+enum class MethodState : uint8_t { kSettled, kLive };
 StatusOr<const AlgorithmRow*> AlgorithmFor(std::span<const SubmittedTensor> group, Scheme scheme,
-                                           const AlgorithmRule& algorithms);
+                                           const AlgorithmRule& algorithms, MethodState state);
 
 // What each rank sends for a tensor by itself, in the mean over them.
 struct TensorTraffic {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,8 +62,33 @@ TEST(AlgorithmFor, AGroupIsChosenForAsAWhole) {
   }
   const AlgorithmRule algorithms = {.world_size = kRanks};
   const Scheme scheme = SchemeOf(first);
-  EXPECT_EQ((*AlgorithmFor({group.data(), 1}, scheme, algorithms))->name, "recursive_doubling");
-  EXPECT_EQ((*AlgorithmFor(group, scheme, algorithms))->name, "direct");
+  const auto chosen = [&](size_t tensors) {
+    const std::span<const SubmittedTensor> some = {group.data(), tensors};
+    return (*AlgorithmFor(some, scheme, algorithms, MethodState::kSettled))->name;
+  };
+  EXPECT_EQ(chosen(1), "recursive_doubling");
+  EXPECT_EQ(chosen(2), "direct");
+}
+
+// Its first steps send the whole matrix, the others factors of 4 KiB.
+TEST(AlgorithmFor, AStepBeforeTheStartOfAMethodIsChosenForByWhatItSends) {
+  TensorState tensor;
+  tensor.SetCodec(*MakeCodec("powersgd(rank=1,start_step=1)"));
+  tensor.shape = {1024, 1024};
+  tensor.elems = 1 << 20;
+  const int64_t state_bytes = ReplicatedBytes(tensor, kRanks);
+  ASSERT_TRUE(tensor.replicated.Allocate(state_bytes, 2).ok());
+  const std::vector<SubmittedTensor> group = {{.tensor = &tensor}};
+  const AlgorithmRule algorithms = {.world_size = kRanks};
+  const auto chosen = [&](MethodState state) {
+    return (*AlgorithmFor(group, SchemeOf(tensor), algorithms, state))->name;
+  };
+  EXPECT_EQ(chosen(MethodState::kSettled), "recursive_doubling");
+  EXPECT_EQ(chosen(MethodState::kLive), "direct");
+  const uint32_t started = 1;
+  std::memcpy(tensor.replicated.next().data, &started, sizeof started);
+  tensor.replicated.Commit();
+  EXPECT_EQ(chosen(MethodState::kLive), "recursive_doubling");
 }
 
 }  // namespace

@@ -121,7 +121,8 @@ std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row,
 
 std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
                                                 ReduceOp op, const StepContext& step) {
-  const AlgorithmRow& row = *Must(AlgorithmFor(group, scheme, algorithms_));
+  const AlgorithmRow* const row =
+      Must(AlgorithmFor(group, scheme, algorithms_, MethodState::kSettled));
   const TensorCall call = {
       .scheme = scheme,
       .op = op,
@@ -131,8 +132,9 @@ std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> gro
                   .clock = clock_,
                   .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
       .slice_elems = options_.slice_elems,
-      .algorithm = &row,
-      .schedule = schedules_.Get(row, 0),
+      .algorithm = row,
+      .algorithms = &algorithms_,
+      .schedules = &schedules_,
       .loss_scale = step.loss_scale,
       .step = step.open ? std::optional(step.number) : std::nullopt,
       .turn = step.turn,

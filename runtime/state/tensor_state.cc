@@ -99,11 +99,10 @@ void TensorState::TakeRung(const Codec& now, int world_size) {
 
 const std::shared_ptr<const TensorLabel>& TensorState::Label() {
   if (label_ == nullptr || label_->spec != codec.spec) {
-    label_ = std::make_shared<const TensorLabel>(
-        TensorLabel{.name = name,
-                    .spec = codec.spec,
-                    .elems = elems,
-                    .digest = Hasher().Add(name).Add(codec.spec).Add(elems).digest()});
+    TensorLabel label = {.name = name, .spec = codec.spec, .elems = elems};
+    if (codec.min_dims > 0) label.shape = ShapeText(shape, dtype);
+    label.digest = Hasher().Add(name).Add(codec.spec).Add(elems).Add(label.shape).digest();
+    label_ = std::make_shared<const TensorLabel>(std::move(label));
   }
   return label_;
 }

@@ -85,6 +85,7 @@ struct TensorTally {
 struct TensorLabel {
   std::string name, spec;
   int64_t elems = 0;
+  std::string shape;    // as text; empty: the codec does not look at it
   uint64_t digest = 0;  // of all of that
 };
 
