@@ -205,6 +205,20 @@ Pattern Reduced(const std::vector<Pattern>& by_rank, ReduceOp op) {
   return result;
 }
 
+Pattern Averaged(const Pattern& sums, DType dtype, int ranks) {
+  Pattern result = sums;
+  for (double& value : result.tile) {
+    if (dtype == DType::kFloat64) {
+      value *= 1.0 / ranks;
+    } else if (IsFloat(dtype)) {
+      value = RoundedTo(dtype, static_cast<float>(value) * (1.0f / static_cast<float>(ranks)));
+    } else {
+      value = std::trunc(value / ranks);
+    }
+  }
+  return result;
+}
+
 void FillWith(const Pattern& pattern, int64_t first, View view) {
   const auto period = static_cast<int64_t>(pattern.tile.size());
   const int64_t head = std::min(period, view.elems);
@@ -218,12 +232,11 @@ void FillWith(const Pattern& pattern, int64_t first, View view) {
   }
 }
 
-int64_t CountDifferent(const Pattern& pattern, int64_t first, ConstView view, double tolerance) {
+int64_t CountDifferent(const Pattern& pattern, int64_t first, ConstView view) {
   const auto period = static_cast<int64_t>(pattern.tile.size());
   int64_t different = 0;
   for (int64_t i = 0, at = first % period; i < view.elems; ++i) {
-    const double distance = std::abs(ReadElement(view, i) - pattern.tile[static_cast<size_t>(at)]);
-    if (!(distance <= tolerance)) ++different;
+    if (ReadElement(view, i) != pattern.tile[static_cast<size_t>(at)]) ++different;
     if (++at == period) at = 0;
   }
   return different;

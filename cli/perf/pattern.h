@@ -32,12 +32,15 @@ Pattern NormalPattern(DType dtype, int rank);
 
 // Element-wise over the ranks' patterns, which are of one length. Averages are exact quotients.
 Pattern Reduced(const std::vector<Pattern>& by_rank, ReduceOp op);
+// What gwAvg promises of sums that are exact in `dtype`: times the type's own 1 / ranks, that of
+// float for 16 bits, rounded once. Whole numbers are divided, towards zero.
+Pattern Averaged(const Pattern& sums, DType dtype, int ranks);
 
 // Writes elements [first, first + view.elems) of the pattern.
 void FillWith(const Pattern& pattern, int64_t first, View view);
-// Elements of `view` that differ from [first, first + view.elems) of the pattern by more than
-// `tolerance`; NaN always does.
-int64_t CountDifferent(const Pattern& pattern, int64_t first, ConstView view, double tolerance);
+// Elements of `view` that are other numbers than [first, first + view.elems) of the pattern; NaN
+// always is.
+int64_t CountDifferent(const Pattern& pattern, int64_t first, ConstView view);
 
 // One element as a number; exact for all but 64-bit integers above 2^53, which no pattern has.
 double ReadElement(ConstView view, int64_t i);

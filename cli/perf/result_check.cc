@@ -15,13 +15,8 @@ Pattern PatternOf(const PerfCase& c, int rank, int ranks) {
 Pattern ReducedPattern(const PerfCase& c, int ranks) {
   std::vector<Pattern> by_rank;
   for (int r = 0; r < ranks; ++r) by_rank.push_back(PatternOf(c, r, ranks));
-  return Reduced(by_rank, c.op);
-}
-
-// An average of numbers is a product with float(1 / ranks), which may be off in the last bit.
-double Tolerance(const PerfCase& c) {
-  if (!Reduces(c.collective) || c.op != ReduceOp::kAvg) return 0;
-  return c.dtype == DType::kFloat32 || c.dtype == DType::kFloat64 ? 0.25 : 0;
+  return c.op == ReduceOp::kAvg ? Averaged(Reduced(by_rank, ReduceOp::kSum), c.dtype, ranks)
+                                : Reduced(by_rank, c.op);
 }
 
 // One segment of the output from each rank, each beginning at element `first` of its pattern.
@@ -29,7 +24,7 @@ int64_t CountWrongSegments(const PerfCase& c, int ranks, int64_t first, ConstVie
   const int64_t count = CountOf(c, ranks);
   int64_t wrong = 0;
   for (int r = 0; r < ranks; ++r) {
-    wrong += CountDifferent(PatternOf(c, r, ranks), first, recv.Sub(r * count, count), 0);
+    wrong += CountDifferent(PatternOf(c, r, ranks), first, recv.Sub(r * count, count));
   }
   return wrong;
 }
@@ -43,14 +38,13 @@ void FillExactInput(const PerfCase& c, const Place& place, View send) {
 int64_t CountWrong(const PerfCase& c, const Place& place, ConstView recv) {
   const auto& [rank, ranks] = place;
   switch (c.collective) {
-    case Collective::kAllReduce:
-      return CountDifferent(ReducedPattern(c, ranks), 0, recv, Tolerance(c));
+    case Collective::kAllReduce: return CountDifferent(ReducedPattern(c, ranks), 0, recv);
     case Collective::kReduce:
       if (rank != c.root) return 0;
-      return CountDifferent(ReducedPattern(c, ranks), 0, recv, Tolerance(c));
+      return CountDifferent(ReducedPattern(c, ranks), 0, recv);
     case Collective::kReduceScatter:
-      return CountDifferent(ReducedPattern(c, ranks), rank * CountOf(c, ranks), recv, Tolerance(c));
-    case Collective::kBroadcast: return CountDifferent(PatternOf(c, c.root, ranks), 0, recv, 0);
+      return CountDifferent(ReducedPattern(c, ranks), rank * CountOf(c, ranks), recv);
+    case Collective::kBroadcast: return CountDifferent(PatternOf(c, c.root, ranks), 0, recv);
     case Collective::kAllGather: return CountWrongSegments(c, ranks, 0, recv);
     case Collective::kAllToAll: return CountWrongSegments(c, ranks, rank * CountOf(c, ranks), recv);
     case Collective::kBarrier: return 0;
