@@ -93,6 +93,49 @@ TEST(CompareWithTruth, WhatIsChosenIsTheSumOrNothing) {
   EXPECT_EQ(Compare("topk(0.1)", out).wrong, 1);
 }
 
+// Sums of some ranks, in the type and unit of the result.
+TEST(CompareWithTruth, ChosenElementsAreSumsOfSomeRanks) {
+  const std::vector<Pattern> patterns = Patterns();
+  std::vector<float> out = TrueSum(patterns);
+  for (int64_t i = 0; i < kElems; ++i) {
+    float sum = 0;
+    for (int r = 0; r < kRanks; ++r) {
+      if ((i >> r & 1) != 0) sum += static_cast<float>(patterns[static_cast<size_t>(r)].at(i));
+    }
+    out[static_cast<size_t>(i)] = sum;
+  }
+  EXPECT_EQ(Compare("topk(0.1)", out).wrong, 0);
+  std::vector<uint16_t> averages;
+  for (const float v : out) averages.push_back(Fp16FromFloat(v / kRanks));
+  const ConstView view(reinterpret_cast<const std::byte*>(averages.data()), kElems,
+                       DType::kFloat16);
+  EXPECT_EQ(CompareWithTruth("topk(0.1)", patterns, ReduceOp::kAvg, view)->wrong, 0);
+  // Within the sum of the magnitudes, but no such sum.
+  for (float& v : out) v *= 0.99f;
+  EXPECT_GT(Compare("topk(0.1)", out).wrong, kElems * 9 / 10);
+}
+
+// As `none` adds what is too small for topk.
+TEST(CompareWithTruth, ChosenSumsMayBeRoundedAtEveryAddition) {
+  const std::vector<Pattern> patterns = Patterns();
+  std::vector<uint16_t> out;
+  for (int64_t i = 0; i < kElems; ++i) {
+    float sum = 0;
+    for (const Pattern& p : patterns) {
+      sum = FloatFromBf16(Bf16FromFloat(sum + static_cast<float>(p.at(i))));
+    }
+    out.push_back(Bf16FromFloat(sum));
+  }
+  const ConstView view(reinterpret_cast<const std::byte*>(out.data()), kElems, DType::kBfloat16);
+  EXPECT_EQ(CompareWithTruth("topk(0.1)", patterns, ReduceOp::kSum, view)->wrong, 0);
+}
+
+TEST(CompareWithTruth, ACodecWithoutALawIsMeasuredButNotJudged) {
+  const ErrorFound found = Compare("nobody(0.1)", std::vector<float>(kElems));
+  EXPECT_EQ(found.wrong, -1);
+  EXPECT_EQ(found.relerr, 1);
+}
+
 TEST(CompareWithTruth, TheMajorityIsASignAndNothingIsNoResult) {
   std::vector<float> out = TrueSum(Patterns());
   for (float& value : out) value = value < 0 ? -kRanks : kRanks;
