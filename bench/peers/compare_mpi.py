@@ -4,8 +4,9 @@
     apt-get install -y openmpi-bin libopenmpi-dev
     bench/peers/compare_mpi.py --ranks 2 --bytes 64M --iterations 20 --transports shm ucx
 
-Each round runs all once; a line for each transport gives the median over the rounds of each one's median time, and of the rounds' ratios with
-the lowest and highest of them.
+Each round runs all once and prints the times and the state of the machine that each run was in, as gradwire perf probes it: two cores share a
+cache ("fast") or not ("slow"). Times compare only within one state: rounds in which it changed are left out. For each state a line for each
+transport gives the median over the rounds of each one's median time, and of the rounds' ratios with the lowest and highest of them.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"K": 1 << 10, "M": 1 << 20}
+SLOW_US = 0.2  # kSlowUs of cli/measure/machine_state.cc
+CHANGED = "changed"
 
 
 def parse_bytes(text):
@@ -30,10 +33,22 @@ def output_of(command):
     return done.stdout
 
 
-def gradwire_us(args, transport):
-    output = output_of(["./run", "gradwire", "run", "-n", args.ranks, "--", "gradwire", "perf", "--json", "-", "-b", str(args.bytes),
-                        "-e", str(args.bytes), "-n", args.iterations, "-w", args.warm_ups, "-c", "0", "--transport", transport])
-    return json.loads(output)["results"][0]["out_of_place"]["time_us"]
+def perf(args, size, iterations, *options):
+    """What `gradwire perf` tells of one all-reduce without checks."""
+    output = output_of(["./run", "gradwire", "run", "-n", args.ranks, "--", "gradwire", "perf", "--json", "-", "-b", str(size),
+                        "-e", str(size), "-n", iterations, "-c", "0", *options])
+    return json.loads(output)
+
+
+def gradwire_run(args, transport):
+    """The time and what was probed before and after."""
+    result = perf(args, args.bytes, args.iterations, "-w", args.warm_ups, "--transport", transport)
+    return result["results"][0]["out_of_place"]["time_us"], result["ping_pong_us"]
+
+
+def probe(args):
+    """The machine now: an operation that takes no time, for the sake of its probe."""
+    return perf(args, 8, "1", "-w", "0")["ping_pong_us"][0]
 
 
 def mpi_us(args, program):
@@ -41,6 +56,59 @@ def mpi_us(args, program):
     version = output_of(["mpirun", "--version"])
     options = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in version else []
     return float(output_of(["mpirun", *options, "-n", args.ranks, program, str(args.bytes), args.iterations, args.warm_ups]))
+
+
+def state_of(probes):
+    """The word for the state that all probes (microseconds; None: not measured) found, or that it changed."""
+    words = {"not measured" if us is None else "fast" if us < SLOW_US else "slow" for us in probes}
+    return words.pop() if len(words) == 1 else CHANGED
+
+
+class Round:
+    """The times of all runs and the state that each was in."""
+
+    def __init__(self):
+        self.times, self.states, self._probes = {}, {}, []
+
+    def add(self, name, us, probes):
+        self.times[name], self.states[name] = us, state_of(probes)
+        self._probes += probes
+
+    @property
+    def state(self):
+        return state_of(self._probes)
+
+    def text(self):
+        runs = [f"{name} {us:12.2f} us ({self.states[name]})" for name, us in self.times.items()]
+        return "   ".join(runs + (["left out: the state changed"] if self.state == CHANGED else []))
+
+
+def run_round(args, program):
+    result, after = Round(), None
+    for transport in args.transports:
+        us, (before, after) = gradwire_run(args, transport)
+        result.add(transport, us, [before, after])
+    us = mpi_us(args, program)
+    result.add("MPI", us, [after, probe(args)])
+    return result
+
+
+def summary(rounds, title):
+    """Lines on the rounds of each state, and how many were left out."""
+    lines = []
+    for state in sorted({each.state for each in rounds} - {CHANGED}):
+        chosen = [each.times for each in rounds if each.state == state]
+        theirs = [times["MPI"] for times in chosen]
+        for transport in chosen[0]:
+            if transport == "MPI":
+                continue
+            ours = [times[transport] for times in chosen]
+            ratios = [mine / other for mine, other in zip(ours, theirs)]
+            lines.append(f"{title}, {state} ({len(chosen)} of {len(rounds)} rounds): {transport} {statistics.median(ours):.2f} us, "
+                         f"MPI {statistics.median(theirs):.2f} us, ratio {statistics.median(ratios):.2f} "
+                         f"({min(ratios):.2f} to {max(ratios):.2f})")
+    left_out = sum(each.state == CHANGED for each in rounds)
+    return [*lines, f"left out, since the state changed: {left_out} of {len(rounds)} rounds"]
 
 
 def main():
@@ -52,20 +120,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--transports", nargs="+", default=["auto"], help="of gradwire; default: the one that it chooses")
     args = parser.parse_args()
+    rounds = []
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/mpi_allreduce"
         output_of(["mpicc", "-O2", "-o", program, pathlib.Path(__file__).with_name("mpi_allreduce.c")])
-        ours, theirs = {transport: [] for transport in args.transports}, []
         for _ in range(args.rounds):
-            for transport, times in ours.items():
-                times.append(gradwire_us(args, transport))
-            theirs.append(mpi_us(args, program))
-            texts = [f"{transport} {times[-1]:12.2f} us" for transport, times in [*ours.items(), ("MPI", theirs)]]
-            print("   ".join(texts), flush=True)
-    for transport, times in ours.items():
-        ratios = [mine / other for mine, other in zip(times, theirs)]
-        print(f"{args.ranks} ranks, {args.bytes} bytes: {transport} {statistics.median(times):.2f} us, MPI {statistics.median(theirs):.2f} us, "
-              f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+            rounds.append(run_round(args, program))
+            print(rounds[-1].text(), flush=True)
+    print("\n".join(summary(rounds, f"{args.ranks} ranks, {args.bytes} bytes")))
 
 
 if __name__ == "__main__":
