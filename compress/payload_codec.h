@@ -26,6 +26,9 @@ struct CodecTraits {
   bool estimates_sum = true;  // the aggregate estimates the sum (majority vote does not)
   bool lossless = false;
   bool stochastic = false;  // rounding takes its random bits from the dither
+  // Of a payload codec that rounds at random to the two levels around an element, which lie evenly
+  // from 0 to its quantum's largest magnitude: how many, on each side. 0: it has another law.
+  int levels = 0;
   // Scales follow from the sums of earlier steps: what it loses no single gradient tells.
   bool scales_from_past = false;
   int64_t quantum_elems = 1;  // shard borders are multiples of this (but for the end of the tensor)

@@ -15,6 +15,7 @@ class QsgdCodec final : public CpuCodec {
   explicit QsgdCodec(const QsgdShape& shape) : shape_(shape) {
     traits_.stochastic = shape.rounding == Rounding::kStochastic;
     traits_.unbiased = traits_.stochastic;
+    if (traits_.stochastic) traits_.levels = (1 << (shape.bits - 1)) - 1;
     traits_.contractive = shape.rounding == Rounding::kNearest;
     traits_.quantum_elems = shape.block;
   }

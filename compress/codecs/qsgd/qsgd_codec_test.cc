@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/view.h"
@@ -84,6 +85,14 @@ TEST(QsgdCodecTest, NearestIsWithinHalfALevel) {
     const float half = 0.5f / static_cast<float>((1 << (bits - 1)) - 1);
     for (int i = 0; i < 256; ++i) ASSERT_LE(std::fabs(out[i] - p[i]), half * 1.00001f) << bits;
   }
+}
+
+// The conformance suite judges by these.
+TEST(QsgdCodecTest, SaysHowManyLevelsItRoundsTo) {
+  const std::pair<const char*, int> cases[] = {
+      {"qsgd", 127},   {"qsgd(2)", 1},  {"qsgd(3)", 3},  {"qsgd(4,block=768)", 7},
+      {"qsgd(5)", 15}, {"qsgd(6)", 31}, {"qsgd(7)", 63}, {"qsgd(4,feedback=on)", 0}};
+  for (const auto& [spec, levels] : cases) EXPECT_EQ(Make(spec)->traits().levels, levels) << spec;
 }
 
 TEST(QsgdCodecTest, StochasticHasTheExactVariance) {
