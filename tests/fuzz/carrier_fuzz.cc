@@ -31,7 +31,8 @@ constexpr int64_t kMaxElems = 1500;  // four blocks and a tail of every lane sha
 constexpr uint8_t kDamagesState = 1, kHasResidual = 2, kInPlace = 4, kType = 8;
 constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
-// The registry's. Others go behind these, for inputs that are kept name them by number.
+// Of the registry's, those that inputs which are kept name by number. Its others come behind these;
+// one that an input names is added here.
 constexpr const char* kSpecs[] = {"none",
                                   "qsgd(bits=2,sum=carrier)",
                                   "qsgd(bits=4,sum=carrier)",
@@ -54,26 +55,31 @@ constexpr const char* kSpecs[] = {"none",
                                   "intsgd",
                                   "intsgd(bits=32)"};
 
-bool IsSummed(const Codec& codec) { return codec.carrier != nullptr && !codec.carrier->Gathers(); }
-
-// None of the registry is missing.
-void CheckSpecs() {
-  size_t summed = 0;
+// Behind kSpecs, all of the registry that is summed and not yet there.
+std::vector<std::string> SummedSpecs() {
+  std::vector<std::string> specs(std::begin(kSpecs), std::end(kSpecs));
+  size_t found = 0;  // of kSpecs
   for (const CodecRow& row : Codecs()) {
     for (const std::string& spec : row.conformance_specs) {
-      if (!IsSummed(*MakeCodec(spec))) continue;
-      FUZZ_CHECK(std::find(std::begin(kSpecs), std::end(kSpecs), spec) != std::end(kSpecs));
-      ++summed;
+      const Codec codec = *MakeCodec(spec);
+      if (codec.carrier == nullptr) continue;
+      if (codec.carrier->Gathers()) {
+        FUZZ_CHECK(row.name == "topk");  // has gather_fuzz; another needs a target of its own
+      } else if (std::find(std::begin(kSpecs), std::end(kSpecs), spec) != std::end(kSpecs)) {
+        ++found;
+      } else {
+        specs.push_back(spec);
+      }
     }
   }
-  FUZZ_CHECK(summed == std::size(kSpecs));
+  FUZZ_CHECK(found == std::size(kSpecs));
+  return specs;
 }
 
 const std::vector<Codec>& SummedCodecs() {
   static const auto codecs = [] {
-    CheckSpecs();
     std::vector<Codec> all;
-    for (const char* spec : kSpecs) all.push_back(*MakeCodec(spec));
+    for (const std::string& spec : SummedSpecs()) all.push_back(*MakeCodec(spec));
     return all;
   }();
   return codecs;
