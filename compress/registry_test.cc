@@ -67,6 +67,22 @@ TEST(RegistryTest, ReadsCommonOptions) {
   EXPECT_EQ(SpecOf(codec->spec), codec->spec);
 }
 
+// Of one codec too, by how it travels; what is usual is not written.
+TEST(RegistryTest, WhatIsTooSmallDependsOnHowItTravels) {
+  EXPECT_EQ(MakeCodec("qsgd(sum=owner)")->min_numel, 0);
+  EXPECT_EQ(MakeCodec("qsgd(sum=carrier)")->min_numel, kMinNumelOfTensors);
+  EXPECT_EQ(SpecOf("qsgd(sum=carrier,min_numel=1024)"), SpecOf("qsgd(sum=carrier)"));
+  EXPECT_EQ(SpecOf("qsgd(sum=carrier,min_numel=0)"),
+            "qsgd(bits=8,norm=max,sum=carrier,feedback=off,min_numel=0)");
+  for (const CodecRow& row : Codecs()) {
+    for (const std::string& spec : row.conformance_specs) {
+      const Codec codec = *MakeCodec(spec);
+      if (row.name == "none" || codec.carrier == nullptr) continue;
+      EXPECT_EQ(codec.min_numel, kMinNumelOfTensors) << spec;
+    }
+  }
+}
+
 TEST(RegistryTest, FeedbackIsForContractiveCodecs) {
   EXPECT_EQ(MakeCodec("qsgd(feedback=on)")->feedback, Feedback::kOn);
   EXPECT_TRUE(MakeCodec("qsgd(feedback=on)")->payload->traits().contractive);

@@ -271,6 +271,27 @@ TEST(TensorState, MatricesThatFactorsDoNotMakeSmallerAreExempt) {
   EXPECT_EQ(exempt("topk(1)", {2, 768}, DType::kFloat32), "") << "it makes no factors";
 }
 
+// Of a bias of 10 elements packed lanes would be 44 bytes for 40, in two rounds.
+TEST(TensorState, SmallTensorsOfCarriersAreExempt) {
+  const auto exempt = [](const std::string& spec, int64_t elems) {
+    TensorState tensor;
+    tensor.elems = elems;
+    tensor.shape = {elems};
+    return ExemptionFrom(*MakeCodec(spec), tensor);
+  };
+  for (const std::string spec :
+       {"qsgd(bits=4,sum=carrier", "qsgd(bits=8,sum=carrier,feedback=on", "terngrad(clip=2.5",
+        "signsgd(momentum=0", "signsgd(momentum=0.9", "intsgd(bits=8", "intsgd(bits=32"}) {
+    SCOPED_TRACE(spec);
+    EXPECT_EQ(exempt(spec + ")", 10), "10 elements < min_numel 1024");
+    EXPECT_NE(exempt(spec + ")", 1023), "");
+    EXPECT_EQ(exempt(spec + ")", 1024), "");
+    EXPECT_EQ(exempt(spec + ",min_numel=0)", 10), "");
+    EXPECT_NE(exempt(spec + ",min_numel=5000)", 4999), "");
+  }
+  EXPECT_EQ(exempt("qsgd(bits=4)", 10), "") << "payloads take any size";
+}
+
 TEST(MatchesAny, TakesGlobsWithCommas) {
   EXPECT_TRUE(MatchesAny("*.bias,norm?", "layer.bias"));
   EXPECT_TRUE(MatchesAny("*.bias,norm?", "norm1"));

@@ -238,7 +238,7 @@ constexpr WrongCall kSubmits[] = {
     {"scatter shards that are not equal", gwInvalidArgument, "no multiple of the 2 ranks",
      [](Scene& s) { return ScatterAnother(s, 7, "none"); }},
     {"scatter what is only all-reduced", gwInvalidUsage, "for all-reduce",
-     [](Scene& s) { return ScatterAnother(s, 8, "signsgd"); }},
+     [](Scene& s) { return ScatterAnother(s, 8, "signsgd(min_numel=0)"); }},
     {"scatter automatically", gwInvalidUsage, "for all-reduce",
      [](Scene& s) { return ScatterAnother(s, 8, "auto"); }},
     {"wait for null", gwInvalidArgument, "request is null",
@@ -324,15 +324,15 @@ TEST(CapiWrongTensors, MoreRanksThanACarrierHasRoomForAreRefused) {
       EXPECT_NE(error.find("tensor 'w'"), std::string::npos) << error;
     };
     gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
-    config.spec = "intsgd(bits=8)";
+    config.spec = "intsgd(bits=8,min_numel=0)";
     const int64_t shape[] = {kSceneElems};
     gwTensor_t tensor = nullptr;
     expect_refused(gwTensorRegister(comm, "w", shape, 1, gwFloat32, &config, &tensor));
     EXPECT_EQ(tensor, nullptr);
-    config.spec = "intsgd(bits=32)";
+    config.spec = "intsgd(bits=32,min_numel=0)";
     ASSERT_EQ(gwTensorRegister(comm, "w", shape, 1, gwFloat32, &config, &tensor), gwSuccess)
         << gwGetLastError(comm);
-    expect_refused(gwTensorSetSpec(tensor, "intsgd(bits=8)"));
+    expect_refused(gwTensorSetSpec(tensor, "intsgd(bits=8,min_numel=0)"));
     EXPECT_TRUE(AllReduceWorks(rank, kRanks, comm)) << gwGetLastError(comm);
   });
 }

@@ -235,7 +235,8 @@ StatusOr<Codec> Make(const SpecText& spec) {
   }
   if (!args.status().ok()) return args.status();
   return Codec{.spec = canonical,
-               .carrier = std::make_shared<IntsgdCarrier>(bytes ? DType::kInt8 : DType::kInt32)};
+               .carrier = std::make_shared<IntsgdCarrier>(bytes ? DType::kInt8 : DType::kInt32),
+               .min_numel = kMinNumelOfTensors};
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ Codec MakeCarrier(SpecArgs* args, int bits) {
   return {.spec = args->canonical(),
           .feedback = feedback,
           .carrier = std::make_shared<LevelCarrier>(
-              LevelCarrier::Options{.bits = bits, .rounding = RoundingFor(feedback)})};
+              LevelCarrier::Options{.bits = bits, .rounding = RoundingFor(feedback)}),
+          .min_numel = kMinNumelOfTensors};
 }
 
 Codec MakePayload(SpecArgs* args, int bits) {

@@ -112,7 +112,8 @@ StatusOr<Codec> Make(const SpecText& spec) {
   }
   if (!args.status().ok()) return args.status();
   return Codec{.spec = canonical,
-               .carrier = std::make_shared<SignsgdCarrier>(static_cast<float>(momentum))};
+               .carrier = std::make_shared<SignsgdCarrier>(static_cast<float>(momentum)),
+               .min_numel = kMinNumelOfTensors};
 }
 
 }  // namespace

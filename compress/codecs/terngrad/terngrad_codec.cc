@@ -22,7 +22,8 @@ StatusOr<Codec> Make(const SpecText& spec) {
   return Codec{.spec = args.canonical(),
                .feedback = feedback,
                .carrier = std::make_shared<LevelCarrier>(
-                   LevelCarrier::Options{.bits = kTernaryBits, .clip = static_cast<float>(clip)})};
+                   LevelCarrier::Options{.bits = kTernaryBits, .clip = static_cast<float>(clip)}),
+               .min_numel = kMinNumelOfTensors};
 }
 
 }  // namespace

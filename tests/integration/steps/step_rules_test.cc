@@ -102,7 +102,7 @@ TEST(StepRules, ATimeOutNamesTheTensorThatIsWaitedFor) {
 std::vector<TrainedTensor> KeepingTensors() {
   return {{"residual", "qsgd(bits=4,feedback=on)", 3001},
           {"quota", "topk(0.05)", 2000},
-          {"average", "signsgd(momentum=0.9)", 500},
+          {"average", "signsgd(momentum=0.9,min_numel=0)", 500},
           {"exact", "none", 100}};
 }
 
