@@ -99,6 +99,10 @@ Status ReadCommon(const SpecText& spec, Codec* codec) {
 
 }  // namespace
 
+OptimizerAdvice CodecRow::AdviceFor(const Codec& codec) const {
+  return advise == nullptr ? advice : advise(*ParseSpecText(codec.spec));
+}
+
 std::span<const CodecRow> Codecs() {
   static const std::vector<CodecRow> rows = {NoneRow(),   Bf16Row(),     Fp16Row(),    QsgdRow(),
                                              EfsignRow(), TerngradRow(), SignsgdRow(), TopkRow(),

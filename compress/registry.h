@@ -46,7 +46,8 @@ struct Codec {
   std::string exclude;
 };
 
-// What a codec is safe with; the note says why not, or what to mind.
+// What a codec is safe with; the note says why not, or what to mind. What nobody has measured is
+// safe only where its error law says so.
 struct OptimizerAdvice {
   bool momentum = true;  // the usual 0.9, at the learning rate that is right without compression
   bool adam = true;
@@ -64,7 +65,11 @@ struct CodecRow {
   // Those that people use, for tables. Empty: those of the conformance suite.
   std::vector<std::string> shown_specs;
   OptimizerAdvice advice;
+  // Where advice depends on the arguments: that of a canonical spec. Null: `advice` is of all.
+  OptimizerAdvice (*advise)(const SpecText&) = nullptr;
   StatusOr<Codec> (*make)(const SpecText&);
+
+  OptimizerAdvice AdviceFor(const Codec& codec) const;
 
   const std::vector<std::string>& ShownSpecs() const {
     return shown_specs.empty() ? conformance_specs : shown_specs;

@@ -64,7 +64,7 @@ std::vector<CodecFacts> ListCodecFacts(int ranks) {
                      .bits_per_elem = BitsPerElem(codec, ranks),
                      .unbiased = traits.unbiased,
                      .feedback = codec.feedback == Feedback::kOn,
-                     .advice = row.advice});
+                     .advice = row.AdviceFor(codec)});
     }
   }
   return all;

@@ -75,6 +75,31 @@ TEST(ListCodecFacts, TellsWhatItIsSafeWith) {
   }
 }
 
+// docs/algorithms.md, "With Adam": alike for all that keep much back, and so is the advice.
+TEST(ListCodecFacts, WhatAdamWasMeasuredToLoseIsSaidAlikeOfAll) {
+  const std::pair<const char*, const char*> cases[] = {{"efsign", "0.06 nats"},
+                                                       {"powersgd(rank=4)", "0.06 nats"},
+                                                       {"acp(rank=4)", "0.07 nats"},
+                                                       {"topk(0.01)", "0.08 nats"}};
+  for (const auto& [spec, lost] : cases) {
+    EXPECT_FALSE(FactsOf(spec, 4).advice.adam) << spec;
+    EXPECT_THAT(FactsOf(spec, 4).advice.note, HasSubstr(lost)) << spec;
+  }
+  for (const char* spec : {"terngrad", "qsgd(bits=8)", "qsgd(bits=4,feedback=on)"})
+    EXPECT_TRUE(FactsOf(spec, 4).advice.adam) << spec;
+}
+
+// The same codec with more bits was measured.
+TEST(ListCodecFacts, WhatWasInNoTrainingIsNotCalledSafe) {
+  const OptimizerAdvice advice = FactsOf("qsgd(bits=2,feedback=on)", 4).advice;
+  EXPECT_FALSE(advice.momentum || advice.adam);
+  EXPECT_THAT(advice.note, HasSubstr("not measured"));
+  for (const char* spec : {"qsgd(bits=4,feedback=on)", "qsgd(bits=4,sum=carrier,feedback=on)"}) {
+    EXPECT_TRUE(FactsOf(spec, 4).advice.momentum) << spec;
+    EXPECT_EQ(FactsOf(spec, 4).advice.note, "") << spec;
+  }
+}
+
 TEST(ListCodecFacts, WhatIsNotSafeSaysWhy) {
   for (const CodecFacts& facts : ListCodecFacts(4)) {
     const OptimizerAdvice& advice = facts.advice;

@@ -159,8 +159,10 @@ CodecRow AcpRow() {
       .conformance_specs = {"acp", "acp(rank=1)", "acp(start_step=1)"},
       .shown_specs = {"acp(rank=1)", "acp(rank=4)", "acp(rank=4,start_step=1000)"},
       .advice = {.momentum = false,
+                 .adam = false,
                  .note = "matrices only, vectors travel exact; momentum up to about 0.5: at 0.9 "
-                         "diverges with the rate of none"},
+                         "diverges with the rate of none; Adam scales what is sent late by later "
+                         "variances: 0.07 nats lost of 2.5"},
       .make = MakeAcp};
 }
 

@@ -47,7 +47,7 @@ CodecRow EfsignRow() {
       .advice = {.momentum = false,
                  .adam = false,
                  .note = "momentum up to about 0.5: diverges at 0.9 with the rate of none; Adam "
-                         "scales what is sent late by later variances"},
+                         "scales what is sent late by later variances: 0.06 nats lost of 2.5"},
       .make = Make};
 }
 

@@ -153,7 +153,9 @@ CodecRow PowersgdRow() {
       .keys = {"rank", "start_step"},
       .conformance_specs = {"powersgd", "powersgd(rank=1)", "powersgd(start_step=1)"},
       .shown_specs = {"powersgd(rank=1)", "powersgd(rank=4)", "powersgd(rank=4,start_step=1000)"},
-      .advice = {.note = "matrices only; vectors travel exact"},
+      .advice = {.adam = false,
+                 .note = "matrices only, vectors travel exact; Adam scales what is sent late by "
+                         "later variances: 0.06 nats lost of 2.5"},
       .make = MakePowerSgd};
 }
 

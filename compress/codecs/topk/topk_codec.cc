@@ -83,7 +83,7 @@ CodecRow TopkRow() {
                  .adam = false,
                  .note = "momentum up to about 0.5, at 0.9 it lost 2 to 5 points of accuracy; none "
                          "beside momentum= of its own; Adam scales what is sent late by later "
-                         "variances"},
+                         "variances: 0.08 nats lost of 2.5"},
       .make = Make};
 }
 
