@@ -70,6 +70,9 @@ class PayloadCodec {
  public:
   virtual ~PayloadCodec() = default;
   virtual const CodecTraits& traits() const = 0;
+  // gwInvalidArgument with the valid range where a tensor of so many elements is not for this codec
+  // as its spec has it. Of parts of a tensor nobody asks: they can be encoded at any size.
+  virtual Status Check(int64_t /*elems*/) const { return Status(); }
 
   // Closed form, and the size of every payload. Encode succeeds whenever `out` has it. The payload
   // of a run is also the payloads of its parts in a row, wherever it is cut at a quantum.

@@ -44,6 +44,11 @@ struct Codec {
   int min_dims = 0;
   int64_t min_numel = 0;
   std::string exclude;
+
+  // gwInvalidArgument with the valid range where so many ranks cannot use it for this tensor.
+  Status Check(const TensorMeta& tensor, int world_size) const {
+    return carrier ? carrier->Check(tensor, world_size) : payload->Check(tensor.elems);
+  }
 };
 
 // What a codec is safe with; the note says why not, or what to mind. What nobody has measured is

@@ -43,8 +43,7 @@ Reduction ReductionOf(const Codec& codec, int ranks) {
 
 // Why so many ranks cannot use it; empty: they can.
 std::string RefusalOf(const Codec& codec, int ranks) {
-  if (codec.carrier == nullptr) return {};
-  return codec.carrier->Check(Sample(), ranks).detail().message;
+  return codec.Check(Sample(), ranks).detail().message;
 }
 
 }  // namespace

@@ -82,10 +82,9 @@ Status CheckTensor(const RunShape& shape, int ranks) {
                   fmt::format("such a tensor is exempt from {}: {}", shape.codec->spec, why),
                   "Leave -x out: it travels as it is");
   }
+  GW_RETURN_IF_ERROR(shape.codec->Check(MetaOf(shape), ranks));
   const CarrierMethod* const method = shape.codec->carrier.get();
-  if (method == nullptr) return Status::Ok();
-  GW_RETURN_IF_ERROR(method->Check(MetaOf(shape), ranks));
-  if (!method->SizesDependOnData()) return Status::Ok();
+  if (method == nullptr || !method->SizesDependOnData()) return Status::Ok();
   return Status(gwInvalidArgument,
                 fmt::format("how much {} sends depends on the data: its first round agrees on "
                             "which elements the second one sums",

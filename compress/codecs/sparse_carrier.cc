@@ -25,18 +25,22 @@ int64_t SelectedElems(double density, int64_t elems) {
   return std::llround(density * static_cast<double>(elems));
 }
 
+Status CheckDensity(double density, int64_t elems) {
+  if (elems == 0 || SelectedElems(density, elems) > 0) return Status();
+  double least = 0.5 / static_cast<double>(elems);
+  while (SelectedElems(least, elems) == 0) least = std::nextafter(least, kMaxDensity);
+  return Status(
+      gwInvalidArgument,
+      "density=" + FormatReal(density) + " selects none of " + std::to_string(elems) + " elements",
+      "Accepted for this tensor: " + FormatReal(least) + " to " + FormatReal(kMaxDensity) +
+          "; min_numel lets small tensors travel as `none`");
+}
+
 Status CheckSelection(double density, const TensorMeta& meta) {
   if (meta.elems > kTopkMaxElems) {
     return Status(gwInvalidArgument, "a sparse method takes tensors of at most 2^32 - 1 elements");
   }
-  if (meta.elems == 0 || SelectedElems(density, meta.elems) > 0) return Status();
-  double least = 0.5 / static_cast<double>(meta.elems);
-  while (SelectedElems(least, meta.elems) == 0) least = std::nextafter(least, kMaxDensity);
-  return Status(gwInvalidArgument,
-                "density=" + FormatReal(density) + " selects none of " +
-                    std::to_string(meta.elems) + " elements",
-                "Accepted for this tensor: " + FormatReal(least) + " to " +
-                    FormatReal(kMaxDensity) + "; min_numel lets small tensors travel as `none`");
+  return CheckDensity(density, meta.elems);
 }
 
 std::string NoteOfSelection(double density, const TensorMeta& meta) {

@@ -21,8 +21,10 @@ inline constexpr double kMinDensity = 1e-9, kMaxDensity = 1, kDefaultDensity = 0
 // round(density * elems).
 int64_t SelectedElems(double density, int64_t elems);
 
-// gwInvalidArgument where the density selects nothing of a tensor that is not empty, or indices
-// have more than 32 bits.
+// gwInvalidArgument where the density selects nothing of a tensor that is not empty.
+Status CheckDensity(double density, int64_t elems);
+
+// Likewise, and where indices have more than 32 bits.
 Status CheckSelection(double density, const TensorMeta& meta);
 
 // CarrierMethod::Note: how many elements are selected where that is far from the density.

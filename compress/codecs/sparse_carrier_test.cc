@@ -58,6 +58,22 @@ TEST(SparseSpecs, RefuseTensorsOfWhichNothingIsSelected) {
   }
 }
 
+// As a payload it asks the same of a tensor, but its indices are those of a block.
+TEST(SparseSpecs, OwnersRefuseTensorsOfWhichNothingIsSelected) {
+  const Codec owners = *Make("topk(density=0.01,agreement=owners)");
+  for (const int64_t elems : {int64_t{0}, int64_t{50}, int64_t{4097}, int64_t{1} << 33}) {
+    EXPECT_TRUE(owners.Check({.elems = elems}, 4).ok()) << elems;
+  }
+  for (const int64_t elems : {1, 49}) {
+    EXPECT_EQ(owners.Check({.elems = elems}, 4).code(), gwInvalidArgument) << elems;
+  }
+  EXPECT_EQ(owners.Check({.elems = 49}, 4).ToString(),
+            Make("topk(density=0.01)")->Check({.elems = 49}, 4).ToString());
+  // The least that a block takes: of a longer tensor that is an element too.
+  EXPECT_TRUE(
+      Make("topk(density=0.0001220703125,agreement=owners)")->Check({.elems = 4096}, 4).ok());
+}
+
 TEST(SparseSpecs, NoteWhatRoundingChanges) {
   for (const std::string spec : {"randk(density=0.01)", "topk(density=0.01,agreement=gather)"}) {
     const auto method = Make(spec)->carrier;

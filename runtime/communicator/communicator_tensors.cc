@@ -80,9 +80,8 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
   if (!codec.ok()) return WithAutoAmongCodecs(codec.status(), spec);
   std::string exemption = ExemptionFrom(*codec, *tensor);
   if (!exemption.empty()) exemption = fmt::format("exempt from {}: {}", codec->spec, exemption);
-  if (exemption.empty() && codec->carrier != nullptr) {
-    GW_RETURN_IF_ERROR(
-        codec->carrier->Check(MetaOf(*tensor), parts_.world_size).WithTensor(tensor->name));
+  if (exemption.empty()) {
+    GW_RETURN_IF_ERROR(codec->Check(MetaOf(*tensor), parts_.world_size).WithTensor(tensor->name));
   }
   // The engine may be about to commit state of the codec before.
   engine_->WithCore([&](EngineCore&) {

@@ -83,10 +83,8 @@ void TensorState::TakeLadder(std::shared_ptr<const AutoSpec> ladder, int world_s
   automatic = std::move(ladder);
   usable_.clear();
   for (const Rung& rung : automatic->ladder) {
-    const CarrierMethod* method = rung.codec.carrier.get();
-    usable_.push_back(usable_.empty() ||
-                      (ExemptionFrom(rung.codec, *this).empty() &&
-                       (method == nullptr || method->Check(MetaOf(*this), world_size).ok())));
+    usable_.push_back(usable_.empty() || (ExemptionFrom(rung.codec, *this).empty() &&
+                                          rung.codec.Check(MetaOf(*this), world_size).ok()));
   }
 }
 

@@ -74,6 +74,13 @@ constexpr WrongCall kRegistrations[] = {
      [](Scene& s) { return Register(s, {.spec = "qsgd(bits=1000)"}); }},
     {"a density that selects no element", gwInvalidArgument, "Accepted for this tensor",
      [](Scene& s) { return Register(s, {.spec = "topk(1e-6,min_numel=0)"}); }},
+    {"one of owners that selects none", gwInvalidArgument,
+     "Accepted for this tensor: 0.000244140625 to 1",
+     [](Scene& s) {
+       return Register(s, {.shape = {1, 2048}, .spec = "topk(0.0002,agreement=owners)"});
+     }},
+    {"one of owners given later", gwInvalidArgument, "selects none of 8 elements",
+     [](Scene& s) { return gwTensorSetSpec(s.tensor, "topk(0.01,agreement=owners,min_numel=0)"); }},
     {"an unknown agreement", gwInvalidArgument, "speakers, owners, gather",
      [](Scene& s) { return Register(s, {.spec = "topk(agreement=votes)"}); }},
     {"a matrix of no rows", gwInvalidArgument, "none of them 0",

@@ -77,6 +77,10 @@ class TopkPayload final : public CpuCodec {
     return kTraits;
   }
 
+  // Of a short block at the end of a tensor one element is sent where the density selects none;
+  // where that is the whole tensor, the density is not what was meant.
+  Status Check(int64_t elems) const override { return CheckDensity(density_, elems); }
+
   int64_t MaxBytes(int64_t elems) const override {
     return elems / kTopkBlockElems * BlockBytes(kTopkBlockElems) +
            BlockBytes(elems % kTopkBlockElems);
