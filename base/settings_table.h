@@ -88,7 +88,8 @@ inline constexpr std::array kSettings = {
                .scope = SettingScope::kCommunicator,
                .default_text = "auto",
                .choices = "auto",
-               .doc = "schedule of all-reduce; auto chooses by size and ranks"},
+               .doc = "schedule of all-reduces, for other collectives choose their own; auto "
+                      "chooses by size and ranks"},
     SettingRow{.name = "slice_elems",
                .type = SettingType::kInt,
                .scope = SettingScope::kCommunicator,
