@@ -41,16 +41,15 @@ class Checkpoint:
         state[f"{self._prefix}step"] = torch.tensor(step)
         return state
 
-    def places_in(self, state_dict):
-        """What it has of this model: place -> {tensor's name: its bytes}."""
+    def _keys_in(self, state_dict):
+        """Those of this model's tensors: place -> {tensor's name: key}."""
         places = {}
-        for key, value in state_dict.items():
+        for key in state_dict:
             if not isinstance(key, str) or not key.startswith(self._prefix):
                 continue
             place, _, parameter = key[len(self._prefix):].partition("/")
             if _PLACE.fullmatch(place):
-                name = f"{self._name}/{parameter}"
-                places.setdefault(place, {})[name] = _bytes_of(key, value)
+                places.setdefault(place, {})[f"{self._name}/{parameter}"] = key
         if not places and not self._saved_state().tensors:
             return {self.place: {}}  # torch takes all gradients: at the most a count of steps
         if not places:
@@ -58,6 +57,19 @@ class Checkpoint:
                              "another model's, or was attached under another name"
                              f"{_others_in(state_dict)}")
         return places
+
+    def places_in(self, state_dict):
+        """What it has of this model: place -> {tensor's name: its bytes}."""
+        return {place: {name: _bytes_of(key, state_dict[key]) for name, key in keys.items()}
+                for place, keys in self._keys_in(state_dict).items()}
+
+    def keys_to_load(self, state_dict):
+        """Those that load() or load_alike() wants, of a checkpoint that has the keys of all ranks."""
+        places = self._keys_in(state_dict)
+        # Where none is of use, load_state_dict() still has to see whose state there was.
+        place = self.place if self.place in places else self._alike(places) or min(places)
+        others = (f"{self._prefix}controller/{self.place}", f"{self._prefix}step")
+        return [*places[place].values(), *(key for key in others if key in state_dict)]
 
     def step_in(self, state_dict):
         """It is equal on all ranks, and has no rank in its key."""
@@ -78,14 +90,16 @@ class Checkpoint:
 
     def load_alike(self, places):
         """Of another number of ranks: what is the same on all of them. False: there is none."""
+        place = self._alike(places)
+        if place is None:
+            return False
+        self._load({name: without_own_parts(tensor) for name, tensor in places[place].items()})
+        return True
+
+    def _alike(self, places):
+        """One of another number of ranks that has the same tensors as this one's; None: there is none."""
         mine = _RANK.sub("", self.place)
-        for place in sorted(places):
-            if _RANK.sub("", place) == mine:
-                alike = {name: without_own_parts(tensor)
-                         for name, tensor in places[place].items()}
-                self._load(alike)
-                return True
-        return False
+        return next((place for place in sorted(places) if _RANK.sub("", place) == mine), None)
 
     def _saved_state(self):
         return SavedState.from_bytes(self._comm.save_state())

@@ -346,6 +346,23 @@ class Handle:
         with self._between_steps("save"):
             return self._checkpoint().save(self._step)
 
+    def empty_state_dict(self, metadata):
+        """Places for torch.distributed.checkpoint to load this rank's state into, which
+        load_state_dict() then takes: {key: uninitialised tensor}. They are as large as what was
+        saved, which a new handle's own are not.
+
+        metadata: state_dict_metadata of a checkpoint that has state_dict() of all ranks. Of another
+        number of ranks the places are for the state of one of them. ValueError: there is no state of
+        this name. InvalidUsage: amid a backward, or not attached any more.
+        """
+        if not isinstance(metadata, collections.abc.Mapping):
+            raise TypeError("empty_state_dict takes state_dict_metadata of what read_metadata() gives, "
+                            f"not {type(metadata).__name__}")
+        with self._between_steps("load"):
+            keys = self._checkpoint().keys_to_load(metadata)
+        return {key: torch.empty(metadata[key].size, dtype=metadata[key].properties.dtype)
+                for key in keys}
+
     def _load_alike(self, checkpoint, places):
         """Of another number of ranks: what is the same on all of them. False: there is none."""
         return checkpoint.load_alike(places)

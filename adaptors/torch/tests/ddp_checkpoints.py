@@ -81,11 +81,30 @@ def distributed_checkpoints():
         each = len(list(model.parameters())) + 1  # with the controller's; the step is equal on all
         assert len(sizes) == each * dist.get_world_size() + 1, list(sizes)
         _, handle = attached(FEEDBACK)
-        loaded = {key: torch.empty(sizes[key].size, dtype=value.dtype)
-                  for key, value in handle.state_dict().items()}
+        loaded = handle.empty_state_dict(sizes)
         checkpoint.load(loaded, checkpoint_id=folder)
         handle.load_state_dict(loaded)
         models.expect_state(handle, saved)
+        handle.close()
+
+
+def distributed_checkpoints_of_fewer_ranks():
+    """One rank's keys arrive on all, and what the ranks had alike is kept."""
+    fewer = dist.new_group(range(dist.get_world_size() - 1))
+    has_saved = dist.get_rank(fewer) >= 0
+    saved = _trained_by(fewer) if has_saved else {}
+    with models.distributed_checkpoint(saved, fewer) as (folder, sizes):
+        assert len([key for key in sizes if key.endswith("/0.weight")]) == dist.get_world_size() - 1
+        model, handle = attached("powersgd(rank=2)", min_numel=0)
+        loaded = handle.empty_state_dict(sizes)
+        checkpoint.load(loaded, checkpoint_id=folder)
+        models.load_of_another_size(handle, loaded)
+        step = handle.state_dict()["gradwire/model/step"]
+        assert not has_saved or step == saved["gradwire/model/step"], step
+        expect_raises(ValueError, "no state of 'model'", lambda: handle.empty_state_dict({}))
+        expect_raises(TypeError, "state_dict_metadata", lambda: handle.empty_state_dict(folder))
+        models.train(model, range(4, 6))
+        expect_equal_on_ranks(models.weights(model))
         handle.close()
 
 

@@ -127,11 +127,13 @@ def through_a_file(value, weights_only=True):
 
 
 @contextlib.contextmanager
-def distributed_checkpoint(state):
-    """Saved by all ranks: (its folder, {key: what it says of the value})."""
+def distributed_checkpoint(state, group=None):
+    """Saved by the ranks of the group, or by all: (its folder, {key: what it says of the value})."""
     folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
-    checkpoint.save(state, checkpoint_id=folder[0])
+    if dist.get_rank(group) >= 0:
+        checkpoint.save(state, checkpoint_id=folder[0], process_group=group)
+    dist.barrier()
     yield folder[0], checkpoint.FileSystemReader(folder[0]).read_metadata().state_dict_metadata
     dist.barrier()
     if dist.get_rank() == 0:

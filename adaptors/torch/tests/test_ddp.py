@@ -6,7 +6,8 @@ import launch
 import scenarios
 
 # Of one rank there would be nothing to keep.
-_OF_TWO_AND_OF_THREE = ["replicated_state_is_kept_by_fewer_ranks_and_more"]
+_OF_TWO_AND_OF_THREE = ["replicated_state_is_kept_by_fewer_ranks_and_more",
+                        "distributed_checkpoints_of_fewer_ranks"]
 _SCENARIOS = [name for name in scenarios.of(
     "ddp_training.py", "ddp_unused.py", "ddp_options.py", "ddp_checkpoints.py", "ddp_handles.py",
     "ddp_refusals.py", "ddp_failures.py") if name not in _OF_TWO_AND_OF_THREE]
