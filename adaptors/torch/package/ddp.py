@@ -8,7 +8,7 @@ import gradwire
 from gradwire.torch.ddp_handle import DdpHandle, end_open_steps_of
 from gradwire.torch.ddp_reducer import Usage, shape_in_memory, trained_by
 from gradwire.torch.handle import Router
-from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, plain_name
+from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, local_update, plain_name
 from gradwire.torch.tensors import Description, Tensors
 from gradwire.torch.wrapped import WrappedModel
 
@@ -38,16 +38,6 @@ def _check_scaler(model, has_scaler):
             "in join() the scale of the loss follows the inputs of each rank, so the ranks would "
             "differ in it: use join() without attach(scaler=). An earlier join() counts until "
             "another is entered, as join(enable=False)")
-
-
-def _check_gradient_hooks(trained):
-    """Most of them are optimizers, which plain DistributedDataParallel does not stop either."""
-    for name, parameter in trained:
-        if parameter._post_accumulate_grad_hooks:
-            raise ValueError(f"the parameter {name} has a hook (register_post_accumulate_grad_hook) "
-                             "that gets this rank's own gradient: an optimizer in it would let the "
-                             "ranks drift apart. Step after backward; to look at gradients there is "
-                             "register_hook")
 
 
 class _Router(Router):
@@ -120,7 +110,9 @@ class DdpModel(WrappedModel):
         if any(hasattr(parameter, "_st_info") for parameter in self._model._module_parameters):
             raise ValueError(f"the model {TENSOR_PARALLEL}")
         _check_finalization(self._model)
-        _check_gradient_hooks(self.trained)
+        for name, parameter in self.trained:
+            if parameter._post_accumulate_grad_hooks:
+                raise local_update(name)
 
     def check_hooks(self):
         for hook, _ in self._model._comm_hooks:

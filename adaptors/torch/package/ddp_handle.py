@@ -10,7 +10,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 import gradwire
 from gradwire.torch.ddp_reducer import gradient_of
 from gradwire.torch.handle import Handle, Phase
-from gradwire.torch.parameters import DATA_TYPES, pointer_to
+from gradwire.torch.parameters import DATA_TYPES, local_update, pointer_to
 
 _handles = weakref.WeakSet()
 
@@ -93,11 +93,12 @@ class DdpHandle(Handle):
         self._check_whole()
         if bucket.index() == 0:
             self._others = []
-        buffer = bucket.buffer()
-        if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
-            future = self._pass_on(bucket, buffer)
-        else:
-            future = self._submit(bucket, buffer)
+        try:
+            future = self._submit(bucket, bucket.buffer())
+        except gradwire.GradwireError as error:
+            # DistributedDataParallel cannot go on, and who saves the state now wants no open step.
+            self._abandon(str(error))
+            raise self._tell(error) from None
         if bucket.is_last() and self._is_open:
             # No node is at work outside a backward (join) and where buckets were held back until
             # its end (the first one of a static graph): then nobody would run a callback.
@@ -112,21 +113,19 @@ class DdpHandle(Handle):
         return future
 
     def _submit(self, bucket, buffer):
-        try:
-            if not self._is_open or bucket.index() == 0:
-                self._begin()
-            tensors, group = self._group_of(bucket, buffer)
-            request = self._submit_average(group, buffer)
-        except gradwire.GradwireError as error:
-            # DistributedDataParallel cannot go on, and who saves the state now wants no open step.
-            self._abandon(str(error))
-            raise self._tell(error) from None
-        self._sent.append(_Bucket(bucket, tensors, request))
+        if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
+            return self._pass_on(bucket, buffer)
+        if not self._is_open or bucket.index() == 0:
+            self._begin()
+        tensors, group = self._group_of(bucket, buffer)
+        self._sent.append(_Bucket(bucket, tensors, self._submit_average(group, buffer)))
         return self._sent[-1].future
 
     def _pass_on(self, bucket, buffer):
         kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
-        self._passed_on.update(map(id, bucket.parameters()))
+        parameters = bucket.parameters()
+        self._check_hooks(parameters)
+        self._passed_on.update(map(id, parameters))
         if kind not in self._told:
             self._told.add(kind)
             warnings.warn(f"{kind} are not compressed: they go through torch's own group",
@@ -171,8 +170,15 @@ class DdpHandle(Handle):
                     _take_rest(parameter, gradient)
         super()._end_flush(sent)
 
+    def _check_hooks(self, parameters):
+        """In every step: attach() sees those only that are there by then."""
+        for parameter in parameters:
+            if parameter._post_accumulate_grad_hooks:
+                raise local_update(self._tensors.name_of(parameter))
+
     def _group_of(self, bucket, buffer):
         parameters = bucket.parameters()
+        self._check_hooks(parameters)
         key = (buffer.data_ptr(), *map(id, parameters))
         cached = self._groups.get(bucket.index())
         if cached is None or cached[0] != key:

@@ -66,6 +66,15 @@ def early_update(what):
         "look at gradients, after backward")
 
 
+def local_update(name):
+    """The error for a parameter with a hook that DistributedDataParallel runs on what this rank has
+    alone. Most of them are optimizers, which plain DistributedDataParallel does not stop either."""
+    return gradwire.InvalidArgument(
+        f"the parameter {name} has a hook (register_post_accumulate_grad_hook) that gets this rank's "
+        "own gradient: an optimizer in it would let the ranks drift apart. Step after backward; to "
+        "look at gradients there is register_hook")
+
+
 # Why a device is refused, and what to do.
 HOST_MEMORY_ONLY = ("and this build takes host memory only: train on the CPU, or leave the model to "
                     "torch's own process group")

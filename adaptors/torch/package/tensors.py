@@ -33,6 +33,10 @@ class Tensors:
             self._made[id(owner)] = owner, self._register(owner)
         return self._made[id(owner)][1]
 
+    def name_of(self, owner):
+        """The model's own; also of one that the library does not take."""
+        return self._describe(owner).name
+
     def _register(self, owner):
         what = self._describe(owner)
         return self._comm.tensor(f"{self._prefix}/{what.name}", what.shape, DATA_TYPES[what.dtype],

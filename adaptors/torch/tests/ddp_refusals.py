@@ -109,6 +109,29 @@ def what_ddp_itself_is_told():
     expect_raises(ValueError, "hook_with_zero_step", lambda: gradwire.torch.attach(hooked, "none"))
 
 
+def hooks_that_come_after_attach():
+    """Of all ranks, and of one, whose words the others have; in a bucket behind others."""
+    for failing in (None, 1):
+        model, handle = attached("none")
+        models.train(model, range(2))
+        kind, words = gradwire.Aborted, "the parameter 0.bias has a hook"
+        if failing in (None, dist.get_rank()):
+            model.module[0].bias.register_post_accumulate_grad_hook(lambda parameter: None)
+            kind = (gradwire.InvalidArgument, gradwire.Aborted)
+        expect_raises(kind, words, models.loss_of(model, 2).backward)
+        assert handle.stats()["steps"] == 2
+        handle.close()
+        del model, handle
+
+
+def hooks_on_what_torch_sums_itself():
+    model, handle = attached("none", nn.Linear(3, 3).double())
+    model.module.bias.register_post_accumulate_grad_hook(lambda parameter: None)
+    expect_raises(gradwire.InvalidArgument, "the parameter bias has a hook",
+                  model(torch.ones(2, 3).double()).sum().backward)
+    handle.close()
+
+
 def finalized_by_hand():
     """Torch's since 2.15: it would wait in a hook for averages that come when backward ends."""
     if not hasattr(distributed.DistributedDataParallel, "finalize_backward"):
