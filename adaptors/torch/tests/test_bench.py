@@ -110,7 +110,7 @@ def test_low_rank_ends_as_well_as_the_hook():
 
 def test_a_further_parameter_costs_what_buckets_differ_by():
     def row(few_us, many_us):
-        buckets = [{"parameters": count, "hook_us": us, "end_us": 60.0}
+        buckets = [{"parameters": count, "compressed": 0, "hook_us": us, "end_us": 60.0}
                    for count, us in ((32, few_us), (232, many_us))]
         measured = {"setting": _NONE, "buckets": buckets, "torch": "2", "gradwire": "0"}
         table = hook_table.HookTable((_NONE,), 1)
@@ -172,7 +172,10 @@ def test_trainings_give_curves_and_a_page(tmp_path):
 
 
 def test_the_hook_takes_time(tmp_path):
+    """Under a codec too, which every parameter goes through."""
     _, (result,) = _quick("hook", tmp_path)
-    (row,) = result["settings"]
-    assert row["setting"] == _NONE and row["parameters"] == 32
-    assert row["hook_us"] > 0 and row["end_us"] > 0
+    none, codec = result["settings"]
+    assert none["setting"] == _NONE and (none["parameters"], none["compressed"]) == (32, 0)
+    assert "feedback=on" in codec["setting"] and codec["compressed"] == codec["parameters"] == 32
+    for row in (none, codec):
+        assert row["hook_us"] > 0 and row["end_us"] > 0

@@ -7,7 +7,7 @@ from arguments import size as at_least
 
 # In the place of a workload: buckets of very small parameters, see hook_time.py.
 WORKLOAD = "buckets"
-SETTINGS = (settings.OURS + "none",)
+SETTINGS = (settings.OURS + "none", settings.OURS + "qsgd(bits=4,feedback=on)")
 _MOST_HOOK_US, _MOST_PARAMETER_US = 100, 2
 
 
@@ -50,6 +50,7 @@ class HookTable:
         return [[
             {
                 "setting": f"`{row['setting']}`", "parameters": row["parameters"],
+                "compressed": row["compressed"],
                 "us in the hook": row["hook_us"], "us a further parameter": row["parameter_us"],
                 "us at the end of the step": row["end_us"],
                 "goal": f"<= {_MOST_HOOK_US}, <= {_MOST_PARAMETER_US}", "holds": row["holds"],

@@ -1,4 +1,4 @@
-"""What the hook takes of the thread that runs backward: submitting a bucket, and waiting at the end
+"""What the hook takes of the thread that runs backward: all of it for a bucket, and waiting at the end
 of the step. That of one parameter is the difference between two buckets."""
 
 import statistics
@@ -10,7 +10,7 @@ from torch import nn
 import hooks
 
 _PARAMETERS = (32, 232)  # of the buckets
-_ELEMS = 64
+_SHAPE = (8, 8)  # of two dimensions, which codecs are for
 _WARM_UP = 20
 
 
@@ -19,7 +19,7 @@ class _Parameters(nn.Module):
 
     def __init__(self, count):
         super().__init__()
-        self.parts = nn.ParameterList(nn.Parameter(torch.zeros(_ELEMS)) for _ in range(count))
+        self.parts = nn.ParameterList(nn.Parameter(torch.zeros(_SHAPE)) for _ in range(count))
 
     def forward(self):
         """Uses each of them."""
@@ -44,15 +44,23 @@ class _Timed:
         return statistics.median(self._us[_WARM_UP:])
 
 
+def _compressed(handle):
+    """How many tensors: of an exact bucket, times would be of no codec."""
+    return sum(row["spec"] != "none" for row in handle.ledger()["tensors"])
+
+
 def _bucket(setting, count, calls):
     model = hooks.wrap(_Parameters(count), setting)
-    handle = hooks.attach(model, setting)
-    handle.on_bucket, handle._end = hook, end = _Timed(handle.on_bucket), _Timed(handle._end)
+    handle = hooks.attach(model, setting, min_numel=0)
+    ((_, router),) = model._comm_hooks
+    router.route, handle._end = hook, end = _Timed(router.route), _Timed(handle._end)
     for _ in range(_WARM_UP + calls):
         model.zero_grad()
         model().backward()
+    compressed = _compressed(handle)
     handle.close()
-    return {"parameters": count, "hook_us": hook.median(), "end_us": end.median()}
+    return {"parameters": count, "compressed": compressed, "hook_us": hook.median(),
+            "end_us": end.median()}
 
 
 def measure(setting, calls):

@@ -36,10 +36,10 @@ def wrap(network, setting):
     return DistributedDataParallel(network)
 
 
-def attach(model, setting, name="model"):
-    """The gradwire handle, None for PyTorch's own. `name`: another one for each model."""
+def attach(model, setting, **options):
+    """The gradwire handle, which alone takes options; None for PyTorch's own."""
     if setting.startswith(settings.OURS):
-        return gradwire.torch.attach(model, setting.removeprefix(settings.OURS), name=name)
+        return gradwire.torch.attach(model, setting.removeprefix(settings.OURS), **options)
     if setting in _STATELESS:
         model.register_comm_hook(None, _STATELESS[setting])
     elif powersgd := re.fullmatch(r"torch:powerSGD_hook\(rank=(\d+)\)", setting):

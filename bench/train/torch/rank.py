@@ -55,7 +55,7 @@ class Replica:
         self._workload = workload
         self.network = workload.network()
         self._model = hooks.wrap(self.network, setting)
-        self.handle = hooks.attach(self._model, setting, name)
+        self.handle = hooks.attach(self._model, setting, name=name)
         self._optimizer = workload.optimizer(self._model.parameters())
         # Other batches on each rank.
         self._generator = torch.Generator().manual_seed(1000 * seed + dist.get_rank())
