@@ -188,6 +188,7 @@ class Fsdp2Model(WrappedModel):
             if parameter._post_accumulate_grad_hooks:
                 raise early_update(f"the parameter {name}")
         _warn_of_ignored(self.trained, [group for _, group, _ in groups])
+        self._warn_of_replicas()
         self._units = [(module, self.make_unit(name, group)) for name, group, module in groups
                        if any(p.sharded_param.requires_grad for p in group.fsdp_params)]
         for _, unit in self._units:
@@ -198,6 +199,9 @@ class Fsdp2Model(WrappedModel):
             raise ValueError("the model has no sharded parameter to train")
         if getattr(self._model._get_fsdp_state()._state_ctx, "manual_backward_finalization", False):
             raise finalized_by_hand()
+
+    def _warn_of_replicas(self):
+        """Where there may be some that drift apart."""
 
     def _groups(self):
         """[(name, torch's group of parameters, a module of it)]"""
@@ -314,6 +318,15 @@ class ShardedModel(Fsdp2Model):
         if ranks != first:
             raise ValueError(f"{name} is sharded over the ranks {sorted(ranks)}, other modules over "
                              f"{sorted(first)}: shard all over the same, or pass across=")
+
+    def _warn_of_replicas(self):
+        # The others may have models of their own, as the stages of a pipeline do.
+        ranks = dist.get_process_group_ranks(self.groups[0])
+        if len(ranks) < dist.get_world_size():
+            warnings.warn(f"{len(ranks)} of the job's {dist.get_world_size()} ranks shard the model "
+                          f"({', '.join(map(str, ranks))}), and gradients are averaged over these "
+                          "only: where other ranks have replicas of it, which would drift apart, "
+                          "pass across=, the mesh of the replicas", stacklevel=4)
 
     def check_hooks(self):
         for module, unit in self._units:

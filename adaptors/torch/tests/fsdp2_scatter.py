@@ -217,6 +217,20 @@ def frozen_when_all_is_over():
         assert difference < 1e-6, difference
 
 
+def ranks_beside_those_that_shard_are_told():
+    """They may have replicas, which nobody averages over; or models of their own."""
+    for over in (fsdp2_models.mesh()["shard"], _everybody()):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model, handle = _attached("none", fsdp2_models.network(over=over))
+        texts = [str(one.message) for one in told if "pass across=" in str(one.message)]
+        assert len(texts) == (over.size() < dist.get_world_size()), told
+        assert all(f"{over.size()} of the job's" in text for text in texts), texts
+        assert all(one.filename.endswith("fsdp2_scatter.py") for one in told), told
+        models.train(model, range(1))
+        handle.close()
+
+
 def scattered_refusals():
     model = _network()
     for spec in ("auto", "topk(0.1)", "signsgd", "topk(0.1,agreement=gather)",
