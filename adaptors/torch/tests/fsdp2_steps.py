@@ -7,7 +7,8 @@ import torch
 from torch import distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp._fully_shard import _fsdp_common
 
 import fsdp2_models
 import gradwire.torch
@@ -15,6 +16,10 @@ import models
 from fsdp2_models import attached, mesh
 from gradwire.torch import fsdp2_handles
 from models import FEEDBACK, expect_equal, expect_raises
+
+
+def _everybody():
+    return init_device_mesh("cpu", (dist.get_world_size(),))
 
 
 def _place():
@@ -287,8 +292,7 @@ def gradients_outside_a_backward_are_refused():
 def hooks_that_update_in_backward_are_refused():
     """Also those that come after attach(), before anything is sent, with replicas and without."""
     words = "has a hook (register_post_accumulate_grad_hook)"
-    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
-    for over, across in ((None, fsdp2_models.across()), (everybody, None)):
+    for over, across in ((None, fsdp2_models.across()), (_everybody(), None)):
         model = fsdp2_models.network(over=over)
         hook = model[2].bias.register_post_accumulate_grad_hook(lambda parameter: None)
         expect_raises(ValueError, f"the parameter 2.bias {words}",
@@ -304,12 +308,20 @@ def hooks_that_update_in_backward_are_refused():
 
 
 def modules_in_several_meshes_are_named():
-    """Of which torch's own look-up of the group, a property since it takes them, fails."""
-    model = fsdp2_models.network()
-    fails = mock.PropertyMock(side_effect=AssertionError)
-    with mock.patch.object(type(model._get_fsdp_state()), "_fsdp_param_group", fails, create=True):
-        expect_raises(ValueError, "<root> has parameters in several meshes (shard_placement_fn)",
-                      lambda: attached("none", model))
+    """Of which torch's own look-up of the group fails. It takes them since 2.15."""
+    if not hasattr(_fsdp_common, "ShardPlacementResult"):
+        return
+    module = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 8))
+    shards, everybody = (_fsdp_common.FSDPMeshInfo(mesh=one, shard_mesh_dim=0)
+                         for one in (mesh()["shard"], _everybody()))
+
+    def place(parameter):
+        info = everybody if parameter is module[0].weight else shards
+        return _fsdp_common.ShardPlacementResult(placement=None, mesh_info=info)
+
+    model = fully_shard(module, mesh=mesh()["shard"], shard_placement_fn=place)
+    expect_raises(ValueError, "<root> has parameters in several meshes (shard_placement_fn)",
+                  lambda: attached("none", model))
 
 
 def gradients_on_other_devices_are_refused():
