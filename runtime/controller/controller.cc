@@ -48,8 +48,10 @@ void Controller::BeginStep(uint64_t step, uint16_t turn) {
   previous_ = std::exchange(open_, std::nullopt);
   if (previous_) {
     const int64_t inside_ns = previous_->end_ns - previous_->begin_ns;
-    const int64_t gap_ns = gaps_.OfStep(now_ns - previous_->end_ns, inside_ns);
-    previous_->observation.step_us = Us(inside_ns + gap_ns);
+    const int64_t gap_ns = now_ns - previous_->end_ns;
+    const int64_t counted_ns = gaps_.OfStep(gap_ns, inside_ns);
+    previous_->observation.step_us = Us(inside_ns + counted_ns);
+    if (counted_ns == gap_ns) previous_->observation.blocked_us += previous_->blocked_after_us;
   }
   submits_before_ = std::exchange(submits_, 0);
   if (submits_before_ > 0) largest_before_ = std::exchange(largest_, 0);
@@ -65,7 +67,8 @@ void Controller::EndStep() {
 void Controller::NoteBlocked(int64_t waited_ns) {
   if (!enabled()) return;
   std::lock_guard lock(mu_);
-  if (open_) open_->observation.blocked_us += Us(waited_ns);
+  if (!open_) return;
+  (open_->end_ns == 0 ? open_->observation.blocked_us : open_->blocked_after_us) += Us(waited_ns);
 }
 
 int64_t Controller::TurnNumber(uint16_t turn) const {

@@ -88,6 +88,7 @@ class Controller {
   struct Measured {  // a step, from its begin to the next one's
     StepObservation observation;
     int64_t begin_ns = 0, end_ns = 0;
+    float blocked_after_us = 0;  // in the gap behind it
     bool committed = false;
   };
   struct Order {

@@ -103,10 +103,14 @@ TEST(Controller, APauseBetweenStepsIsNoPartOfThem) {
       const StatusOr<StepObservation> before = DecodeObservation(told);
       ASSERT_TRUE(before.ok()) << turn;
       EXPECT_EQ(before->step_us, 1000) << turn;
+      EXPECT_EQ(before->blocked_us, 50 + (turn - 1 == kPausedAfter ? 0 : 5)) << turn;
     }
+    controller.NoteBlocked(50 * kNsPerUs);
     controller.EndTurn(turn, true, "", {});
     controller.EndStep();
-    clock.Advance((turn == kPausedAfter ? 10'000 : 100) * kNsPerUs);
+    const bool is_pause = turn == kPausedAfter;
+    controller.NoteBlocked((is_pause ? 9'000 : 5) * kNsPerUs);
+    clock.Advance((is_pause ? 10'000 : 100) * kNsPerUs);
   }
 }
 

@@ -148,7 +148,8 @@ void Decider::TakeTensors() {
     if (t == job_.tensors.size() || job_.tensors[t].id != o.tensor) continue;
     double& ready = m_.model.ready_us[t];
     ready = ready == 0 ? o.ready_us : Mix(ready, o.ready_us);
-    if (o.energy == 0 && o.codec_us == 0) continue;  // not encoded in this step
+    // Not submitted in this step. None costs nothing, but where it sends along what was kept.
+    if (plan[t] != kNoneRung && o.energy == 0 && o.codec_us == 0) continue;
     const int candidate = job_.tensors[t].ladder[plan[t]].candidate;
     codec_us[candidate] += o.codec_us;
     elems[candidate] += static_cast<double>(job_.tensors[t].elems);

@@ -317,6 +317,18 @@ TEST(Decide, TensorsThatAreNotSubmittedTellNoPrice) {
   EXPECT_NEAR(world.CodecUsPerElemAsKnown(running), kCandidates[running].codec_us_per_elem, 1e-4);
 }
 
+TEST(Decide, WhatANoneThatSendsAlongWhatWasKeptCostsIsForgotten) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 1e-5;
+  world.none_us_per_elem = 0.001;
+  world.Steps(kWarmUp);
+  ASSERT_EQ(world.running(), Plan(6, kNoneRung));
+  ASSERT_GT(world.CodecUsPerElemAsKnown(kNoneRung), 1e-4);
+  world.none_us_per_elem = 0;
+  world.Steps(kWarmUp);
+  EXPECT_LT(world.CodecUsPerElemAsKnown(kNoneRung), 1e-6);
+}
+
 TEST(Decide, OneStalledStepChangesNothing) {
   DecisionWorld world(Layers());
   world.us_per_byte = 0.04;

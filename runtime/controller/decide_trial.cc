@@ -28,16 +28,16 @@ bool Decider::IsPairOfB(uint16_t index) {
 Verdict Decider::AddToTrial() {
   const auto index = static_cast<uint16_t>(input_.step.turn - m_.from_turn);
   const double step_us = input_.step.step_us;
+  const bool is_a = &PlanOf(input_.step.turn) == &m_.running;
   if (step_us <= StaleUs()) {
     m_.stale_in_trial = 0;
-    (&PlanOf(input_.step.turn) == &m_.running ? m_.window : m_.other_window).push_back(input_.step);
+    (is_a ? m_.window : m_.other_window).push_back(input_.step);
     return m_.trial->Add(index, step_us);
   }
   ++m_.stale_in_trial;
+  if (!is_a) m_.spent_us += StaleUs() - m_.usual_us;
   stalled_b_ = IsPairOfB(index);
-  if (!stalled_b_ && m_.stale_in_trial < kStepsOfChange) return Verdict::kOpen;
-  m_.spent_us += m_.stale_in_trial * (StaleUs() - m_.usual_us);
-  return Verdict::kReject;
+  return stalled_b_ || m_.stale_in_trial >= kStepsOfChange ? Verdict::kReject : Verdict::kOpen;
 }
 
 // What the trial that ends says of plan B.

@@ -49,6 +49,7 @@ class DecisionWorld {
   double noise = 0.0;
   double every_second = 1;            // by how much longer every second step computes
   bool misses_telling_steps = false;  // no tensor is submitted in a step that tells of them
+  double none_us_per_elem = 0;        // told of exact sums, as where they send along what was kept
   Lies lies;
   double error_factor = 1;        // of the errors
   double first_error_factor = 1;  // of those of the first tensor besides; no probe sees it
@@ -166,6 +167,10 @@ class DecisionWorld {
     return training_factor[candidate] * kCandidates[candidate].codec_us_per_elem;
   }
 
+  double ToldUsPerElem(int candidate) const {
+    return candidate == kNoneRung ? none_us_per_elem : CodecUsPerElem(candidate);
+  }
+
   double CallUs(int candidate) const { return candidate == kNoneRung ? 0 : call_us; }
 
   Walked Walk(const Plan& plan) const {
@@ -203,7 +208,7 @@ class DecisionWorld {
            .ready_us = static_cast<float>(lies.ready * ReadyUs(t)),
            .codec_us = static_cast<float>(
                lies.codec *
-               (static_cast<double>(elems) * CodecUsPerElem(plan[t]) + CallUs(plan[t]))),
+               (static_cast<double>(elems) * ToldUsPerElem(plan[t]) + CallUs(plan[t]))),
            .energy = elems,
            .error =
                elems * static_cast<float>((t == 0 ? first_error_factor : 1) * ToldError(codec))});

@@ -35,13 +35,7 @@ double Trial::mean() const {
 
 Verdict Trial::Add(uint16_t index, double step_us) {
   const auto number = static_cast<uint16_t>(index / block_.size());
-  if (number != block_number_) {
-    const bool is_whole =
-        std::all_of(block_.begin(), block_.end(), [](double us) { return us > 0; });
-    lost_blocks_ += number - block_number_ - (is_whole ? 1 : 0);
-    block_ = {};
-  }
-  block_number_ = number;
+  if (number != block_number_) LeaveBlockFor(number);
   block_[index % block_.size()] = step_us;
   const auto [a1, b1, b2, a2] = block_;
   if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) {
@@ -50,7 +44,7 @@ Verdict Trial::Add(uint16_t index, double step_us) {
     return Verdict::kReject;
   }
   if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
-    return lost_blocks_ >= kMaxBlocks ? Judge() : Verdict::kOpen;
+    return blocks() + lost_blocks_ >= kMaxBlocks ? Judge() : Verdict::kOpen;
   const double excess_us = b1 + b2 - a1 - a2;
   if (IsDisturbed(block_)) {
     ++lost_blocks_;
@@ -61,6 +55,17 @@ Verdict Trial::Add(uint16_t index, double step_us) {
     ratios_.push_back((std::log(b1) + std::log(b2) - std::log(a1) - std::log(a2)) / 2);
   }
   return Judge();
+}
+
+void Trial::LeaveBlockFor(uint16_t number) {
+  const auto [a1, b1, b2, a2] = block_;
+  const bool is_whole = std::all_of(block_.begin(), block_.end(), [](double us) { return us > 0; });
+  lost_blocks_ += number - block_number_ - (is_whole ? 1 : 0);
+  // What is there of a block tells what its B took longer, if there is an A.
+  const double a_us = a1 > 0 && a2 > 0 ? (a1 + a2) / 2 : std::max(a1, a2);
+  if (!is_whole && a_us > 0) excess_us_ += std::max(0.0, b1 - a_us) + std::max(0.0, b2 - a_us);
+  block_ = {};
+  block_number_ = number;
 }
 
 Verdict Trial::Judge() const {

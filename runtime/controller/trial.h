@@ -41,7 +41,7 @@ class Trial {
 
   // The step at `index` of the pattern, counted from its first. A block with a step missing does
   // not count, nor one in which two steps of a plan are far apart, unless those of the other are
-  // likewise: only what its B took longer does, in the budget.
+  // as far apart the other way round: only what its B took longer does, in the budget.
   Verdict Add(uint16_t index, double step_us);
   // Mean of the logarithm of B's time over A's; negative: B is faster.
   double mean() const;
@@ -52,6 +52,7 @@ class Trial {
   using Block = std::array<double, 4>;
 
   static bool IsDisturbed(const Block& block);
+  void LeaveBlockFor(uint16_t number);
   Verdict Judge() const;
 
   Options options_;

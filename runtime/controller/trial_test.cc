@@ -117,11 +117,22 @@ TEST(Trial, StepsOfTheJobThatAlternateCount) {
 }
 
 TEST(Trial, EndsWhereEveryBlockHasAStepMissing) {
-  Trial trial({.budget_us = kPlenty});
-  uint16_t i = 0;
-  while (i < 100 && trial.Add(i, 1000) == Verdict::kOpen) i += i % 4 == 2 ? 2 : 1;
-  EXPECT_LT(i, 50);
-  EXPECT_EQ(trial.blocks(), 0);
+  for (const int whole : {0, 3}) {
+    Trial trial({.rule = {-1, 1}, .budget_us = kPlenty});
+    uint16_t i = 0;
+    while (i < 100 && trial.Add(i, 1000) == Verdict::kOpen)
+      i += i >= 4 * whole && i % 4 == 2 ? 2 : 1;
+    EXPECT_LT(i, 50);
+    EXPECT_EQ(trial.blocks(), whole);
+  }
+}
+
+TEST(Trial, WhatIsThereOfABlockIsPaidFor) {
+  Trial trial({.rule = {-1, 1}, .budget_us = 500});
+  EXPECT_EQ(trial.Add(0, 1000), Verdict::kOpen);
+  EXPECT_EQ(trial.Add(1, 1400), Verdict::kOpen);
+  EXPECT_EQ(trial.Add(4, 1000), Verdict::kOpen);
+  EXPECT_EQ(trial.excess_us(), 400);
 }
 
 // Late by more than B takes longer in the next block.
