@@ -97,7 +97,8 @@ class Comm(Collectives):
     def from_unique_id(cls, identity, rank, world_size, settings=None):
         """Joins `world_size` ranks by the bytes of unique_id(), which are good for one start.
 
-        As from_environment(); rank 0 is in the process that called unique_id().
+        As from_environment(); rank 0 is in the process that called unique_id(). PeerLost: rank 0 has
+        ended before this rank came, or was told of fewer ranks.
         """
         if len(identity) != c.GW_UNIQUE_ID_BYTES:
             raise InvalidArgument(f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
@@ -204,8 +205,10 @@ class Comm(Collectives):
         try:
             self._call(lib.gwCommFinalize, self._handle)
         finally:
-            self._keep_outcomes()
-            self._destroy()
+            try:
+                self._keep_outcomes()
+            finally:
+                self._destroy()
 
     def _keep_outcomes(self):
         for submission in list(self._pending):

@@ -41,7 +41,7 @@ class Request:
     """A submission under way; the buffers stay until it is complete, also if this is dropped.
 
     Those of one that was dropped go with the end of the step or a later submission. How it ended
-    stays known, also after the communicator's end.
+    stays known, also after Comm.close().
     """
 
     def __init__(self, comm, submission):
@@ -58,7 +58,7 @@ class Request:
                 raise error_of(code, text)
             return True
         if not self._submission.handle:
-            raise InvalidUsage("the communicator was closed before the request was complete")
+            raise InvalidUsage("the communicator was closed before the request was waited for")
         return False
 
     def wait(self, timeout=None):
@@ -106,8 +106,9 @@ class Request:
         """Raises how it ended, or why the wait itself was refused: then it stays as it is."""
         well = code == c.gwResult_t.gwSuccess
         text = None if well else error_text(code, self._comm._handle)
-        self._comm.release(self._submission)
-        if not self._submission.handle:
-            self._outcome = code, text
+        # Before: a handler of a signal may raise right behind the call that frees it.
+        self._outcome = code, text
+        if not self._comm.release(self._submission):
+            self._outcome = None
         if not well:
             raise error_of(code, text)
