@@ -154,7 +154,7 @@ double ReadElement(ConstView view, int64_t i) {
 }
 
 Pattern ExactPattern(DType dtype, ReduceOp op, int rank, int ranks) {
-  // No sum of more than 20 bits: the products with an average's float factor stay close to it.
+  // Float32 has four bits left: a result that is off by a part of one shows.
   const int64_t most = std::min(LargestExactInteger(dtype), int64_t{1} << 20);
   Pattern pattern;
   for (int64_t i = 0; i < kExactPeriod; ++i) {
@@ -192,15 +192,12 @@ Pattern Reduced(const std::vector<Pattern>& by_rank, ReduceOp op) {
       const double next = by_rank[r].tile[i];
       switch (op) {
         case ReduceOp::kSum:
-        case ReduceOp::kAvg: value += next; break;
+        case ReduceOp::kAvg: value += next; break;  // see Averaged
         case ReduceOp::kProd: value *= next; break;
         case ReduceOp::kMax: value = std::max(value, next); break;
         case ReduceOp::kMin: value = std::min(value, next); break;
       }
     }
-  }
-  if (op == ReduceOp::kAvg) {
-    for (double& value : result.tile) value /= static_cast<double>(by_rank.size());
   }
   return result;
 }

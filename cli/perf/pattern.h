@@ -30,7 +30,7 @@ Pattern MovedPattern(DType dtype, int rank);
 // Normally distributed, mean 0 and variance 1, rounded to `dtype`, a floating-point type.
 Pattern NormalPattern(DType dtype, int rank);
 
-// Element-wise over the ranks' patterns, which are of one length. Averages are exact quotients.
+// Element-wise over the ranks' patterns, which are of one length. Of averages the sums.
 Pattern Reduced(const std::vector<Pattern>& by_rank, ReduceOp op);
 // What gwAvg promises of sums that are exact in `dtype`: times the type's own 1 / ranks, that of
 // float for 16 bits, rounded once. Whole numbers are divided, towards zero.

@@ -39,7 +39,7 @@ double Folded(DType dtype, ReduceOp op, std::span<const Pattern> in_order, int64
   double value = in_order[0].at(i);
   for (const Pattern& next : in_order.subspan(1))
     value = InType(dtype, Combined(op, value, next.at(i)));
-  return op == ReduceOp::kAvg ? value / static_cast<double>(in_order.size()) : value;
+  return value;
 }
 
 int64_t CountInexact(DType dtype, ReduceOp op, const Pattern& reduced,
