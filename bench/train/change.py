@@ -22,9 +22,9 @@ _LOOKED_AT = 20
 _ALLOWED = 1.10
 # In steps of the run: one that stalls, and how late a rank is.
 _STALL, _LATE = 10, 1
-# What a stall or a late rank leads to would be decided by then: it takes a window, two steps until a
-# trial begins, and twelve of its blocks at most.
-_HEEDED = 64
+# What a stall or a late rank leads to is decided by then: after a window, two steps until a trial
+# begins, and twelve of its blocks of four steps.
+_HEEDED = 5 + 2 + 12 * 4
 # Of the fixed codecs on the new link, in turns.
 _BEST_BLOCKS = 6
 # Beside a straggler: blocks of so many steps, those compared before and at the end, and all. A trial

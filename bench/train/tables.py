@@ -76,6 +76,8 @@ def cores_apart(parts):
     """What a cache line took there and back, in us, before and after what was measured: the machine's
     state, or that it has changed."""
     us = [machine["ping_pong_us"] for measured in parts for machine in measured["machine"]]
+    if None in us:  # there is one core only
+        return None
     return " to ".join(dict.fromkeys(f"{end:.2g}" for end in (min(us), max(us))))
 
 
