@@ -156,8 +156,9 @@ typedef struct {
  * after twice that elsewhere. gwInvalidArgument: null, or a rank outside [0, nranks).
  * gwInvalidUsage: the id was used before, or is not of this process, which is rank 0.
  * gwUnauthenticated: another job's. gwMismatch: ranks of another version, world size or
- * configuration. gwTransportUnavailable: the transport asked for cannot work. Nothing is left
- * behind after an error. */
+ * configuration. gwTransportUnavailable: the transport asked for cannot work. gwPeerLost: a rank
+ * has ended, also rank 0 before this one came, which may have been told of fewer ranks. Nothing is
+ * left behind after an error. */
 GW_API gwResult_t gwCommInitRank(gwComm_t* comm, int nranks, gwUniqueId id, int rank);
 GW_API gwResult_t gwCommInitRankConfig(gwComm_t* comm, int nranks, gwUniqueId id, int rank,
                                        const gwConfig_t* config);
@@ -210,8 +211,9 @@ GW_API gwResult_t gwCommUserRank(gwComm_t comm, int* rank);
  * Parameters as NCCL's. Ten element types: int8, uint8, int32, uint32, int64, uint64, float16,
  * float32, float64, bfloat16 (all of NCCL's but its two of 8 bits). Five operations: sum,
  * product, maximum, minimum, average. Results are exact: what fp32 (for fp16 and bf16: fp32 with
- * rounding at every addition) gives in a fixed order. gwAvg divides the sum, which may be too large
- * for fp16 where the average is not. Host buffers with a NULL stream: complete on return.
+ * rounding at every addition) gives in a fixed order. gwAvg multiplies the sum by 1/nranks, rounded
+ * to float (double for float64), and divides integers towards zero; the sum may be too large for
+ * fp16 where the average is not. Host buffers with a NULL stream: complete on return.
  * `sendbuff` may be `recvbuff` as NCCL defines in-place for the collective, otherwise they must not
  * overlap. Buffers are aligned to their element. A count of 0 is allowed. After an error the
  * contents of `recvbuff` are undefined. */

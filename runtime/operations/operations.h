@@ -68,8 +68,10 @@ class TensorOperation final : public Operation {
     ReduceOp op = ReduceOp::kSum;
     PartContext context;
     int64_t slice_elems = 0;
-    const AlgorithmRow* algorithm = nullptr;  // by what is to be expected of all its steps
-    // Of the job, for what this step really sends. They outlive the operation.
+    // By what its methods send once they have settled. Where they have replicated state the text
+    // and the signature alone take it, and what runs is chosen by that state.
+    const AlgorithmRow* algorithm = nullptr;
+    // Of the job. They outlive the operation.
     const AlgorithmRule* algorithms = nullptr;
     ScheduleCache* schedules = nullptr;
     float loss_scale = 1.0f;
@@ -130,7 +132,7 @@ struct TensorCall {
   ReduceOp op = ReduceOp::kSum;
   PartContext context;  // but for its scales
   int64_t slice_elems = 0;
-  const AlgorithmRow* algorithm = nullptr;
+  const AlgorithmRow* algorithm = nullptr;  // these three as in Options
   const AlgorithmRule* algorithms = nullptr;
   ScheduleCache* schedules = nullptr;
   float loss_scale = 1.0f;
