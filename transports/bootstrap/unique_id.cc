@@ -138,4 +138,11 @@ StatusOr<UniqueFd> ClaimListener(const UniqueIdContents& id) {
   return fd;
 }
 
+void DropInheritedListener(const UniqueIdContents& id) {
+  WaitingListeners& table = Listeners();
+  const std::lock_guard lock(table.mutex);
+  const auto it = table.by_job.find(id.job);
+  if (it != table.by_job.end() && it->second.owner != getpid()) table.by_job.erase(it);
+}
+
 }  // namespace gradwire

@@ -43,6 +43,10 @@ StatusOr<UniqueIdContents> ParseUniqueId(const UniqueId& id);
 // communicator.
 StatusOr<UniqueFd> ClaimListener(const UniqueIdContents& id);
 
+// Closes a child's copy of its parent's listener: it would go on listening, and nobody answer, when
+// the parent is gone. Every other rank calls it.
+void DropInheritedListener(const UniqueIdContents& id);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_TRANSPORTS_BOOTSTRAP_UNIQUE_ID_H_

@@ -2,8 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <thread>
 
 namespace gradwire {
 namespace {
@@ -50,6 +56,31 @@ TEST(UniqueId, ChildOfForkMayNotClaim) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), gwInvalidUsage);
   EXPECT_TRUE(ClaimListener(*contents).ok());
+}
+
+// The parent is gone, as it were, when its own descriptor is closed.
+TEST(UniqueId, AChildKeepsNoListenerOfItsParent) {
+  const UniqueIdContents contents = *ParseUniqueId(*CreateUniqueId({.host = "127.0.0.1"}));
+  const SocketAddress address = *ResolveHost(contents.root);
+  const pid_t child = fork();
+  if (child == 0) {
+    DropInheritedListener(contents);
+    pause();
+    _exit(0);
+  }
+  DropInheritedListener(contents);
+  StatusOr<UniqueFd> listener = ClaimListener(contents);
+  ASSERT_TRUE(listener.ok()) << "it is the parent's own";
+  listener->reset();
+  int error = 0;
+  for (int i = 0; i < 1000 && error != ECONNREFUSED; ++i) {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM, 0));
+    error = connect(fd.get(), address.get(), address.bytes()) == 0 ? 0 : errno;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(error, ECONNREFUSED) << "the child listens";
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST(UniqueId, DamagedBytesAreRefused) {
