@@ -17,7 +17,9 @@ constexpr double kFloatsPerMib = 1024.0 * 1024 / sizeof(float);
 
 CandidateReport Report(const JobFacts& job, const Memory& memory, size_t candidate) {
   const Candidate& about = job.candidates[candidate];
-  CandidateReport report = {.spec = ShortSpec(about.spec), .bound = about.bound};
+  CandidateReport report = {.spec = ShortSpec(about.spec),
+                            .limit = about.feedback ? "lag" : "error",
+                            .bound = about.bound};
   const bool is_known = candidate < memory.candidates.size();
   const double lost = is_known ? memory.candidates[candidate].relative_error : -1;
   for (size_t t = 0; t < job.tensors.size(); ++t) {
@@ -67,9 +69,10 @@ std::string Json(std::span<const CandidateReport> reports) {
   std::vector<std::string> items;
   for (const CandidateReport& report : reports) {
     items.push_back(fmt::format(
-        "{{\"spec\": {}, \"tensors\": {}, \"error\": {}, \"bound\": {}, \"codec_us_per_mib\": {}}}",
-        JsonText(report.spec), report.tensors, NumberOrNull(report.error), NumberText(report.bound),
-        NumberOrNull(report.codec_us_per_mib)));
+        "{{\"spec\": {}, \"tensors\": {}, \"error\": {}, \"limit\": \"{}\", \"bound\": {}, "
+        "\"codec_us_per_mib\": {}}}",
+        JsonText(report.spec), report.tensors, NumberOrNull(report.error), report.limit,
+        NumberText(report.bound), NumberOrNull(report.codec_us_per_mib)));
   }
   return fmt::format("[{}]", fmt::join(items, ", "));
 }

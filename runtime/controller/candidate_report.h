@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/controller/decide.h"
@@ -15,7 +16,8 @@ namespace gradwire {
 // Of a candidate that loses something.
 struct CandidateReport {
   std::string spec;
-  int tensors = 0;  // that it can encode
+  int tensors = 0;         // that it can encode
+  std::string_view limit;  // the option that its bound is of, "error" or "lag"
   double bound = 0;
   // Once it has been tried on a piece of a gradient: what the bound is held against, Distance, on
   // the tensor where that is least.

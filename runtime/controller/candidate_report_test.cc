@@ -39,9 +39,10 @@ TEST_F(CandidateReportTest, TellsNothingOfWhatWasNotTried) {
   EXPECT_EQ(reports[1].error, std::nullopt);
   EXPECT_THAT(NoteOf(reports, memory_), IsEmpty());
   EXPECT_EQ(Json(reports),
-            R"json([{"spec": "bf16", "tensors": 2, "error": null, "bound": 0.05, )json"
-            R"json("codec_us_per_mib": null}, {"spec": "topk(density=0.01)", "tensors": 1, )json"
-            R"json("error": null, "bound": 1, "codec_us_per_mib": null}])json");
+            R"json([{"spec": "bf16", "tensors": 2, "error": null, "limit": "error", )json"
+            R"json("bound": 0.05, "codec_us_per_mib": null}, {"spec": "topk(density=0.01)", )json"
+            R"json("tensors": 1, "error": null, "limit": "lag", "bound": 1, )json"
+            R"json("codec_us_per_mib": null}])json");
 }
 
 TEST_F(CandidateReportTest, TellsTheErrorWhereItIsLeast) {
