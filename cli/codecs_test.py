@@ -61,7 +61,7 @@ class CodecsTest(unittest.TestCase):
         # What is no codec and yet a spec stands below.
         about = text[2 + len(rows):]
         self.assertTrue(about[0].startswith("# auto is a spec too"), about)
-        self.assertIn("`gradwire train -x auto`", about[1])
+        self.assertIn("`gradwire train --model resnet50 --compute-ms 80 -x auto`", about[2])
 
     def test_a_codec_that_cannot_take_so_many_ranks_says_so(self):
         self.assertEqual(_facts("--ranks", "127")["intsgd"]["refused"], "")

@@ -18,6 +18,9 @@ bool IsNameChar(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
 }
 
+constexpr const char* kForm =
+    "Write NAME or NAME(VALUE, KEY=VALUE, ...), as in qsgd(bits=4,block=256)";
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -71,7 +74,7 @@ class Parser {
     return Status::Ok();
   }
 
-  // Up to the next comma or parenthesis, or anything in quotes.
+  // Up to the next comma or closing parenthesis, or anything in quotes.
   Status Value(std::string* value) {
     SkipBlanks();
     if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
@@ -88,7 +91,11 @@ class Parser {
     }
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
-      if (c == ',' || c == '(' || c == ')') break;
+      if (c == ',' || c == ')') break;
+      if (c == '(') {
+        return Fail("has a value with a parenthesis and no quotes",
+                    "Write it in quotes, as in auto(allow=\"topk(0.01),powersgd(rank=4)\")");
+      }
       if (c == '=' || c == '"' || c == '\'') return Fail("has a stray \"=\" or quote");
       if (IsBlank(c)) continue;
       if (IsControl(c)) return Fail("has a control character");
@@ -98,9 +105,9 @@ class Parser {
     return Status::Ok();
   }
 
-  Status Fail(const std::string& what) const {
+  Status Fail(const std::string& what, const char* hint = kForm) const {
     return Status(gwInvalidArgument, "spec \"" + std::string(text_.substr(0, 80)) + "\" " + what,
-                  "Write NAME or NAME(VALUE, KEY=VALUE, ...), as in qsgd(bits=4,block=256)");
+                  hint);
   }
 
   std::string_view text_;

@@ -53,6 +53,13 @@ TEST(SpecTextTest, RefusesBadSyntax) {
   EXPECT_FALSE(ParseSpecText(std::string(5000, 'a')).ok());
 }
 
+// Nothing is missing at its end.
+TEST(SpecTextTest, ASpecWithinASpecIsAskedForInQuotes) {
+  const Status status = ParseSpecText("auto(allow=topk(0.01))").status();
+  EXPECT_NE(status.ToString().find("no quotes"), std::string::npos) << status.ToString();
+  EXPECT_NE(status.detail().hint.find("allow=\"topk(0.01)"), std::string::npos);
+}
+
 TEST(SpecTextTest, FormatIsTheInverse) {
   for (const char* text :
        {"none", "qsgd(4)", "qsgd(bits=4,block=256)", "bf16(exclude=\"*.bias,a b\")",

@@ -18,7 +18,8 @@ constexpr char kDescription[] =
     "example: gradwire codecs --ranks 16";
 constexpr char kAboutAuto[] =
     "# auto is a spec too, and no codec: in training steps it chooses for each registered tensor;\n"
-    "# `gradwire advise` tells what it would choose, `gradwire train -x auto` measures it\n";
+    "# `gradwire advise --model resnet50` tells what it would choose, and it is measured by\n"
+    "# `gradwire train --model resnet50 --compute-ms 80 -x auto`\n";
 constexpr int kMaxRanks = 4096;
 
 std::string YesNo(bool yes) { return yes ? "yes" : "no"; }

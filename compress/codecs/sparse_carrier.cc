@@ -29,11 +29,13 @@ Status CheckDensity(double density, int64_t elems) {
   if (elems == 0 || SelectedElems(density, elems) > 0) return Status();
   double least = 0.5 / static_cast<double>(elems);
   while (SelectedElems(least, elems) == 0) least = std::nextafter(least, kMaxDensity);
+  auto enough = static_cast<int64_t>(0.5 / density);
+  while (SelectedElems(density, enough) == 0) ++enough;
   return Status(
       gwInvalidArgument,
       "density=" + FormatReal(density) + " selects none of " + std::to_string(elems) + " elements",
       "Accepted for this tensor: " + FormatReal(least) + " to " + FormatReal(kMaxDensity) +
-          "; min_numel lets small tensors travel as `none`");
+          "; min_numel=" + std::to_string(enough) + " lets smaller ones travel as `none`");
 }
 
 Status CheckSelection(double density, const TensorMeta& meta) {
