@@ -170,9 +170,11 @@ StatusOr<const Row*> ChooseRow(const Reader& env) {
   const Row& own = Rows()[0];
   if (env.Has(own.rank) != env.Has(own.size)) {
     const bool rank = env.Has(own.rank);
-    return Wrong(fmt::format("{} is set but {} is not", rank ? own.rank : own.size,
-                             rank ? own.size : own.rank),
-                 kLaunchHint);
+    const char* const given = rank ? own.rank : own.size;
+    const char* const missing = rank ? own.size : own.rank;
+    return Wrong(
+        fmt::format("{} is set but {} is not", given, missing),
+        fmt::format("Set {} too, or unset {} where another launcher tells", missing, given));
   }
   for (const Row& row : Rows()) {
     if (Speaks(env, row)) return &row;
