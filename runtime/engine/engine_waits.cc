@@ -133,7 +133,8 @@ bool EngineCore::CheckLeft(int64_t still_ns) {
   if (peer < 0) return false;
   FatalForAll(
       Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
-                          .hint = "All ranks must submit the same operations before they finalize",
+                          .hint = "All ranks must submit the same operations, and end the same "
+                                  "steps, before they finalize",
                           .peer = peer}));
   return true;
 }
