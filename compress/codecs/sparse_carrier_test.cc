@@ -54,6 +54,7 @@ TEST(SparseSpecs, RefuseTensorsOfWhichNothingIsSelected) {
           text.substr(at + from.size(), text.find(" to ", at) - at - from.size());
       const auto accepting = Make(name + "(density=" + least + ")")->carrier;
       EXPECT_TRUE(accepting->Check({.elems = elems}, 4).ok()) << text;
+      EXPECT_NE(text.find("min_numel=50 "), std::string::npos) << text;
     }
   }
 }
