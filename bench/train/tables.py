@@ -77,7 +77,7 @@ def cores_apart(parts):
     state, or that it has changed."""
     us = [machine["ping_pong_us"] for measured in parts for machine in measured["machine"]]
     if None in us:  # there is one core only
-        return None
+        return "not measured"
     return " to ".join(dict.fromkeys(f"{end:.2g}" for end in (min(us), max(us))))
 
 
