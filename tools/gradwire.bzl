@@ -7,6 +7,8 @@ GW_COPTS = [
     "-Wno-missing-field-initializers",
     "-Werror=switch",
     "-Werror=return-type",
+    # clang refuses it always, gcc only warns.
+    "-Werror=narrowing",
     "-Wmissing-declarations",
     "-fvisibility=hidden",
     # The same bits on every machine: no fused multiply-add behind our back.

@@ -50,7 +50,7 @@ std::string Greeting(int i) {
     case 0: return {};  // a port scan
     case 1: return std::string(1 + i % 700, static_cast<char>(i));
     case 2: {  // for a rank that is there already, or for the one to come
-      const int rank = 1 + i % 2;
+      const uint16_t rank = i % 2 == 0 ? 1 : 2;
       return HelloOf(rank) + EncodeControl({.src = rank, .job = 9, .fields = ProofFields{}});
     }
     case 3: return HelloOf(2).substr(0, 255);  // never finishes
