@@ -3,12 +3,10 @@
 import array
 import ctypes
 import unittest
-from unittest import mock
 
 from adaptors.python import installed  # pylint: disable=unused-import
 from tools import unittest_main
 
-from gradwire import buffers  # pylint: disable=wrong-import-order
 from gradwire.buffers import (  # pylint: disable=wrong-import-order
     DATA_TYPES,
     Pointer,
@@ -74,16 +72,12 @@ class BufferProtocolTest(unittest.TestCase):
 
     def test_read_only_data_is_for_sending(self):
         self.assertEqual(as_buffer(b"abc").count, 3)
-        with self.assertRaises(BufferError):
+        with self.assertRaisesRegex(BufferError, "bytes is read-only: pass a writable copy"):
             as_buffer(b"abc", writable=True)
 
     def test_gaps_are_refused(self):
-        with self.assertRaises(BufferError):
+        with self.assertRaisesRegex(BufferError, "ascontiguousarray"):
             as_buffer(memoryview(bytearray(8))[::2])
-        # As numpy says it.
-        with mock.patch.object(buffers, "_get_buffer", side_effect=ValueError("ndarray is not")):
-            with self.assertRaisesRegex(BufferError, "ndarray is not"):
-                as_buffer(bytearray(8))
 
     def test_what_the_protocol_cannot_give_is_refused(self):
         """As of a type that it does not have, or no more."""
@@ -127,7 +121,7 @@ class DlpackTest(unittest.TestCase):
 
     def test_strides_of_an_array_without_gaps_are_fine(self):
         self.assertEqual(as_buffer(_Exporter(strides=(3, 1))).count, 6)
-        with self.assertRaises(BufferError):
+        with self.assertRaisesRegex(BufferError, "contiguous"):
             as_buffer(_Exporter(strides=(1, 2)))
 
     def test_bfloat16(self):

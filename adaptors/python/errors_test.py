@@ -1,5 +1,6 @@
 """Exceptions: codes, families and texts."""
 
+import array
 import pickle
 import unittest
 
@@ -8,7 +9,7 @@ from tools import unittest_main
 
 import gradwire  # pylint: disable=wrong-import-order
 from gradwire._bindings import gwResult_t  # pylint: disable=wrong-import-order
-from gradwire.errors import error_of  # pylint: disable=wrong-import-order
+from gradwire.errors import error_of, in_python  # pylint: disable=wrong-import-order
 
 
 class ErrorsTest(unittest.TestCase):
@@ -47,6 +48,13 @@ class ErrorsTest(unittest.TestCase):
             new_comm(no_such_setting=1)
         with self.assertRaisesRegex(gradwire.InvalidArgument, "unique id"):
             gradwire.Comm.from_unique_id(b"short", 0, 1)
+
+    def test_texts_use_the_names_of_python(self):
+        self.assertEqual(in_python("Use gwSum or gwAvg, gwUnheardOf, then gwStepEnd"),
+                         "Use 'sum' or 'avg', gwUnheardOf, then end_step()")
+        with new_comm() as comm:
+            with self.assertRaisesRegex(gradwire.InvalidArgument, "'sum' or 'avg'"):
+                comm.tensor("w", [4]).all_reduce(array.array("f", [0] * 4), op="max")
 
     def test_what_are_no_settings_is_told(self):
         for settings in (5, ["window=8"], True):

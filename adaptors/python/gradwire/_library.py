@@ -8,7 +8,7 @@ import threading
 import weakref
 
 from gradwire import _bindings as c
-from gradwire.errors import InvalidArgument, error_of
+from gradwire.errors import InvalidArgument, error_of, in_python
 
 _NATIVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
 
@@ -42,7 +42,7 @@ lib = _load()
 def error_text(code, comm=None):
     """The communicator's or the thread's last error, or what a result code means."""
     text = lib.gwGetLastError(comm) or lib.gwGetErrorString(code)
-    return text.decode(errors="replace")
+    return in_python(text.decode(errors="replace"))
 
 
 def check(code, comm=None):

@@ -11,6 +11,10 @@ from gradwire._library import fitting
 DATA_TYPES = {kind.name[2:].lower(): kind for kind in gwDataType_t}
 
 
+_GAPS = ("the array is not contiguous: pass a copy that is, as numpy.ascontiguousarray(array) or "
+         "tensor.contiguous()")
+
+
 class Pointer(NamedTuple):
     """Elements at an address; the caller keeps them alive until the operation is complete."""
 
@@ -33,6 +37,11 @@ class Buffer(NamedTuple):
     @property
     def _as_parameter_(self):
         return self.address
+
+
+def type_name(dtype):
+    """As numpy and torch call a gwDataType_t: "float32"."""
+    return dtype.name[2:].lower()
 
 
 def data_type(dtype):
@@ -92,12 +101,13 @@ def _format_type(text, item_bytes):
     raise TypeError(f"elements of format '{text}' are not supported")
 
 
-def _from_buffer_protocol(obj, writable):
-    try:
-        exported = _Exported(obj, writable)
-    except ValueError as error:
-        # numpy's, where others raise a BufferError.
-        raise BufferError(str(error)) from error
+def _from_buffer_protocol(obj, seen, writable):
+    """seen: its memoryview."""
+    if not seen.c_contiguous:
+        raise BufferError(_GAPS)
+    if writable and seen.readonly:
+        raise BufferError(f"the {type(obj).__name__} is read-only: pass a writable copy")
+    exported = _Exported(obj, writable)
     view = exported.view
     kind = _format_type((view.format or b"B").decode(), view.itemsize)
     return Buffer(view.buf or 0, view.len // view.itemsize, kind, exported)
@@ -176,7 +186,7 @@ def _from_dlpack(obj, writable):
                         "are not supported")
     count = math.prod(tensor.shape[: tensor.ndim])
     if count > 0 and not _is_contiguous(tensor):
-        raise BufferError("the array is not contiguous: pass a contiguous copy")
+        raise BufferError(_GAPS)
     if writable and not may_be_written:
         raise BufferError(f"{type(obj).__name__} does not say by DLPack that it may be written: "
                           "pass a writable copy, or gradwire.Pointer(address, count, dtype)")
@@ -195,7 +205,7 @@ def as_buffer(obj, writable=False):
         return Buffer(fitting(obj.address, "address", ctypes.c_size_t),
                       fitting(obj.count, "count", ctypes.c_size_t), data_type(obj.dtype), None)
     try:
-        memoryview(obj)
+        seen = memoryview(obj)
     except TypeError:
         if not hasattr(obj, "__dlpack__"):
             raise TypeError(f"{type(obj).__name__} has neither the buffer protocol nor DLPack; "
@@ -205,4 +215,5 @@ def as_buffer(obj, writable=False):
         # numpy's, for types that the buffer protocol does not have.
         raise TypeError(f"{type(obj).__name__} has elements that are not supported: "
                         f"{error}") from error
-    return _from_buffer_protocol(obj, writable)
+    with seen:
+        return _from_buffer_protocol(obj, seen, writable)

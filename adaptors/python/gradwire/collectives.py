@@ -2,7 +2,7 @@
 
 from gradwire import _bindings as c
 from gradwire._library import fitting, lib
-from gradwire.buffers import as_buffer
+from gradwire.buffers import as_buffer, type_name
 from gradwire.errors import InvalidArgument
 
 _OPS = {"sum": c.gwRedOp_t.gwSum, "prod": c.gwRedOp_t.gwProd, "max": c.gwRedOp_t.gwMax,
@@ -128,7 +128,7 @@ def _pair(first, second, elems, writable=True):
     one, other = as_buffer(first, not writable), as_buffer(second, writable)
     if one.dtype != other.dtype or other.count != elems(one.count):
         raise ValueError(
-            f"{one.count} elements of {one.dtype.name} need {elems(one.count)} of the same type, "
-            f"not {other.count} of {other.dtype.name}"
+            f"{one.count} elements of {type_name(one.dtype)} need {elems(one.count)} of the same "
+            f"type, not {other.count} of {type_name(other.dtype)}"
         )
     return one, other

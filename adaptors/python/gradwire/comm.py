@@ -5,13 +5,13 @@ import enum
 import json
 import math
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gradwire import _bindings as c
 from gradwire._library import check, fitting, interruptible, lib
 from gradwire.buffers import as_buffer, data_type
 from gradwire.collectives import Collectives, operation
-from gradwire.errors import InvalidArgument, InvalidUsage
+from gradwire.errors import InvalidArgument, InvalidUsage, in_python
 from gradwire.lifetime import Lifetime, end_later
 from gradwire.request import Request, Submission
 from gradwire.tensors import Tensor
@@ -101,7 +101,8 @@ class Comm(Collectives):
         ended before this rank came, or was told of fewer ranks.
         """
         if len(identity) != c.GW_UNIQUE_ID_BYTES:
-            raise InvalidArgument(f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes")
+            raise InvalidArgument(f"a unique id has {c.GW_UNIQUE_ID_BYTES} bytes, not "
+                                  f"{len(identity)}: pass what unique_id() gave to rank 0's process")
         made = c.gwUniqueId.from_buffer_copy(identity)
         config = ctypes.byref(_config(settings))
         return cls(_start(lib.gwCommInitRankConfig, fitting(world_size, "world_size"), made,
@@ -199,6 +200,7 @@ class Comm(Collectives):
         All ranks call it; once closed it has no effect. Rank 0 leaves last: TimedOut names who has
         not left within abort_timeout_ms, PeerLost a rank that died. Any other error is what ended
         the communicator before, or a step's abort that nobody has waited for. It is closed then, too.
+        A step that is open is not committed; the log tells so.
         """
         if self.closed:
             return
@@ -245,11 +247,12 @@ class Comm(Collectives):
         the end of the first step that uses them.
 
         name: its identity, to which what compression keeps back belongs. shape: its lengths, of
-        elements row by row; low rank sees matrices by it. dtype: "float32", "float16", "bfloat16",
+        elements row by row, or one number; low rank sees matrices by it. dtype: "float32", "float16", "bfloat16",
         or one of numpy or torch. spec: "qsgd(bits=4)", "auto", ...; None: the setting `compress`.
         InvalidArgument: a name twice, or a spec that is none (the text has the nearest).
         """
-        shape = [fitting(length, "length", ctypes.c_int64) for length in shape]
+        shape = [fitting(length, "length", ctypes.c_int64)
+                 for length in (shape if isinstance(shape, Iterable) else [shape])]
         lengths = (ctypes.c_int64 * len(shape))(*shape)
         kind = data_type(dtype)
         config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
@@ -358,7 +361,7 @@ class Comm(Collectives):
     def last_error(self):
         """The text of the communicator's last error; empty: there was none."""
         with self.in_call():
-            return lib.gwGetLastError(self._handle).decode(errors="replace")
+            return in_python(lib.gwGetLastError(self._handle).decode(errors="replace"))
 
     # ---- state and statistics ----
 

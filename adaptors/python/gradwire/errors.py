@@ -1,6 +1,14 @@
 """One exception per family of result codes; all are GradwireError and have `.result`."""
 
+import re
+
 from gradwire._bindings import gwResult_t
+
+# What the library's texts call by its name in C.
+_NAMES = {
+    "gwSum": "'sum'", "gwProd": "'prod'", "gwMax": "'max'", "gwMin": "'min'", "gwAvg": "'avg'",
+    "gwCommSplit": "split()", "gwStepBegin": "begin_step()", "gwStepEnd": "end_step()",
+}
 
 
 class GradwireError(RuntimeError):
@@ -81,6 +89,11 @@ class StartFailed(GradwireError):
 _CLASSES = {kind.CODE: kind for kind in (InvalidArgument, InvalidUsage, TimedOut, Aborted, Mismatch,
                                          DataCorrupt, NonFinite, PeerLost, Revoked, StartFailed)}
 _CLASSES |= {gwResult_t.gwRemoteError: PeerLost, gwResult_t.gwUnauthenticated: StartFailed}
+
+
+def in_python(text):
+    """A text of the library's for who has never seen its C API."""
+    return re.sub(r"\bgw[A-Z]\w*", lambda name: _NAMES.get(name[0], name[0]), text)
 
 
 def error_of(code, text):

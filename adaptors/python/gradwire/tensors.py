@@ -4,7 +4,7 @@ import ctypes
 
 from gradwire import _bindings as c
 from gradwire._library import check, lib
-from gradwire.buffers import as_buffer
+from gradwire.buffers import as_buffer, type_name
 
 
 class Tensor:
@@ -27,8 +27,10 @@ class Tensor:
         """Raises unless a Buffer has all of its elements, or one of so many shards of them."""
         if (buffer.count * shards, buffer.dtype) != (self.elems, self.dtype):
             times = "" if shards == 1 else f"{shards} times "
-            raise ValueError(f"'{self.name}' has {self.elems} elements of {self.dtype.name}, not "
-                             f"{times}{buffer.count} of {buffer.dtype.name}")
+            wanted = type_name(self.dtype)
+            remedy = "" if buffer.dtype == self.dtype else f": pass the array as {wanted}"
+            raise ValueError(f"'{self.name}' has {self.elems} elements of {wanted}, not "
+                             f"{times}{buffer.count} of {type_name(buffer.dtype)}{remedy}")
 
     def _call(self, function, *args):
         with self.comm.in_call(), self.comm.one_at_a_time():
