@@ -208,8 +208,9 @@ CommandLine CommandLine::AddChoice(const std::string& name) {
   return CommandLine(std::shared_ptr<CLI::App>(app_, group));
 }
 
-// Of the choice that was not made, or twice; empty: all were made.
-std::string CommandLine::TellChoice() const {
+// All that must be given and is not, or a choice that was made twice.
+std::string CommandLine::TellRequired() const {
+  std::vector<std::string> missing;
   for (const CLI::App* group : choices_) {
     std::vector<std::string> names;
     size_t given = 0;
@@ -218,11 +219,14 @@ std::string CommandLine::TellChoice() const {
       names.push_back(option->get_name());
       given += option->count() > 0 ? 1 : 0;
     }
-    if (given == 1) continue;
-    return given == 0 ? fmt::format("{} is required", fmt::join(names, " or "))
-                      : fmt::format("{} exclude each other", fmt::join(names, " and "));
+    if (given > 1) return fmt::format("{} exclude each other", fmt::join(names, " and "));
+    if (given == 0) missing.push_back(fmt::format("{}", fmt::join(names, " or ")));
   }
-  return {};
+  for (const CLI::Option* option : app_->get_options()) {
+    if (option->get_required() && option->count() == 0) missing.push_back(option->get_name());
+  }
+  return fmt::format("{} {} required", fmt::join(missing, ", and "),
+                     missing.size() == 1 ? "is" : "are");
 }
 
 std::string CommandLine::TellExtras() const {
@@ -254,11 +258,10 @@ std::optional<int> CommandLine::Parse(std::span<const std::string> args) {
     // In CLI11's words the name comes first.
     const std::string text = error.what();
     return fail(CLI::ParseError(text.substr(0, text.find(':')) + " takes one value", kExitUsage));
-  } catch (const CLI::RequiredError& error) {
+  } catch (const CLI::RequiredError&) {
     // What is required may be among them, misspelt.
     if (!app_->remaining().empty()) return fail(CLI::ParseError(TellExtras(), kExitUsage));
-    const std::string choice = TellChoice();
-    return choice.empty() ? fail(error) : fail(CLI::ParseError(choice, kExitUsage));
+    return fail(CLI::ParseError(TellRequired(), kExitUsage));
   } catch (const CLI::ParseError& error) {
     return fail(error);
   }

@@ -74,7 +74,7 @@ class CommandLine {
 
   // What is wrong with arguments that nothing takes.
   std::string TellExtras() const;
-  std::string TellChoice() const;
+  std::string TellRequired() const;
 
   std::shared_ptr<CLI::App> app_;
   std::vector<const CLI::App*> choices_;         // of which one option each must be given

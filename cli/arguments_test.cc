@@ -172,6 +172,24 @@ TEST(CommandLine, SaysInItsOwnWordsWhatToChoose) {
                                   "gradwire test --help says more\n"));
 }
 
+TEST(CommandLine, NamesAllThatIsRequired) {
+  const auto refuse = [](const Texts& args) {
+    CommandLine line("test", "gradwire test");
+    int steps = 0, seconds = 0, ranks = 0;
+    CommandLine choice = line.AddChoice("time");
+    choice.Add("--steps", &steps, "number");
+    choice.Add("--seconds", &seconds, "time");
+    line.Add("-n,--ranks", &ranks, "number").Required();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(line.Parse(args), kExitUsage);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(refuse({}), testing::StartsWith(
+                              "gradwire test: --steps or --seconds, and --ranks are required\n"));
+  EXPECT_THAT(refuse({"--steps", "1"}),
+              testing::StartsWith("gradwire test: --ranks is required\n"));
+}
+
 TEST(CommandLine, TheFileBehindJsonIsOptional) {
   const auto parse = [](Texts args) {
     CommandLine line("test", "gradwire test");

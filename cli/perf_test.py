@@ -222,6 +222,13 @@ class PerfTest(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0, args)
             self.assertIn(words, done.stderr)
 
+    def test_what_all_ranks_refuse_is_refused_before_anything_is_measured(self):
+        done = _gradwire("run", "-n", "3", "--", "gradwire", "perf", "-b", "1K", *_FEW,
+                         "-x", "none", "-x", "topk(1e-6,min_numel=0)")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("Accepted for this tensor", done.stderr)
+        self.assertNotIn("as the log tells", done.stderr)
 
     def test_why_the_communicator_has_ended_each_rank_tells_once(self):
         script = 'test $GRADWIRE_RANK = 2 && export GRADWIRE_FAILPOINT=slice:9; exec gradwire "$@"'
@@ -408,7 +415,8 @@ class RecordTest(unittest.TestCase):
     def test_what_nobody_knows_without_data_is_refused(self):
         for spec, elems, why in (("topk(0.01)", "1M", "depends on the data"),
                                  ("randk(0.01)", "900", "900 elements < min_numel 1024"),
-                                 ("powersgd", "1031", "its factors have")):
+                                 ("powersgd", "1031", "its factors have"),
+                                 ("auto", "1M", "one that it chooses from")):
             done = _gradwire("schedule", "ring", "-n", "3", "--elems", elems, "-x", spec)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(why, done.stderr)

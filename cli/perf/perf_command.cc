@@ -34,6 +34,7 @@ Status MeasureAll(std::span<const gwComm_t> comms, const PerfOptions& options,
     return Status(gwInvalidArgument,
                   fmt::format("there is no root {} among {} ranks", root, bench.ranks()));
   }
+  GW_RETURN_IF_ERROR(bench.Check(options.cases));
   if (facts != nullptr) report->PrintHeader(*facts);
   for (const PerfCase& given : options.cases) {
     for (const PerfCase& c : CasesOf(given, bench.ranks())) {

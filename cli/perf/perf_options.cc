@@ -6,14 +6,13 @@
 #include <climits>
 
 #include "cli/arguments.h"
+#include "cli/measure/fixed_codec.h"
 #include "cli/measure/library_options.h"
 #include "cli/operation_names.h"
 #include "cli/perf/size_list.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "collectives/schedule.h"
-#include "compress/registry.h"
-#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 namespace {
@@ -121,12 +120,7 @@ StatusOr<std::vector<int64_t>> SizesOf(SizeRange range) {
 
 // The canonical spec, if it can be measured on this.
 StatusOr<std::string> MeasurableSpec(const std::string& text, const PerfCase& c) {
-  if (IsAutoSpec(text)) {
-    return Status(
-        gwInvalidArgument, "auto chooses codecs for registered tensors in training steps",
-        "Measure it with `gradwire train -x auto`; perf takes the codecs it chooses from");
-  }
-  const StatusOr<Codec> codec = MakeCodec(text);
+  const StatusOr<Codec> codec = MakeFixedCodec(text);
   if (!codec.ok()) return codec.status();
   if (codec->spec == "none") return codec->spec;
   if (c.collective != Collective::kAllReduce) {
@@ -172,7 +166,7 @@ Status MakeCases(const Texts& texts, PerfOptions* options) {
 // Exact sums do, and those of codecs that any all-reduce can carry.
 bool TakesAlgorithm(const PerfCase& c) {
   if (c.collective != Collective::kAllReduce) return false;
-  const StatusOr<Codec> codec = MakeCodec(c.spec);
+  const StatusOr<Codec> codec = MakeFixedCodec(c.spec);
   if (!codec.ok()) return false;
   return codec->spec == "none" || (codec->carrier != nullptr && !codec->carrier->Gathers());
 }

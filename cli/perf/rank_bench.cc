@@ -31,6 +31,13 @@ RankBench::RankBench(gwComm_t comm, gwComm_t aside, const PerfOptions& options, 
   (void)gwCommCount(comm, &ranks_);
 }
 
+Status RankBench::Check(std::span<const PerfCase> cases) {
+  for (const PerfCase& c : cases) {
+    GW_RETURN_IF_ERROR(PerfOperation(comm_, c, ranks_).Prepare("perf.check", 1));
+  }
+  return Status::Ok();
+}
+
 StatusOr<PerfRow> RankBench::Measure(const PerfCase& c) {
   PerfRow row = {.perf_case = c, .ranks = ranks_};
   for (const bool in_place : {false, true}) {

@@ -25,6 +25,9 @@ class RankBench {
   // outlive this.
   RankBench(gwComm_t comm, gwComm_t aside, const PerfOptions& options, const Clock& clock);
 
+  // Whether tensors of these sizes take these codecs. All ranks refuse the same, so nobody waits.
+  Status Check(std::span<const PerfCase> cases);
+
   // Equal on all ranks. An error of the library with its own text; then both communicators must be
   // aborted, because the others still wait.
   StatusOr<PerfRow> Measure(const PerfCase& c);

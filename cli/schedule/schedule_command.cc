@@ -8,6 +8,7 @@
 
 #include "base/json_value.h"
 #include "cli/arguments.h"
+#include "cli/measure/fixed_codec.h"
 #include "cli/measure/near_square.h"
 #include "cli/operation_names.h"
 #include "cli/schedule/schedule_view.h"
@@ -95,7 +96,7 @@ Status CheckTensor(const RunShape& shape, int ranks) {
 StatusOr<RunShape> MakeShape(const Options& options) {
   const StatusOr<DType> dtype = ParseDType(options.dtype);
   if (!dtype.ok()) return dtype.status();
-  StatusOr<Codec> codec = MakeCodec(options.spec);
+  StatusOr<Codec> codec = MakeFixedCodec(options.spec);
   if (!codec.ok()) return codec.status();
   const SliceSize slice = options.slice_elems > 0 ? SliceSize{.elems = options.slice_elems}
                                                   : DefaultSliceSize(!options.several_hosts);
