@@ -185,9 +185,9 @@ GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newco
 /* Completes what was submitted and takes leave of the other ranks. What does not move is ended by
  * op_timeout_ms; leaving takes at most abort_timeout_ms. gwPeerLost: a rank died before; gwTimeout:
  * rank 0, which leaves last, names who has not left; any other error: what ended the communicator
- * before, or that a step was aborted whose outcome nobody has waited for. Afterwards only
- * gwCommDestroy and functions that only look or give back (statistics, errors, rank, gwRequestWait
- * and -Test, gwTensorDeregister) are allowed. */
+ * before, or that a step was aborted whose outcome nobody has waited for. A step that is open is
+ * not committed, which the log tells. Afterwards only gwCommDestroy and functions that only look or
+ * give back (statistics, errors, rank, gwRequestWait and -Test, gwTensorDeregister) are allowed. */
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
 /* Takes leave if that was not done, and frees everything. Returns within abort_timeout_ms: what the

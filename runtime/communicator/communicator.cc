@@ -270,7 +270,13 @@ Status Communicator::Finalize() {
 
 // No later than `end`, beside the bounds that what it waits for has of its own.
 Status Communicator::Leave(const Deadline& end) {
-  if (step_open_) LeaveStep();
+  if (step_open_) {
+    if (!is_fatal_.load()) {
+      GW_LOG(kWarn, kStep, "step {} is open at the end of the communicator: it was not committed",
+             step_);
+    }
+    LeaveStep();
+  }
   Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_, end);
   if (waited.ok()) {
     // An operation that does not move is ended by op_timeout_ms.

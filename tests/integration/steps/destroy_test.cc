@@ -109,6 +109,25 @@ TEST(Destroy, CompletesRequestsHoweverLateItIs) {
   }
 }
 
+TEST(Finalize, TellsOfAStepThatIsOpen) {
+  std::string log;
+  const auto keep = [](void* user, gwLogLevel_t, const char* line) {
+    *static_cast<std::string*>(user) += line;
+  };
+  ASSERT_EQ(gwSetLogCallback(keep, &log), gwSuccess);
+  Start start = {.id = {}, .settings = "transport=loopback; debug=warn"};
+  ASSERT_EQ(gwGetUniqueId(&start.id), gwSuccess) << gwGetLastError(nullptr);
+  gwConfig_t config = GW_CONFIG_INITIALIZER;
+  config.settings = start.settings;
+  gwComm_t comm = nullptr;
+  ASSERT_EQ(gwCommInitRankConfig(&comm, 1, start.id, 0, &config), gwSuccess);
+  ASSERT_EQ(gwStepBegin(comm, 7), gwSuccess) << gwGetLastError(comm);
+  EXPECT_EQ(gwCommFinalize(comm), gwSuccess) << gwGetLastError(comm);
+  EXPECT_NE(log.find("step 7 is open"), std::string::npos) << log;
+  EXPECT_EQ(gwCommDestroy(comm), gwSuccess);
+  EXPECT_EQ(gwSetLogCallback(nullptr, nullptr), gwSuccess);
+}
+
 // Nobody has looked at what was submitted, and the other rank comes too.
 TEST(Finalize, CompletesWhatWasSubmittedJustBefore) {
   Start start = {.id = {}, .settings = "transport=loopback"};
