@@ -243,12 +243,14 @@ StatusOr<int> LauncherPort(const Reader& env, const Row& row) {
 StatusOr<std::optional<HostPort>> ExplicitRoot(const Reader& env) {
   const std::string text = env.Text("GRADWIRE_ROOT");
   if (text.empty()) return std::optional<HostPort>();
-  const bool with_port = text.find(':') != std::string::npos || !PortIsChosen(env);
-  const StatusOr<HostPort> root =
-      ParseHostPort(with_port ? text : fmt::format("{}:{}", text, env.Text("GRADWIRE_PORT")));
+  const bool is_host_alone = text.find(':') == std::string::npos;
+  const StatusOr<HostPort> root = ParseHostPort(
+      is_host_alone && PortIsChosen(env) ? fmt::format("{}:{}", text, env.Text("GRADWIRE_PORT"))
+                                         : text);
   if (!root.ok()) {
     return Wrong(fmt::format("GRADWIRE_ROOT: {}", root.status().detail().message),
-                 root.status().detail().hint)
+                 root.status().detail().hint +
+                     (is_host_alone ? "; or set the port by GRADWIRE_PORT" : ""))
         .WithSetting("root");
   }
   if (PortIsChosen(env) && env.Text("GRADWIRE_PORT") != std::to_string(root->port)) {

@@ -255,7 +255,7 @@ const std::vector<BadCase>& BadCases() {
        {"MASTER_PORT", "not a port"}},
       {"root without port",
        {{"GRADWIRE_RANK", "0"}, {"GRADWIRE_WORLD_SIZE", "2"}, {"GRADWIRE_ROOT", "node0"}},
-       {"GRADWIRE_ROOT", "host:port"}},
+       {"GRADWIRE_ROOT", "host:port", "by GRADWIRE_PORT"}},
       {"two ports",
        {{"GRADWIRE_RANK", "0"},
         {"GRADWIRE_WORLD_SIZE", "2"},
