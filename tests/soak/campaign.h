@@ -43,6 +43,10 @@ CampaignResult RunSeeds(const CampaignOptions& options);
 // than none after the warm-up, or misses a baseline that is best; each is printed as a line.
 CampaignResult RunOracles(const CampaignOptions& options);
 
+// Trainings in virtual time with spec `auto` and with none; trial i is that of seed + i. A failure
+// is one in which `auto` has less than 0.98 of the speed of none over some 500 steps.
+CampaignResult RunSafety(const CampaignOptions& options);
+
 // Random jobs in virtual time, over a transport that delays and over one that does not: the same
 // bytes. Trial i is number i of the seed.
 CampaignResult RunTimings(const CampaignOptions& options);

@@ -26,13 +26,15 @@ int Main(int argc, char** argv) {
       "Kills ranks, simulates jobs and trainings, tries random configurations; one line for each."};
   CampaignOptions options;
   app.footer("./run soak also takes --fuzz SECONDS, for each fuzz target; default 30, 0: none");
-  int64_t kills = 1000, seeds = 100'000, oracles = 20, timings = 10'000, configurations = 200;
+  int64_t kills = 1000, seeds = 100'000, oracles = 20, safety = 20, timings = 10'000;
+  int64_t configurations = 200;
   const auto add_count = [&app](const char* name, int64_t* count, const char* doc) {
     app.add_option(name, *count, doc)->check(CLI::Range(int64_t{0}, kMaxCount));
   };
   add_count("--kills", &kills, "trials in which a rank is killed, stopped or aborted");
   add_count("--seeds", &seeds, "jobs in virtual time, with faults");
   add_count("--oracles", &oracles, "trainings with auto in virtual time, against every plan");
+  add_count("--safety", &safety, "longer ones with auto in virtual time, against none");
   add_count("--timings", &timings, "jobs in virtual time, with delays and without");
   add_count("--configurations", &configurations, "jobs of random settings and operations");
   add_count("--seconds", &options.seconds, "at most, for each campaign; 0: no limit");
@@ -45,6 +47,8 @@ int Main(int argc, char** argv) {
   if (seeds > 0) status |= Summarise("seeds", options, RunSeeds(options));
   options.trials = oracles;
   if (oracles > 0) status |= Summarise("oracles", options, RunOracles(options));
+  options.trials = safety;
+  if (safety > 0) status |= Summarise("safety", options, RunSafety(options));
   options.trials = timings;
   if (timings > 0) status |= Summarise("timings", options, RunTimings(options));
   options.trials = configurations;
