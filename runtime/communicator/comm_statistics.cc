@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -11,16 +10,6 @@
 #include "runtime/operations/operations.h"
 
 namespace gradwire {
-namespace {
-
-bool MayKeepResidual(const TensorState& tensor) {
-  if (tensor.automatic == nullptr) return tensor.feedback();
-  const std::vector<Rung>& ladder = tensor.automatic->ladder;
-  return std::any_of(ladder.begin(), ladder.end(),
-                     [](const Rung& rung) { return rung.codec.feedback == Feedback::kOn; });
-}
-
-}  // namespace
 
 void CommStatistics::NoteDone(const Operation& operation) {
   if (operation.submit_ns >= last_submit_ns_) {
@@ -78,31 +67,32 @@ bool KeepsState(const TensorState& tensor, int world_size) {
 
 // Of its residual, as soon as it has one.
 int64_t ResidualBytes(const TensorState& tensor, const LedgerFacts& facts) {
-  return facts.world_size > 1 && MayKeepResidual(tensor)
+  return facts.world_size > 1 && tensor.MayKeepResidual()
              ? FloatSlots::BytesFor(tensor.elems, facts.transaction)
              : 0;
 }
 
-// Of what a codec keeps besides (averages, bases), as soon as it has them.
-int64_t MethodBytesOf(const Codec& codec, const TensorState& tensor, const LedgerFacts& facts) {
-  const CarrierMethod* method = codec.carrier.get();
-  if (method == nullptr || tensor.elems == 0 || facts.world_size == 1) return 0;
-  const int64_t local =
-      method->KeepsLocal() ? FloatSlots::BytesFor(tensor.elems, facts.transaction) : 0;
-  return local + kReplicatedSlots * method->ReplicatedBytes(MetaOf(tensor), facts.world_size);
-}
-
-// An automatic tensor has one codec at a time: the most that any of them takes.
+// Of what codecs keep besides (averages, bases), as soon as they have it.
 int64_t MethodBytes(const TensorState& tensor, const LedgerFacts& facts) {
-  if (tensor.automatic == nullptr) return MethodBytesOf(tensor.codec, tensor, facts);
-  int64_t most = 0;
-  for (const Rung& rung : tensor.automatic->ladder)
-    most = std::max(most, MethodBytesOf(rung.codec, tensor, facts));
-  return most;
+  if (tensor.elems == 0 || facts.world_size == 1) return 0;
+  int64_t local = 0, replicated = 0;
+  const auto add = [&](const Codec& codec) {
+    const CarrierMethod* method = codec.carrier.get();
+    if (method == nullptr) return;
+    // One array, whichever of them is in effect.
+    if (method->KeepsLocal()) local = FloatSlots::BytesFor(tensor.elems, facts.transaction);
+    replicated += kReplicatedSlots * method->ReplicatedBytes(MetaOf(tensor), facts.world_size);
+  };
+  if (tensor.automatic == nullptr) {
+    add(tensor.codec);
+  } else {
+    for (const Rung& rung : tensor.automatic->ladder) add(rung.codec);
+  }
+  return local + replicated;
 }
 
 int64_t HeldBytes(const TensorState& tensor) {
-  return tensor.residual.held_bytes() + tensor.local.held_bytes() + tensor.replicated.held_bytes();
+  return tensor.residual.held_bytes() + tensor.local.held_bytes() + tensor.replicated_bytes();
 }
 
 std::string NoteOf(const TensorState& tensor) {
@@ -134,7 +124,7 @@ std::string LedgerJson(const LedgerFacts& facts, const StepClock& steps,
         "\"committed_step\": {}}}",
         rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
         JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
-        JsonText(tensor->automatic ? tensor->automatic->spec : ""), MayKeepResidual(*tensor),
+        JsonText(tensor->automatic ? tensor->automatic->spec : ""), tensor->MayKeepResidual(),
         KeepsState(*tensor, facts.world_size), ResidualBytes(*tensor, facts),
         MethodBytes(*tensor, facts), HeldBytes(*tensor), JsonText(Name(SchemeOf(*tensor))),
         JsonText(NoteOf(*tensor)), tensor->ops, tensor->payload_bytes, tensor->encode_ns,

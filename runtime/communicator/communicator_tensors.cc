@@ -69,7 +69,7 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
     engine_->WithCore([&](EngineCore&) {
       tensor->TakeLadder(std::make_shared<const AutoSpec>(std::move(*made)), parts_.world_size);
       tensor->automatic_since = controller_.TurnNumber(user_turn_);
-      tensor->replicated.Release();
+      tensor->ReleaseReplicated();
       tensor->SetCodec(none_);
       tensor->exemption.clear();
     });

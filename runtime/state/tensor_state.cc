@@ -72,7 +72,7 @@ bool FloatSlots::KeepUnsent(ConstView out, bool staged) {
 
 void TensorState::SetCodec(Codec now) {
   if (now.spec != kept_spec) {
-    replicated.Release();
+    ReleaseReplicated();
     local.Release();
   }
   kept_spec = now.spec;
@@ -91,8 +91,28 @@ void TensorState::TakeLadder(std::shared_ptr<const AutoSpec> ladder, int world_s
 void TensorState::TakeRung(const Codec& now, int world_size) {
   codec = now;
   if (gradwire::ReplicatedBytes(*this, world_size) == 0 || now.spec == kept_spec) return;
-  replicated.Release();
+  StateSlots found;
+  if (auto node = set_aside_.extract(now.spec)) found = std::move(node.mapped());
+  if (replicated.allocated()) set_aside_.insert_or_assign(kept_spec, std::move(replicated));
+  replicated = std::move(found);
   kept_spec = now.spec;
+}
+
+bool TensorState::MayKeepResidual() const {
+  if (automatic == nullptr) return feedback();
+  return std::ranges::any_of(automatic->ladder,
+                             [](const Rung& rung) { return rung.codec.feedback == Feedback::kOn; });
+}
+
+void TensorState::ReleaseReplicated() {
+  replicated.Release();
+  set_aside_.clear();
+}
+
+int64_t TensorState::replicated_bytes() const {
+  int64_t bytes = replicated.held_bytes();
+  for (const auto& entry : set_aside_) bytes += entry.second.held_bytes();
+  return bytes;
 }
 
 const std::shared_ptr<const TensorLabel>& TensorState::Label() {
@@ -233,11 +253,11 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
 Status TensorTable::BeginAnew(uint32_t draws, bool transaction) {
   Status status;
   for (const auto& [name, tensor] : tensors_) {
-    tensor->replicated.Release();
+    tensor->ReleaseReplicated();
     // A state that was loaded may be ahead of all that was drawn since.
     tensor->free_ops.store(std::max(tensor->free_ops.load(), draws));
     const bool sent = std::exchange(tensor->sent_free, false);
-    if (!(sent || tensor->feedback()) || tensor->residual.allocated()) continue;
+    if (!(sent || tensor->MayKeepResidual()) || tensor->residual.allocated()) continue;
     Status allocated = tensor->residual.Allocate(tensor->elems, transaction);
     if (!allocated.ok()) status = std::move(allocated).WithTensor(name);
   }

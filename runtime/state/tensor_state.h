@@ -102,7 +102,7 @@ struct TensorState {
   int64_t automatic_since = 0;  // the turn in which it got its ladder
   std::string kept_spec;        // of the codec that keeps `replicated` and `local`
   FloatSlots residual;          // what compression has kept back, in units of the sum
-  StateSlots replicated;        // of the carrier method; always two slots
+  StateSlots replicated;        // of the codec's carrier method; always two slots
   FloatSlots local;             // of the carrier method, this rank's alone
   std::atomic<bool> in_flight{false};  // an operation is under way
   uint64_t last_submit = 0;            // the call that named it last, to find it named twice
@@ -128,9 +128,12 @@ struct TensorState {
   void TakeLadder(std::shared_ptr<const AutoSpec> ladder, int world_size);
   // Whether the rung is one whose codec can encode it: the plain sum always can.
   bool CanUse(int rung) const { return rung < std::ssize(usable_) && usable_[rung]; }
-  // A rung of its ladder. Codecs that keep nothing leave what another has kept: a trial goes back
-  // to it, and an abort may leave one rank on this rung and another on the one before.
+  // A rung of its ladder. What other rungs have kept stays for them: a trial goes back to them, and
+  // an abort may leave one rank on this rung and another on the one before.
   void TakeRung(const Codec& now, int world_size);
+  // Of all rungs.
+  void ReleaseReplicated();
+  int64_t replicated_bytes() const;
   // With the codec in effect. The thread that submits.
   const std::shared_ptr<const TensorLabel>& Label();
   // Of its carrier method before there is a step, for this many ranks. The thread that submits.
@@ -138,11 +141,14 @@ struct TensorState {
   // The open step leaves no trace, but for what was written in place.
   void ForgetStaged() { took_part = staged = replicated_staged = travelled = false; }
   bool feedback() const { return codec.feedback == Feedback::kOn; }
+  // With its codec, or any that the controller may give it: equal on all ranks.
+  bool MayKeepResidual() const;
   bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
 
  private:
-  std::shared_ptr<const TensorLabel> label_;  // as asked for last; may be null
-  std::vector<bool> usable_;                  // the rungs of `automatic`
+  std::shared_ptr<const TensorLabel> label_;     // as asked for last; may be null
+  std::vector<bool> usable_;                     // the rungs of `automatic`
+  std::map<std::string, StateSlots> set_aside_;  // `replicated` of other rungs, by spec
   // As asked for last.
   struct KnownRounds {
     std::string spec;

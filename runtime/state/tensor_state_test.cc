@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -117,6 +118,37 @@ TEST(TensorTable, AnotherCodecForgetsReplicatedState) {
   EXPECT_TRUE(tensor.replicated.allocated());
   tensor.SetCodec(*MakeCodec("powersgd"));
   EXPECT_FALSE(tensor.replicated.allocated());
+}
+
+// An abort may leave one rank on a rung that another has not come to: both must find the same on
+// the rung before.
+TEST(TensorTable, ARungFindsWhatItKeptBeforeAnother) {
+  const Codec first = *MakeCodec("topk(0.1)"), second = *MakeCodec("topk(0.03)");
+  TensorTable table;
+  auto made = std::make_unique<TensorState>();
+  made->elems = 4096;
+  made->shape = {4096};
+  TensorState* tensor = *table.Add(std::move(made));
+  const auto bytes_of = [](const StateSlots& slots) {
+    return std::string(reinterpret_cast<const char*>(slots.live().data), slots.live().size);
+  };
+  tensor->TakeRung(first, 2);
+  const int64_t bytes = ReplicatedBytes(*tensor, 2);
+  ASSERT_TRUE(tensor->replicated.Allocate(bytes, kReplicatedSlots).ok());
+  std::fill_n(tensor->replicated.LiveInPlace().data, bytes, std::byte{7});
+  const std::string kept = bytes_of(tensor->replicated);
+
+  tensor->TakeRung(second, 2);
+  EXPECT_FALSE(tensor->replicated.allocated()) << "another codec's";
+  ASSERT_TRUE(tensor->replicated.Allocate(bytes, kReplicatedSlots).ok());
+  EXPECT_EQ(tensor->replicated_bytes(), 2 * kReplicatedSlots * bytes);
+  table.EndStep(1, /*commit=*/false);
+  tensor->TakeRung(first, 2);
+  EXPECT_EQ(bytes_of(tensor->replicated), kept);
+  ASSERT_TRUE(table.BeginAnew(0, true).ok());
+  EXPECT_EQ(tensor->replicated_bytes(), 0);
+  tensor->TakeRung(second, 2);
+  EXPECT_FALSE(tensor->replicated.allocated());
 }
 
 // A rung that keeps nothing becomes the tensor's spec: what topk has kept must not be saved as its.
