@@ -22,7 +22,7 @@ constexpr int64_t kFirstCommits = 20;
 // A turn asks for the order in effect; the ones after it may have come already.
 constexpr size_t kKeptOrders = 4;
 // While the warm-up lasts every step has a probe. After it one takes this part of the time at most.
-constexpr int64_t kWarmUpProbes = 60;
+constexpr int64_t kWarmUpSteps = 60;
 constexpr int64_t kProbeShare = 500;
 constexpr int kTurnsBetweenProbes = 20;
 constexpr const char* kBlindNote =
@@ -121,7 +121,7 @@ bool Controller::Compares(uint16_t turn) const {
 bool Controller::MayProbe(int64_t now_ns) const {
   if (open_->observation.turn == probe_turn_) return false;
   if (Compares(open_->observation.turn)) return false;
-  if (probe_count_ < kWarmUpProbes) return true;
+  if (commits_ - job_since_commit_ < kWarmUpSteps) return true;
   const auto turns = static_cast<uint16_t>(open_->observation.turn - probe_turn_);
   return turns >= kTurnsBetweenProbes && now_ns >= next_probe_ns_;
 }
@@ -247,6 +247,7 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled, int64_t aut
     job_.tensors.push_back(JobTensorOf(*tensor, options_.algorithms, &job_.candidates));
   memory_ = {};
   probe_count_ = 0;
+  job_since_commit_ = commits_;
   scope_ = ScopeOf(job_, automatic);
   if (!scope_.empty()) GW_LOG(kWarn, kPlan, "{}", scope_);
   is_model_off_told_ = false;

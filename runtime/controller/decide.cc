@@ -292,12 +292,26 @@ std::optional<Decision> Decider::Switch(Plan plan, std::string why, double predi
   return Decision{from_turn, plan, plan, std::move(why), predicted_us, was_us};
 }
 
-std::optional<Decision> Decider::Compare(Plan other, std::string why, const Trial::Options& trial,
+// Whether the first step of either after the other makes or sends on what codecs keep back.
+bool Decider::DifferInFeedback(const Plan& a, const Plan& b) const {
+  for (size_t t = 0; t < a.size(); ++t) {
+    const std::vector<JobRung>& ladder = job_.tensors[t].ladder;
+    const auto keeps = [&](uint8_t rung) {
+      return job_.candidates[ladder[rung].candidate].feedback;
+    };
+    if (keeps(a[t]) != keeps(b[t])) return true;
+  }
+  return false;
+}
+
+std::optional<Decision> Decider::Compare(Plan other, std::string why, Trial::Options trial,
                                          double predicted_us, double was_us) {
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
   m_.stale_in_trial = 0;
   m_.stale_index.reset();
   m_.to_tell = false;
+  trial.settles = DifferInFeedback(m_.running, other);
+  trial.b_is_lighter = IsLighter(other);
   m_.trial.emplace(trial);
   m_.other = std::move(other);
   m_.predicted_us = predicted_us;

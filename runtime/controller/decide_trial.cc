@@ -31,7 +31,7 @@ Verdict Decider::AddToTrial() {
   const bool is_a = &PlanOf(input_.step.turn) == &m_.running;
   if (step_us <= StaleUs()) {
     m_.stale_in_trial = 0;
-    (is_a ? m_.window : m_.other_window).push_back(input_.step);
+    if (m_.trial->Tells(index)) (is_a ? m_.window : m_.other_window).push_back(input_.step);
     return m_.trial->Add(index, step_us);
   }
   ++m_.stale_in_trial;

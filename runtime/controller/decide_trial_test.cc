@@ -74,6 +74,23 @@ TEST(DecideTrial, FindsWhatOverlapsByMeasuring) {
   EXPECT_LE(world.StepUs(world.running()), 0.97 * world.NoneUs());
 }
 
+// It sends what the codec before has kept back, and is longer. What training tells of codecs is
+// half of what they cost, so that one is proposed that is slower than none.
+TEST(DecideTrial, WhatTheFirstStepOfNoneTakesLongerHidesNothing) {
+  for (const double us_per_byte : {5.5e-5, 6e-5, 6.5e-5}) {
+    DecisionWorld world(Layers());
+    world.noise = 0.01;
+    world.us_per_byte = us_per_byte;
+    world.compute_us = 300;
+    world.lies.codec = 0.3;
+    world.error_bound = 1e-9;  // none or four bits
+    world.flush_us_per_elem = 0.0003;
+    world.Steps(1000);
+    EXPECT_LE(world.StepUs(world.running()), 1.02 * world.NoneUs())
+        << testing::PrintToString(world.running());
+  }
+}
+
 // Copies take the processor from computing, which no model knows: what hides behind it is not free.
 TEST(DecideTrial, FindsOneCodecForAllByMeasuring) {
   for (const double copy_us_per_byte : {0.0005, 0.001, 0.004}) {

@@ -50,6 +50,8 @@ class DecisionWorld {
   double every_second = 1;            // by how much longer every second step computes
   bool misses_telling_steps = false;  // no tensor is submitted in a step that tells of them
   double none_us_per_elem = 0;        // told of exact sums, as where they send along what was kept
+  double flush_us_per_elem =
+      0;  // that the first step takes longer after one that kept something back
   Lies lies;
   double error_factor = 1;        // of the errors
   double first_error_factor = 1;  // of those of the first tensor besides; no probe sees it
@@ -100,7 +102,7 @@ class DecisionWorld {
     Walked walked = Walk(plan);
     std::lognormal_distribution<double> factor(0, noise);
     const double longer_us = turn % 2 == 1 ? (every_second - 1) * compute_us : 0;
-    walked.step_us += longer_us;
+    walked.step_us += longer_us + FlushUs(plan);
     walked.step_us *= noise > 0 ? factor(random_) : 1;
     walked.step_us *= std::exchange(stall_, 1);
     DecideInput input = {.turn = static_cast<uint16_t>(turn + 1),
@@ -153,6 +155,18 @@ class DecisionWorld {
   struct Walked {
     double step_us = 0, busy_us = 0;
   };
+
+  // `plan`: of this step.
+  double FlushUs(const Plan& plan) {
+    double us = 0;
+    for (size_t t = 0; t < plan.size(); ++t) {
+      const bool kept = !last_.empty() && kCandidates[last_[t]].feedback;
+      if (kept && !kCandidates[plan[t]].feedback)
+        us += flush_us_per_elem * static_cast<double>(job_.tensors[t].elems);
+    }
+    last_ = plan;
+    return us;
+  }
 
   const Plan& Running(uint16_t turn) const {
     return RunsPlanB({.from_turn = from_turn_}, turn) ? plan_b_ : plan_a_;
@@ -234,7 +248,7 @@ class DecisionWorld {
   Memory memory_;
   uint16_t turn_ = 0, from_turn_ = 0;
   double stall_ = 1;
-  Plan plan_a_, plan_b_;
+  Plan plan_a_, plan_b_, last_;  // last_: of the step before
   std::vector<Decision> orders_;
 };
 

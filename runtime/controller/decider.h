@@ -92,7 +92,8 @@ class Decider {
   // What goes out.
   void Reset(uint16_t from_turn);
   std::optional<Decision> Switch(Plan plan, std::string why, double predicted_us, double was_us);
-  std::optional<Decision> Compare(Plan other, std::string why, const Trial::Options& trial,
+  bool DifferInFeedback(const Plan& a, const Plan& b) const;
+  std::optional<Decision> Compare(Plan other, std::string why, Trial::Options trial,
                                   double predicted_us, double was_us);
 
   // Windows: decide_window.cc.

@@ -20,12 +20,27 @@ bool FarApart(double us, double other_us) {
   return std::max(us, other_us) > kDisturbed * std::min(us, other_us);
 }
 
-bool Trial::IsDisturbed(const Block& block) {
-  const auto [a1, b1, b2, a2] = block;
-  const bool a = FarApart(a1, a2), b = FarApart(b1, b2);
+bool Trial::IsDisturbed() const {
+  const auto [a1, b1, b2, a2] = block_;
+  // Where plans settle their first steps may be as long as they like.
+  const bool a = options_.settles ? a1 > kDisturbed * a2 : FarApart(a1, a2);
+  const bool b = options_.settles ? b2 > kDisturbed * b1 : FarApart(b1, b2);
   // Every second step of the job is longer: one of either plan, so that it cancels out.
   const bool alternates = a && b && !FarApart(a1 * b1, a2 * b2);
   return (a || b) && !alternates;
+}
+
+// The logarithm of B's time over A's.
+double Trial::RatioOfBlock() const {
+  const auto [a1, b1, b2, a2] = block_;
+  if (options_.settles) return std::log(b2) - std::log(a1);
+  return (std::log(b1) + std::log(b2) - std::log(a1) - std::log(a2)) / 2;
+}
+
+// What the block took longer than four steps of A would have.
+double Trial::ExcessOfBlock() const {
+  const auto [a1, b1, b2, a2] = block_;
+  return options_.settles ? b1 + b2 + a2 - 3 * a1 : b1 + b2 - a1 - a2;
 }
 
 double Trial::mean() const {
@@ -40,19 +55,19 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   const auto [a1, b1, b2, a2] = block_;
   if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) {
     excess_us_ += b1 + b2 - 2 * a1;
-    ratios_.push_back((std::log(b1) + std::log(b2)) / 2 - std::log(a1));
+    ratios_.push_back((options_.settles ? std::log(b2) : (std::log(b1) + std::log(b2)) / 2) -
+                      std::log(a1));
     return Verdict::kReject;
   }
   if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
     return blocks() + lost_blocks_ >= kMaxBlocks ? Judge() : Verdict::kOpen;
-  const double excess_us = b1 + b2 - a1 - a2;
-  if (IsDisturbed(block_)) {
+  if (IsDisturbed()) {
     ++lost_blocks_;
     // What was spent is spent; but a late A pays for no B.
-    excess_us_ += std::max(0.0, excess_us);
+    excess_us_ += std::max(0.0, ExcessOfBlock());
   } else {
-    excess_us_ += excess_us;
-    ratios_.push_back((std::log(b1) + std::log(b2) - std::log(a1) - std::log(a2)) / 2);
+    excess_us_ += ExcessOfBlock();
+    ratios_.push_back(RatioOfBlock());
   }
   return Judge();
 }
@@ -69,18 +84,21 @@ void Trial::LeaveBlockFor(uint16_t number) {
 }
 
 Verdict Trial::Judge() const {
-  if (excess_us_ > options_.budget_us) return Verdict::kReject;
   const bool last = blocks() + lost_blocks_ >= kMaxBlocks;
-  if (blocks() < options_.min_blocks) return last ? Verdict::kReject : Verdict::kOpen;
+  const bool ends = last || excess_us_ > options_.budget_us;
+  if (blocks() < options_.min_blocks) return ends ? Verdict::kReject : Verdict::kOpen;
   double squares = 0;
   for (const double q : ratios_) squares += (q - mean()) * (q - mean());
   const auto k = static_cast<double>(ratios_.size());
   const double deviation = k > 1 ? std::sqrt(squares / (k - 1)) : 0;
   const double error = std::max(deviation, kLeastDeviation) / std::sqrt(k);
-  const bool clear = mean() + 2 * error < options_.rule.keep_below;
+  // Few blocks tell little of their own spread: as Student's t, nearly.
+  const double errors = k > 1 ? 2 + 2 / (k - 1) : kMaxBlocks;
+  const bool clear = mean() + errors * error < options_.rule.keep_below;
   const bool enough = blocks() >= options_.min_blocks + options_.lost_before || last;
   if (clear && enough) return Verdict::kKeep;
-  if (mean() - error > options_.rule.reject_above || last) return Verdict::kReject;
+  if (last && options_.b_is_lighter && mean() < 0) return Verdict::kKeep;
+  if (mean() - error > options_.rule.reject_above || ends) return Verdict::kReject;
   return Verdict::kOpen;
 }
 

@@ -21,8 +21,8 @@ enum class Verdict : uint8_t { kOpen, kKeep, kReject };
 struct TrialRule {
   double keep_below = 0, reject_above = 0;
 };
-// B must be faster. With 5 to 10 % of noise: a plan that makes no difference is kept 7 to 11 times
-// of 100, one that is 5 % slower once at most, one that is 10 % faster at least 95 times.
+// B must be faster. With 5 to 10 % of noise: a plan that makes no difference is kept 4 to 8 times
+// of 100, one that is 5 % slower once at most, one that is 10 % faster 100 to 92 times.
 inline constexpr TrialRule kMustBeFaster = {-0.010, -0.015};
 // B has smaller errors: it may be slower by what nobody notices.
 inline constexpr TrialRule kMayBeEqual = {0.015, 0.015};
@@ -32,6 +32,11 @@ class Trial {
   struct Options {
     TrialRule rule = kMustBeFaster;
     int min_blocks = 3;
+    // The first step of either plan after the other takes longer, and not alike: it allocates, or
+    // sends what the other has kept back. Only the second ones are compared.
+    bool settles = false;
+    // B encodes less: what the last block leaves open goes to it, if it was the faster one.
+    bool b_is_lighter = false;
     // Trials that B has lost before: it takes as many blocks more to keep it, for what is tried
     // again and again wins by chance.
     int lost_before = 0;
@@ -41,8 +46,11 @@ class Trial {
 
   // The step at `index` of the pattern, counted from its first. A block with a step missing does
   // not count, nor one in which two steps of a plan are far apart, unless those of the other are
-  // as far apart the other way round: only what its B took longer does, in the budget.
+  // as far apart the other way round: only what its B took longer does, in the budget. Where plans
+  // settle, steps are far apart where the second of a pair is the longer one.
   Verdict Add(uint16_t index, double step_us);
+  // Whether the step at this index tells how long its plan takes.
+  bool Tells(uint16_t index) const { return !options_.settles || index % 2 == 0; }
   // Mean of the logarithm of B's time over A's; negative: B is faster.
   double mean() const;
   int blocks() const { return static_cast<int>(ratios_.size()); }
@@ -51,7 +59,9 @@ class Trial {
  private:
   using Block = std::array<double, 4>;
 
-  static bool IsDisturbed(const Block& block);
+  bool IsDisturbed() const;
+  double RatioOfBlock() const;
+  double ExcessOfBlock() const;
   void LeaveBlockFor(uint16_t number);
   Verdict Judge() const;
 

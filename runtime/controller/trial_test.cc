@@ -10,23 +10,34 @@ namespace {
 
 constexpr double kPlenty = 1e12;
 
+bool IsB(uint16_t index) { return index % 4 == 1 || index % 4 == 2; }
+
+// Of the first step of each pair over the second one.
+struct Settling {
+  double a = 1, b = 1;
+};
+
 // Times of both plans with noise of this deviation, until there is a verdict.
-Verdict Run(double ratio, double noise, uint64_t seed, TrialRule rule = kMustBeFaster) {
+Verdict Run(double ratio, double noise, uint64_t seed, Trial::Options options,
+            Settling first = {}) {
   std::mt19937_64 random(seed);
   std::lognormal_distribution<double> factor(0, noise);
-  Trial trial({.rule = rule, .budget_us = kPlenty});
+  options.budget_us = kPlenty;
+  Trial trial(options);
   for (uint16_t i = 0;; ++i) {
-    const bool b = i % 4 == 1 || i % 4 == 2;
-    const Verdict verdict = trial.Add(i, 1000 * (b ? ratio : 1) * factor(random));
+    const double settling = i % 2 == 0 ? 1 : IsB(i) ? first.b : first.a;
+    const double us = 1000 * (IsB(i) ? ratio : 1) * settling * factor(random);
+    const Verdict verdict = trial.Add(i, us);
     if (verdict != Verdict::kOpen) return verdict;
   }
 }
 
-double ShareKept(double ratio, double noise, TrialRule rule = kMustBeFaster) {
+double ShareKept(double ratio, double noise, const Trial::Options& options = {},
+                 Settling first = {}) {
   constexpr int kRuns = 2000;
   int kept = 0;
   for (int seed = 0; seed < kRuns; ++seed)
-    kept += Run(ratio, noise, seed, rule) == Verdict::kKeep ? 1 : 0;
+    kept += Run(ratio, noise, seed, options, first) == Verdict::kKeep ? 1 : 0;
   return static_cast<double>(kept) / kRuns;
 }
 
@@ -40,8 +51,42 @@ TEST(Trial, KeepsWhatIsFasterAndHardlyWhatIsNot) {
 }
 
 TEST(Trial, WhatIsLighterMayBeEqual) {
-  EXPECT_GE(ShareKept(1.0, 0.02, kMayBeEqual), 0.5);
-  EXPECT_LE(ShareKept(1.06, 0.02, kMayBeEqual), 0.05);
+  EXPECT_GE(ShareKept(1.0, 0.02, {.rule = kMayBeEqual}), 0.5);
+  EXPECT_LE(ShareKept(1.06, 0.02, {.rule = kMayBeEqual}), 0.05);
+}
+
+// As those of none, which send along what a codec has kept back, and of that codec, which allocates
+// anew.
+TEST(Trial, WhereFirstStepsTakeLongerOnlyTheSecondOnesCount) {
+  const Trial::Options options = {.settles = true};
+  for (const Settling first : {Settling{},
+                               {.a = 1.45, .b = 1.1},
+                               {.a = 1.1, .b = 1.45},
+                               {.a = 2.5, .b = 1},
+                               {.a = 1, .b = 2.5}}) {
+    for (const double noise : {0.05, 0.10}) {
+      EXPECT_LE(ShareKept(1.0, noise, options, first), 0.14) << first.a << " " << first.b;
+      EXPECT_LE(ShareKept(1.05, noise, options, first), 0.03) << first.a << " " << first.b;
+      EXPECT_GE(ShareKept(0.85, noise, options, first), 0.9) << first.a << " " << first.b;
+    }
+    EXPECT_GE(ShareKept(0.90, 0.05, options, first), 0.95) << first.a << " " << first.b;
+  }
+}
+
+TEST(Trial, FirstStepsThatTakeLongerArePaidFor) {
+  Trial trial({.rule = {-1, 1}, .settles = true, .budget_us = 1500});
+  for (uint16_t i = 0; i < 7; ++i)
+    EXPECT_EQ(trial.Add(i, i % 2 == 0 ? 1000 : IsB(i) ? 1300 : 1600), Verdict::kOpen) << i;
+  EXPECT_EQ(trial.excess_us(), 900);
+  EXPECT_EQ(trial.Add(7, 1600), Verdict::kReject);
+}
+
+// A rank was late in a second step.
+TEST(Trial, ALateSecondStepDoesNotCount) {
+  Trial trial({.settles = true, .budget_us = kPlenty});
+  for (uint16_t i = 0; i < 12; ++i)
+    EXPECT_EQ(trial.Add(i, i == 0 || i == 6 || i == 10 ? 2000 : 1000), Verdict::kOpen) << i;
+  EXPECT_EQ(trial.blocks(), 0);
 }
 
 TEST(Trial, ADriftOfTheMachineCancelsOut) {
@@ -59,7 +104,7 @@ TEST(Trial, WhatHasLostBeforeTakesMoreBlocks) {
   for (const int lost : {0, 1, 4, 20}) {
     Trial trial({.lost_before = lost, .budget_us = kPlenty});
     uint16_t i = 0;
-    while (trial.Add(i, i % 4 == 1 || i % 4 == 2 ? 900 : 1000) == Verdict::kOpen) ++i;
+    while (trial.Add(i, IsB(i) ? 900 : 1000) == Verdict::kOpen) ++i;
     EXPECT_LT(trial.mean(), 0);
     EXPECT_EQ(trial.blocks(), std::min(3 + lost, 12)) << lost;
   }
@@ -77,8 +122,7 @@ TEST(Trial, StopsWhenItsBudgetIsSpent) {
   Trial trial({.rule = {-1, 1}, .min_blocks = 100, .budget_us = 50});
   Verdict verdict = Verdict::kOpen;
   uint16_t i = 0;
-  for (; verdict == Verdict::kOpen && i < 100; ++i)
-    verdict = trial.Add(i, i % 4 == 1 || i % 4 == 2 ? 1010 : 1000);
+  for (; verdict == Verdict::kOpen && i < 100; ++i) verdict = trial.Add(i, IsB(i) ? 1010 : 1000);
   EXPECT_EQ(verdict, Verdict::kReject);
   EXPECT_EQ(i, 12);  // 20 a block
 }
@@ -98,7 +142,7 @@ TEST(Trial, ABlockWithALateStepDoesNotCount) {
   }
   EXPECT_EQ(trial.blocks(), 0);
   for (uint16_t i = 8; i < 15; ++i)
-    EXPECT_EQ(trial.Add(i, i % 4 == 1 || i % 4 == 2 ? 900 : 1000), Verdict::kOpen) << i;
+    EXPECT_EQ(trial.Add(i, IsB(i) ? 900 : 1000), Verdict::kOpen) << i;
   EXPECT_EQ(trial.Add(15, 1000), Verdict::kKeep);
 }
 
@@ -108,7 +152,7 @@ TEST(Trial, StepsOfTheJobThatAlternateCount) {
     Trial trial({.budget_us = kPlenty});
     Verdict verdict = Verdict::kOpen;
     for (uint16_t i = 0; verdict == Verdict::kOpen && i < 50; ++i) {
-      const bool is_b = i % 4 == 1 || i % 4 == 2;
+      const bool is_b = IsB(i);
       verdict = trial.Add(i, (is_b ? 900 : 1000) * (i % 2 == longer ? 3 : 1));
     }
     EXPECT_EQ(verdict, Verdict::kKeep) << longer;
@@ -151,6 +195,23 @@ TEST(Trial, EndsWhereEveryBlockHasALateStep) {
   while (trial.Add(i, i % 4 == 0 ? 2000 : 1000) == Verdict::kOpen) ++i;
   EXPECT_LT(i, 50);
   EXPECT_EQ(trial.blocks(), 0);
+}
+
+// 3 % faster, as far as anybody can tell.
+TEST(Trial, WhatStaysOpenGoesToTheLighterPlan) {
+  for (const bool is_lighter : {false, true}) {
+    Trial trial({.rule = {-0.5, 0.5}, .b_is_lighter = is_lighter, .budget_us = kPlenty});
+    Verdict verdict = Verdict::kOpen;
+    uint16_t i = 0;
+    for (; verdict == Verdict::kOpen && i < 100; ++i) verdict = trial.Add(i, IsB(i) ? 970 : 1000);
+    EXPECT_EQ(i, 48);
+    EXPECT_EQ(verdict, is_lighter ? Verdict::kKeep : Verdict::kReject);
+  }
+  Trial slower({.rule = {-0.5, 0.5}, .b_is_lighter = true, .budget_us = kPlenty});
+  Verdict verdict = Verdict::kOpen;
+  for (uint16_t i = 0; verdict == Verdict::kOpen && i < 100; ++i)
+    verdict = slower.Add(i, IsB(i) ? 1001 : 1000);
+  EXPECT_EQ(verdict, Verdict::kReject);
 }
 
 TEST(Trial, EndsSomeTime) {

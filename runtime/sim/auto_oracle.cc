@@ -70,32 +70,17 @@ std::vector<Plan> AllPlans(size_t tensors, size_t rungs) {
   return plans;
 }
 
-// What a step takes under each plan when nothing disturbs it: the mean of `rounds`, for ranks are
-// served in an order drawn anew all the time.
-std::map<Plan, double> TimesOf(const SimWorld& world, const std::vector<Plan>& plans, int rounds) {
-  SimWorld calm = world;
-  calm.compute_noise = calm.wire_noise = calm.drift = calm.flip = 0;
-  std::vector<Plan> steps = {plans[0]};  // the first one is shorter: no rank is late for it
-  for (int round = 0; round < rounds; ++round)
-    steps.insert(steps.end(), plans.begin(), plans.end());
-  const SimTrained trained = TrainOn(calm, steps);
-  std::map<Plan, double> times;
-  for (size_t i = 1; i < steps.size(); ++i)
-    times[steps[i]] += static_cast<double>(trained.step_ns[i]) / rounds;
-  return times;
-}
-
 // Of `plans` and of those that are best of all.
 std::map<Plan, double> TryAll(const SimWorld& world, std::vector<Plan> plans) {
   const std::map<Plan, double> rough =
-      TimesOf(world, AllPlans(world.elems.size(), world.rungs.size()), kRoughRounds);
+      CalmNs(world, AllPlans(world.elems.size(), world.rungs.size()), kRoughRounds);
   std::vector<std::pair<double, Plan>> by_time;
   for (const auto& [plan, ns] : rough) by_time.emplace_back(ns, plan);
   std::sort(by_time.begin(), by_time.end());
   for (size_t i = 0; i < kFinalists; ++i) plans.push_back(by_time[i].second);
   std::sort(plans.begin(), plans.end());
   plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
-  return TimesOf(world, plans, kRounds);
+  return CalmNs(world, plans, kRounds);
 }
 
 // Of the mean step over `best_ns`.

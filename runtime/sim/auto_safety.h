@@ -16,7 +16,7 @@ SimWorld DrawAutoWorld(uint64_t seed);
 
 struct SafetyRow {
   SimWorld world;
-  double least_speed = 0;  // in parts of that of none, over 500 steps after the warm-up
+  double least_speed = 0;  // in parts of that of none, of all 500 steps after the warm-up
   size_t least_from = 0;   // the step with which these begin
   std::string decisions;
 
@@ -25,7 +25,8 @@ struct SafetyRow {
 };
 
 // Such a world with drift and slower spells besides, in which codecs take time from the computing.
-// none and `auto` train in it for so many steps, with the same noise.
+// `auto` trains in it for so many steps. Each plan that it follows counts with its time in the same
+// world without noise: two trainings under one plan differ by more than what is looked for.
 SafetyRow AskSafety(uint64_t seed, int steps);
 
 }  // namespace gradwire

@@ -69,13 +69,22 @@ TEST(AutoOverTheEngine, WarmsUpWhereTheSavedStateIsOfOtherSettings) {
   EXPECT_THAT(resumed.decisions, HasSubstr("warm-up: bf16 is measured"));
 }
 
+// Each world with noise drawn three times: two trainings under one plan differ by up to 1 %.
 TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNone) {
   constexpr uint64_t kSeeds = kSanitized ? 1 : 8;
+  constexpr uint64_t kDraws = kSanitized ? 1 : 3;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const SimWorld world = DrawAutoWorld(seed);
-    const SimTrained none = TrainOn(world, kNoneRung), automatic = TrainAuto(world);
-    EXPECT_GE(SteadyNs(none), 0.98 * SteadyNs(automatic))
-        << "seed " << seed << " " << automatic.decisions;
+    SimWorld world = DrawAutoWorld(seed);
+    double none_ns = 0, auto_ns = 0;
+    std::string decisions;
+    for (uint64_t draw = 0; draw < kDraws; ++draw) {
+      world.seed = seed + 1000 * draw;
+      const SimTrained none = TrainOn(world, kNoneRung), automatic = TrainAuto(world);
+      none_ns += SteadyNs(none);
+      auto_ns += SteadyNs(automatic);
+      decisions += automatic.decisions + "\n";
+    }
+    EXPECT_GE(none_ns, 0.98 * auto_ns) << "seed " << seed << " " << decisions;
   }
 }
 

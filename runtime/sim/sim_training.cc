@@ -331,4 +331,17 @@ SimTrained TrainOn(const SimWorld& world, int rung) {
       world, std::vector<Plan>(world.steps, Plan(world.elems.size(), static_cast<uint8_t>(rung))));
 }
 
+std::map<Plan, double> CalmNs(const SimWorld& world, const std::vector<Plan>& plans, int rounds) {
+  SimWorld calm = world;
+  calm.compute_noise = calm.wire_noise = calm.drift = calm.flip = 0;
+  std::vector<Plan> steps = {plans[0]};  // the first one is shorter: no rank is late for it
+  for (int round = 0; round < rounds; ++round)
+    steps.insert(steps.end(), plans.begin(), plans.end());
+  const SimTrained trained = TrainOn(calm, steps);
+  std::map<Plan, double> times;
+  for (size_t i = 1; i < steps.size(); ++i)
+    times[steps[i]] += static_cast<double>(trained.step_ns[i]) / rounds;
+  return times;
+}
+
 }  // namespace gradwire

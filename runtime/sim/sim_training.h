@@ -4,6 +4,7 @@
 #define GRADWIRE_RUNTIME_SIM_SIM_TRAINING_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,10 @@ SimTrained TrainAuto(const SimWorld& world, const std::vector<std::string>& stat
 SimTrained TrainOn(const SimWorld& world, const std::vector<Plan>& plans);
 // With all tensors on one rung, as far as they can.
 SimTrained TrainOn(const SimWorld& world, int rung);
+
+// What a step takes under each plan when nothing disturbs it: the mean of `rounds`, for ranks are
+// served in an order drawn anew all the time. plans: at least one, none of them twice.
+std::map<Plan, double> CalmNs(const SimWorld& world, const std::vector<Plan>& plans, int rounds);
 
 }  // namespace gradwire
 
