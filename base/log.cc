@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <memory>
 #include <span>
@@ -162,8 +164,33 @@ UniqueFd WithoutWaiting(int fd) {
                        O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
-// What could not be written: the reader of a pipe is slow, or stopped.
+// For as long as it lives a pipe without a reader is an error of this thread's writes, and does not
+// end the process.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    const timespec at_once = {};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
+
+// What could not be written: the reader of a pipe is slow, stopped, or gone.
 std::string_view WriteAll(const Sink& sink, std::string_view line) {
+  const NoPipeSignal no_signal;
   const UniqueFd own = WithoutWaiting(sink.fd);
   const int fd = own.valid() ? own.get() : sink.fd;
   // A pipe that has room takes so much at once, also one that would block for more.

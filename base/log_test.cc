@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -257,6 +258,16 @@ TEST_P(PipedError, BeginsALineAfterOneThatWasCutOff) {
   EXPECT_TRUE(rest.starts_with("\nh:")) << rest;
   EXPECT_NE(rest.find("WARN next\nh:"), rest.npos) << rest;
   EXPECT_TRUE(rest.ends_with("WARN and next\n")) << rest;
+}
+
+TEST_P(PipedError, WithoutAReaderTheProcessGoesOn) {
+  const auto before = std::signal(SIGPIPE, SIG_DFL);  // which ends it
+  read_end_.reset();
+  GW_LOG(kWarn, kNet, "for nobody");
+  sigset_t pending;
+  ASSERT_EQ(sigpending(&pending), 0);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
+  std::signal(SIGPIPE, before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, PipedError, testing::Bool());
