@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/dtype.h"
+#include "base/float_rules.h"
 #include "collectives/reduce/reduce.h"
 
 namespace gradwire {
@@ -58,6 +59,7 @@ std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t e
 
 StatusOr<ProbeReport> Prober::Probe(const Codec& codec, ConstView grad,
                                     std::span<const int64_t> shape, int world_size) {
+  const ScopedFloatRules rules;  // as the engine's: the caller's may trap, or flush subnormals
   if (codec.payload != nullptr) return ProbePayload(*codec.payload, grad, world_size);
   const TensorMeta meta = {.shape = shape, .elems = grad.elems, .dtype = grad.dtype};
   GW_RETURN_IF_ERROR(codec.carrier->Check(meta, world_size));

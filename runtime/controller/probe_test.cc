@@ -1,6 +1,9 @@
 #include "runtime/controller/probe.h"
 
 #include <gtest/gtest.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include <cmath>
 #include <cstring>
@@ -73,6 +76,33 @@ TEST(Prober, LearnsNothingOfPiecesWithoutAFiniteEnergy) {
     grad[7] = std::numeric_limits<float>::quiet_NaN();
     EXPECT_EQ(probe().status().code(), gwNonFinite) << spec;
   }
+}
+
+// The rules of the thread that submits are the application's.
+TEST(Prober, MeasuresByTheRulesOfTraining) {
+  constexpr int64_t kElems = 4096;
+  const std::vector<int64_t> shape = {64, 64};
+  const ManualClock clock;
+  Prober prober(&clock);
+  std::vector<float> grad(kElems);
+  for (int64_t i = 0; i < kElems; ++i) grad[i] = 1e-39f * static_cast<float>(i % 7 + 1);
+  const Codec codec = *MakeCodec("bf16");
+  const auto error = [&] {
+    const auto report =
+        prober.Probe(codec, FloatView(grad.data(), kElems), shape, /*world_size=*/4);
+    EXPECT_TRUE(report.ok()) << report.status().ToString();
+    return report.ok() ? report->relative_error : -1;
+  };
+  const double expected = error();
+#if defined(__x86_64__)
+  constexpr unsigned int kFlushSubnormals = 0x8040;
+  const unsigned int before = _mm_getcsr();
+  _mm_setcsr(before | kFlushSubnormals);
+  const double found = error();
+  _mm_setcsr(before);
+  EXPECT_EQ(found, expected);
+#endif
+  EXPECT_LT(expected, 0.01);
 }
 
 // Writes down what it is given; counts its steps in the state that it keeps.
