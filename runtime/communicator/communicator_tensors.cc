@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/wrapping.h"
 #include "runtime/operations/tensor_groups.h"
 #include "runtime/operations/tensor_traffic.h"
 #include "runtime/spec/auto_spec.h"
@@ -267,10 +268,12 @@ Status Communicator::Wait(Request* request, int64_t timeout_ns) {
   return status;
 }
 
-// The next call that needs the turn follows it.
+// The next call that needs the turn follows it: the latest of those that were told of.
 Status Communicator::Look(const Request& request) {
   Status status = request.status();
-  if (!status.ok() && !step_open_) failed_turn_ = request.operations[0]->turn;
+  if (status.ok() || step_open_) return status;
+  const uint16_t turn = request.operations[0]->turn;
+  if (!failed_turn_ || TurnsAhead(turn, *failed_turn_) > 0) failed_turn_ = turn;
   return status;
 }
 

@@ -110,6 +110,31 @@ bool SumAllWithDamage(const std::string& damage, Then then = Then::kGoOn) {
   return failed_rounds > 0;
 }
 
+// Asked again, the first request must not make a rank hear of the second one's turn once more.
+TEST(OutsideSteps, WhoAsksForOldFailuresGoesOn) {
+  RunRanks(2, "", [](int rank, gwComm_t comm) {
+    const std::vector<gwTensor_t> handles = RegisterAll(comm);
+    std::vector<float> ones(kRows * kColumns, 1.0f), sum(ones.size());
+    gwRequest_t failed[2] = {};
+    for (gwRequest_t& request : failed) {
+      ASSERT_EQ(gwAllReduceTensor(handles.back(), ones.data(), sum.data(),
+                                  rank == 0 ? gwSum : gwAvg, nullptr, &request),
+                gwSuccess)
+          << gwGetLastError(comm);
+      EXPECT_EQ(Finish(1, request), gwMismatch) << gwGetLastError(comm);
+    }
+    EXPECT_EQ(Finish(1, failed[0]), gwMismatch);
+    gwRequest_t request = nullptr;
+    ASSERT_EQ(gwAllReduceTensor(handles.back(), ones.data(), sum.data(), gwSum, nullptr, &request),
+              gwSuccess)
+        << gwGetLastError(comm);
+    EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+    EXPECT_EQ(sum, std::vector<float>(ones.size(), 2.0f));
+    for (const gwRequest_t each : {failed[0], failed[1], request})
+      EXPECT_EQ(gwRequestFree(each), gwSuccess);
+  });
+}
+
 TEST(OutsideSteps, GoodRanksGetTheSameSums) { EXPECT_FALSE(SumAllWithDamage("")); }
 
 TEST(OutsideSteps, AfterDamagedFramesAnywhereAllGoOn) {
