@@ -20,9 +20,7 @@ from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
 from gradwire.torch.handle import Router
-from gradwire.torch.parameters import (
-    DATA_TYPES, HOST_MEMORY_ONLY, TENSOR_PARALLEL, early_update, plain_name,
-)  # fmt: skip
+from gradwire.torch.parameters import HOST_MEMORY_ONLY, TENSOR_PARALLEL, early_update, plain_name
 from gradwire.torch.tensors import Description, Tensors
 from gradwire.torch.wrapped import WrappedModel
 
@@ -161,7 +159,7 @@ class Fsdp2Model(WrappedModel):
         self._spec = spec
         self.trained = [(plain_name(name), parameter)
                         for name, parameter in model.named_parameters() if parameter.requires_grad]
-        self._units = []  # [(module, its unit)]
+        self._units = []  # [(module, its unit)], also those where nothing trains yet
 
     def _shard_group(self):
         """[the first parameter's, which should be that of all]"""
@@ -172,7 +170,11 @@ class Fsdp2Model(WrappedModel):
 
     @property
     def size(self):
-        return len(self._units), sum(unit.sent_numel for _, unit in self._units)
+        trained = self._trained_units()
+        return len(trained), sum(unit.sent_numel for unit in trained)
+
+    def _trained_units(self):
+        return [unit for _, unit in self._units if unit.trains]
 
     def check(self):
         found = _LOW_RANK.search(self._spec)
@@ -189,13 +191,10 @@ class Fsdp2Model(WrappedModel):
                 raise early_update(f"the parameter {name}")
         _warn_of_ignored(self.trained, [group for _, group, _ in groups])
         self._warn_of_replicas()
-        self._units = [(module, self.make_unit(name, group)) for name, group, module in groups
-                       if any(p.sharded_param.requires_grad for p in group.fsdp_params)]
-        for _, unit in self._units:
-            if unit.dtype not in DATA_TYPES:
-                raise ValueError(f"{unit.name} has gradients of {unit.dtype}, which the library "
-                                 "does not take")
-        if not self._units:
+        self._units = [(module, self.make_unit(name, group)) for name, group, module in groups]
+        for unit in self._trained_units():
+            unit.check_type()
+        if not self._trained_units():
             raise ValueError("the model has no sharded parameter to train")
         if getattr(self._model._get_fsdp_state()._state_ctx, "manual_backward_finalization", False):
             raise finalized_by_hand()
@@ -220,7 +219,7 @@ class Fsdp2Model(WrappedModel):
                                selection.is_exact(unit.module, unit.sent_numel))
 
         tensors = Tensors(comm, prefix, spec, describe)
-        for _, unit in self._units:
+        for unit in self._trained_units():
             tensors.of(unit)
         return tensors
 
@@ -257,7 +256,7 @@ class ReplicatedModel(Fsdp2Model):
 
     def _contents(self):
         """What replicas have alike, in the order in which it is broadcast."""
-        units = [f"{unit.name} ({unit.numel} of {unit.dtype})" for _, unit in self._units]
+        units = [f"{unit.name} ({unit.numel} of {unit.dtype})" for unit in self._trained_units()]
         parts = [(plain_name(name), local(parameter))
                  for name, parameter in self._model.named_parameters()]
         return units + [f"{name} ({list(part.shape)} of {part.dtype})" for name, part in parts]

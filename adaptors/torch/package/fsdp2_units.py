@@ -7,7 +7,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 import gradwire
-from gradwire.torch.parameters import early_update
+from gradwire.torch.parameters import DATA_TYPES, early_update
 
 
 def local(tensor):
@@ -30,14 +30,28 @@ class Unit:
         self.shards = mesh.shard_process_group
         self.name = f"{module}@{self.shard}"
         self._group = weakref.ref(group)
-        trained = self._trained()
-        self.numel = sum(p.padded_sharded_param_size.numel() for p in trained)
-        self.sent_numel = self.numel  # of the tensor
-        self.dtype = functools.reduce(torch.promote_types, map(self._reduced_dtype, trained))
         self._kept = None  # what waits for set_requires_all_reduce(True)
 
     def _trained(self):
         return [p for p in self._group().fsdp_params if p.sharded_param.requires_grad]
+
+    @property
+    def trains(self):
+        """Whether it is not frozen as a whole; what numel and dtype, asked first, then go by."""
+        return bool(self._trained())
+
+    @functools.cached_property
+    def numel(self):
+        return sum(p.padded_sharded_param_size.numel() for p in self._trained())
+
+    @property
+    def sent_numel(self):
+        """Of the tensor."""
+        return self.numel
+
+    @functools.cached_property
+    def dtype(self):
+        return functools.reduce(torch.promote_types, map(self._reduced_dtype, self._trained()))
 
     @staticmethod
     def _reduced_dtype(param):
@@ -48,14 +62,21 @@ class Unit:
         return (policy.reduce_dtype or accumulated or policy.param_dtype
                 or param.sharded_param.dtype)
 
+    def check_type(self):
+        """Raises if the library does not take its gradients."""
+        if self.dtype not in DATA_TYPES:
+            raise gradwire.InvalidArgument(f"{self.name} has gradients of {self.dtype}, which the "
+                                           "library does not take")
+
     def check(self, output):
         """Raises if the hook got other gradients than those that were registered, or if what comes
         behind it would use them too early."""
+        self.check_type()
         if (output.numel(), output.dtype) != (self.numel, self.dtype):
             raise gradwire.InvalidArgument(
                 f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
-                f"and had {self.numel} of {self.dtype} to train when gradwire was attached: freeze "
-                "before that, and use each of its parameters in each step")
+                f"and had {self.numel} of {self.dtype} to train at first: freeze before attach(), or "
+                "the module as a whole, and use each of its parameters in each step")
         if any(param.sharded_param._post_accumulate_grad_hooks for param in self._trained()):
             raise early_update(f"a parameter of {self.name}")
 
@@ -103,4 +124,8 @@ class ScatteredUnit(Unit):
     def __init__(self, module, group):
         super().__init__(module, group)
         self.name = module
-        self.sent_numel = self.numel * group.mesh_info.shard_mesh_size
+        self._shard_count = group.mesh_info.shard_mesh_size
+
+    @property
+    def sent_numel(self):
+        return self.numel * self._shard_count

@@ -217,6 +217,24 @@ def frozen_when_all_is_over():
         assert difference < 1e-6, difference
 
 
+def frozen_when_attached():
+    """What trains from later on is averaged like the rest, with replicas and without."""
+    for native, ours, attached in ((_network(), _network(), _attached),
+                                   (fsdp2_models.hsdp(), fsdp2_models.network(),
+                                    fsdp2_models.attached)):
+        for model in (native, ours):
+            model[0].requires_grad_(False)
+        ours, handle = attached("none", ours)
+        for steps, trains in ((range(1), False), (range(1, 3), True)):
+            for model in (native, ours):
+                model[0].requires_grad_(trains)
+                models.train(model, steps)
+            assert len(handle.ledger()["tensors"]) == 3 + trains, handle.ledger()["tensors"]
+        difference = (fsdp2_models.weights(native) - fsdp2_models.weights(ours)).abs().max()
+        assert difference < 1e-6, difference
+        handle.close()
+
+
 def ranks_beside_those_that_shard_are_told():
     """They may have replicas, which nobody averages over; or models of their own."""
     for over in (fsdp2_models.mesh()["shard"], _everybody()):
