@@ -49,11 +49,10 @@ def _wrapped(model, spec, across):
 
 def _check_router(model, wrapped):
     router = _routers.get(model)
-    if router is None:
-        wrapped.check_hooks()
-    elif router.is_attached:
+    if router is not None and router.is_attached:
         raise RuntimeError("gradwire is attached to this model already: detach first, which takes "
                            "one more step")
+    wrapped.check_hooks()
 
 
 def _is_taken(name, trained):

@@ -13,6 +13,7 @@ from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
+from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
 from torch.distributed.tensor import DTensor
 
 import gradwire
@@ -57,6 +58,17 @@ class _Scatter(ReduceScatter):
             name = _operation(self._unit, op)
             handle.on_scatter(self._unit, output_tensor, input_tensor, name)
         return None
+
+
+class _AllReduce:
+    """A unit's all-reduce hook."""
+
+    def __init__(self, router, unit):
+        self._router = router
+        self._unit = unit
+
+    def __call__(self, output):
+        self._router.route(self._unit, output)
 
 
 class _Router(Router):
@@ -202,6 +214,25 @@ class Fsdp2Model(WrappedModel):
     def _warn_of_replicas(self):
         """Where there may be some that drift apart."""
 
+    def check_hooks(self):
+        """Those of an earlier attach(), with across= or without, may be there."""
+        for module, unit in self._units:
+            hook = _param_group(unit.module, module)._all_reduce_hook
+            if hook is not None and not isinstance(hook, _AllReduce):
+                raise ValueError(f"{unit.module} has an all-reduce hook already, and gradwire takes "
+                                 "no other beside it: attach first")
+
+    def hook(self, old):
+        """A new router, and hooks of the units that ask it, in place of an earlier attach()'s."""
+        del old
+        router = self._make_router()
+        for module, unit in self._units:
+            module.set_all_reduce_hook(None)
+            if isinstance(_param_group(unit.module, module)._reduce_scatter_comm, _Scatter):
+                module.set_custom_reduce_scatter(DefaultReduceScatter())
+            self._hook_unit(module, unit, router)
+        return router
+
     def _groups(self):
         """[(name, torch's group of parameters, a module of it)]"""
         found = {}  # several modules may have one group: name and module of the first
@@ -248,12 +279,6 @@ class ReplicatedModel(Fsdp2Model):
             raise ValueError(f"{name} is sharded over the ranks {ranks}, which across= has too: "
                              f"{_RECIPE}")
 
-    def check_hooks(self):
-        for module, unit in self._units:
-            if _param_group(unit.module, module)._all_reduce_hook is not None:
-                raise ValueError(f"{unit.module} has an all-reduce hook already, and it takes only "
-                                 "one: attach first")
-
     def _contents(self):
         """What replicas have alike, in the order in which it is broadcast."""
         units = [f"{unit.name} ({unit.numel} of {unit.dtype})" for unit in self._trained_units()]
@@ -285,14 +310,12 @@ class ReplicatedModel(Fsdp2Model):
         for parameter in self._model.parameters():
             dist.broadcast(local(parameter.detach()), first, group=self._across)
 
-    def hook(self, old):
-        """A new router, and hooks of the units that ask it."""
-        del old
-        router = _Router(self._across)
-        for module, unit in self._units:
-            _forget_at_reset(_param_group(unit.module, module), unit)
-            module.set_all_reduce_hook(functools.partial(router.route, unit))
-        return router
+    def _make_router(self):
+        return _Router(self._across)
+
+    def _hook_unit(self, module, unit, router):
+        _forget_at_reset(_param_group(unit.module, module), unit)
+        module.set_all_reduce_hook(_AllReduce(router, unit))
 
     def handle(self, comm, tensors, name, scaler):
         return ReplicatedHandle(comm, tensors, name, scaler, self._units[0][1])
@@ -328,9 +351,10 @@ class ShardedModel(Fsdp2Model):
                           "pass across=, the mesh of the replicas", stacklevel=4)
 
     def check_hooks(self):
+        super().check_hooks()
         for module, unit in self._units:
-            reduce_scatter = _param_group(unit.module, module)._reduce_scatter_comm
-            if not type(reduce_scatter).__module__.startswith("torch."):
+            scatter = type(_param_group(unit.module, module)._reduce_scatter_comm)
+            if scatter is not _Scatter and not scatter.__module__.startswith("torch."):
                 raise ValueError(f"{unit.module} has a reduce-scatter of its own already, and it "
                                  "takes only one: attach first")
 
@@ -342,13 +366,11 @@ class ShardedModel(Fsdp2Model):
                                  f"scattered to shards: take {self.specs}; or {_RECIPE}")
         return tensors
 
-    def hook(self, old):
-        """A new router, and reduce-scatters of the units that ask it."""
-        del old
-        router = Router(self.groups[0])
-        for module, unit in self._units:
-            module.set_custom_reduce_scatter(_Scatter(router, unit))
-        return router
+    def _make_router(self):
+        return Router(self.groups[0])
+
+    def _hook_unit(self, module, unit, router):
+        module.set_custom_reduce_scatter(_Scatter(router, unit))
 
     def handle(self, comm, tensors, name, scaler):
         return ShardedHandle(comm, tensors, name, scaler)

@@ -129,3 +129,7 @@ class ScatteredUnit(Unit):
     @property
     def sent_numel(self):
         return self.numel * self._shard_count
+
+    def takes_views_of(self, output):
+        """Not where a hook that came after attach() reads it."""
+        return self._group()._all_reduce_hook is None and super().takes_views_of(output)

@@ -23,7 +23,7 @@ class WrappedModel(abc.ABC):
 
     @abc.abstractmethod
     def check_hooks(self):
-        """Raises where the model has somebody else's hook; not asked where it has ours."""
+        """Raises where the model has somebody else's hook; ours may be there of an earlier attach()."""
 
     def end_open_steps(self):
         """Of an earlier wrapping of the parameters, for which the other ranks wait."""

@@ -235,6 +235,41 @@ def frozen_when_attached():
         handle.close()
 
 
+def _shards(spec, module):
+    """Attached without across=, though there are replicas."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that they drift apart
+        return _attached(spec, module)
+
+
+def hooks_of_an_earlier_attach():
+    """With replicas and then without, and the other way round: those of before are gone."""
+    for first, second, over in ((fsdp2_models.attached, _shards, fsdp2_models.mesh()["shard"]),
+                                (_shards, fsdp2_models.attached, fsdp2_models.mesh())):
+        native, ours = fsdp2_models.network(over=over), fsdp2_models.network()
+        first("none", ours)[1].abort()
+        ours, handle = second("none", ours)
+        for step in range(2):
+            for model in (native, ours):
+                model.zero_grad()
+                models.loss_of(model, step).backward()
+            fsdp2_models.expect_close_gradients(ours, native)
+        handle.close()
+
+
+def hooks_behind_the_scatter():
+    """They are somebody's who set them after attach(), and have averages."""
+    native, (ours, handle) = _network(), _attached("none")
+    seen = []
+    ours[2].set_all_reduce_hook(lambda output: seen.append(output.clone()))
+    for model in (native, ours):
+        models.loss_of(model, 0).backward()
+    parts = [fsdp2_models.local(p.grad).flatten() for p in ours[2].parameters()]
+    assert all(torch.isin(part, seen[0]).all() for part in parts), seen
+    fsdp2_models.expect_close_gradients(ours, native)
+    handle.close()
+
+
 def ranks_beside_those_that_shard_are_told():
     """They may have replicas, which nobody averages over; or models of their own."""
     for over in (fsdp2_models.mesh()["shard"], _everybody()):
@@ -257,6 +292,9 @@ def scattered_refusals():
                       lambda s=spec: _attached(s, model))
     expect_raises(ValueError, "for matrices", lambda: _attached("powersgd(rank=2)", model))
     expect_raises(ValueError, "mesh['replicate']", lambda: _attached("none", fsdp2_models.hsdp()))
+    model[2].set_all_reduce_hook(lambda output: None)
+    expect_raises(ValueError, "2 has an all-reduce hook", lambda: _attached("none", model))
+    model[2].set_all_reduce_hook(None)
     model[2].set_custom_reduce_scatter(_Custom())
     expect_raises(ValueError, "2 has a reduce-scatter of its own", lambda: _attached("none", model))
     scaled, handle = _attached("none")
