@@ -73,6 +73,11 @@ class TensorsTest(unittest.TestCase):
         # Too small for low rank, so it travels exactly.
         self.assertEqual(list(map(kept.get, map(str, range(6)))), list(specs.values()))
 
+    def test_the_ledger_tells_whether_the_state_before_a_step_is_kept(self):
+        self.assertIs(self.comm.ledger()["transaction"], True)
+        with new_comm(transaction="off") as comm:
+            self.assertIs(comm.ledger()["transaction"], False)
+
     def test_state_goes_around(self):
         self.comm.tensor("w", [300], spec="topk(0.01,min_numel=0)")
         state = self.comm.save_state()

@@ -130,8 +130,10 @@ std::string LedgerJson(const LedgerFacts& facts, const StepClock& steps,
         JsonText(NoteOf(*tensor)), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
         tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
   }
-  return fmt::format("{{\"rank\": {}, \"steps\": {},\n \"tensors\": [{}],\n \"controller\": {}}}",
-                     facts.rank, StepsJson(steps), rows, controller);
+  return fmt::format(
+      "{{\"rank\": {}, \"transaction\": {}, \"steps\": {},\n \"tensors\": [{}],\n "
+      "\"controller\": {}}}",
+      facts.rank, facts.transaction, StepsJson(steps), rows, controller);
 }
 
 }  // namespace gradwire
