@@ -30,7 +30,6 @@ class _Bucket:
                 for parameter, part in zip(self._bucket.parameters(), self._bucket.gradients())]
 
     def discard(self):
-        """The step counts for nothing in what its tensors keep."""
         for tensor in self._tensors:
             tensor.discard_step()
 
@@ -136,24 +135,19 @@ class DdpHandle(Handle):
         return future
 
     def _before_vote(self, sent):
-        """What was kept back must not go with gradients that are thrown away: those of parameters
-        that nobody used, but for a flush, and all where the scaler will skip the step for some that
-        torch's own group has summed. They are the same on all ranks, and so is this."""
+        """Those are thrown away, too, of parameters that nobody used, but for a flush; and all where
+        the scaler will skip the step for some that torch's own group has summed. They are the same
+        on all ranks, and so is this."""
+        super()._before_vote(sent)
         others, self._others, self._unused = self._others, [], []
-        if self._error:
-            return
-        try:
-            if not all(_is_finite(future.wait()) for future in others):
-                self._others_overflow = True
-                for bucket in sent:
-                    bucket.discard()
-            elif self._usage:
-                unused = self._usage.find_unused(self._comm, self._takes_part)
-                self._unused = [one for one in unused if id(one) not in self._passed_on]
-                for parameter in [] if self.phase is Phase.DETACHING else self._unused:
-                    self._tensors.of(parameter).discard_step()
-        except gradwire.GradwireError as error:
-            self._error = error
+        if not all(_is_finite(future.wait()) for future in others):
+            self._others_overflow = True
+            self._discard(sent)
+        elif self._usage:
+            unused = self._usage.find_unused(self._comm, self._takes_part)
+            self._unused = [one for one in unused if id(one) not in self._passed_on]
+            for parameter in [] if self.phase is Phase.DETACHING else self._unused:
+                self._tensors.of(parameter).discard_step()
 
     def _outcome(self, sent):
         """Skipped, too, where the scaler will skip what was committed."""

@@ -37,15 +37,19 @@ def finalized_by_hand():
 class _Firing:
     """A unit's gradients on their way."""
 
-    def __init__(self, unit, output, request, is_late):
+    def __init__(self, unit, tensor, output, request, is_late):
         self.unit = unit
         self.request = request
+        self._tensor = tensor
         self._output = output  # must stay until the request is complete
         self._is_late = is_late
 
     def fill(self, value):
         for gradient in self.unit.gradients():
             gradient.fill_(value)
+
+    def discard(self):
+        self._tensor.discard_step()
 
     def deliver(self):
         """FSDP has the gradients; those that came late must lie where it looks."""
@@ -98,7 +102,7 @@ class Fsdp2Handle(Handle):
             self._error = self._error or error
             return
         is_late = unit.takes_views_of(output)
-        self._sent.append(_Firing(unit, output, request, is_late))
+        self._sent.append(_Firing(unit, self._tensors.of(unit), output, request, is_late))
         if not is_late:
             with self._waiting():
                 self._wait_for(request)

@@ -68,8 +68,9 @@ class Handle:
 
     _ADVICE = ADVICE
 
-    # Subclasses send. What was sent in a step, until it ends, has a `request`, fill(value) of its
-    # gradients, and deliver() to those who wait for them.
+    # Subclasses send. What was sent in a step, until it ends, has a `request`; fill(value) of its
+    # gradients, and deliver() to those who wait for them; and discard(): the step counts for nothing
+    # in what its tensors keep.
 
     def __init__(self, comm, tensors, name, scaler):
         self._comm = comm
@@ -82,6 +83,7 @@ class Handle:
         self._training_thread = None  # that began the last step
         # What phase is made of, besides the communicator's end.
         self._is_flushing = False
+        self._discards = False  # what comes of the steps, in discarding()
         self._is_aborted = False
         self._sent = []
         self._error = None  # the step's first
@@ -164,7 +166,8 @@ class Handle:
             self._mark_skipped(sent)
         for one in sent:
             one.deliver()
-        if self.phase is Phase.DETACHING and outcome is gradwire.Outcome.COMMITTED:
+        is_final = self.phase is Phase.DETACHING and not self._discards
+        if is_final and outcome is gradwire.Outcome.COMMITTED:
             self._end_flush(sent)
 
     def _end_flush(self, sent):
@@ -173,14 +176,26 @@ class Handle:
         self.close()
 
     def _before_vote(self, sent):
-        """Everything that was sent in the step is complete, or failed."""
+        """Everything that was sent in the step is complete. What was kept back must not go with
+        gradients that are thrown away, on any rank."""
+        if self._discards:
+            self._discard(sent)
+
+    @staticmethod
+    def _discard(sent):
+        for one in sent:
+            one.discard()
 
     def _outcome(self, sent):
         """Committed or skipped; everything else is raised, the first error first."""
         self._check_whole()
         for one in sent:
             self._wait_for(one.request)
-        self._before_vote(sent)
+        try:
+            if not self._error:
+                self._before_vote(sent)
+        except gradwire.GradwireError as error:
+            self._error = error
         try:
             outcome = self._comm.end_step()
         except gradwire.GradwireError as error:
@@ -286,6 +301,27 @@ class Handle:
         with self._between_steps("detach"):
             self._tensors.flush()
             self._is_flushing = True
+
+    @contextlib.contextmanager
+    def discarding(self):
+        """`with handle.discarding():` around a backward whose gradients no update gets, such as the
+        first of two in a sharpness-aware step, or a generator's through its discriminator. They
+        are averaged as ever, and what is kept back stays as it was. Without, a part of them would
+        be kept back and come with later gradients.
+
+        All ranks, around the same backwards. InvalidUsage, without effect: amid a backward, not
+        attached any more, or under transaction=off, where there is no former state.
+        """
+        with self._between_steps("discard"):
+            if not self._comm.ledger()["transaction"]:
+                raise gradwire.InvalidUsage(
+                    "discarding() goes back to the state before a step, which transaction=off does "
+                    "not keep: leave it on")
+        self._discards = True
+        try:
+            yield
+        finally:
+            self._discards = False
 
     def close(self):
         """Ends now; from the next backward on torch's own group works. What was kept back is lost,

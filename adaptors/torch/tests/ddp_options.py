@@ -1,5 +1,6 @@
 """What attach() can be told, the loss scaler among it. Scenarios of ddp_program."""
 
+import contextlib
 import copy
 import warnings
 
@@ -138,6 +139,30 @@ def residuals_have_no_scale():
     assert scaler.calls == steps, scaler.calls
     assert not handle.attached
     assert total.abs().max() < 1e-4, total.abs().max()
+
+
+def what_is_thrown_away_does_not_come_back():
+    """In what was kept back; also in the step that is to send all of it."""
+    model, handle = attached("topk(0.05)", models.Sum(), {"bucket_cap_mb": 0.05})
+    total = 0
+    for step in range(6):
+        if step == 4:
+            handle.detach()
+        is_thrown_away = step in (2, 4)
+        inputs = models.Sum.inputs(step)
+        model.zero_grad()
+        with handle.discarding() if is_thrown_away else contextlib.nullcontext():
+            model(inputs[dist.get_rank()]).backward()
+        if not is_thrown_away:
+            total += torch.stack([p.grad for p in model.module.parts]) - inputs.mean(0)
+    assert not handle.attached
+    assert total.abs().max() < 1e-4, total.abs().max()
+
+
+def nothing_is_thrown_away_without_a_former_state():
+    _, handle = attached("topk(0.05)", settings={"transaction": "off"})
+    expect_raises(gradwire.InvalidUsage, "transaction=off", handle.discarding().__enter__)
+    handle.close()
 
 
 class _WithOthers(models.Sum):

@@ -96,7 +96,8 @@ def scattered_bytes():
 
 
 def scattered_rest_is_sent():
-    """Of a gradient that is the same in all steps, the sum after detach() is what it would be."""
+    """Of a gradient that is the same in all steps, the sum after detach() is what it would be; of
+    another, that is thrown away, there is nothing in it."""
     model, handle = _attached("qsgd(bits=2,feedback=on)", min_numel=0)
     plain = _network()
     models.loss_of(plain, 0).backward()
@@ -104,6 +105,8 @@ def scattered_rest_is_sent():
     for step in range(4):
         if step == 3:
             handle.detach()
+        with handle.discarding():
+            models.loss_of(model, 1).backward()
         model.zero_grad()
         models.loss_of(model, 0).backward()
         sent += fsdp2_models.gradients(model)

@@ -128,12 +128,15 @@ def detach_and_attach_again():
 
 
 def what_was_kept_back_is_sent():
-    """Of a gradient that is the same in all steps, the sum after detach() is what it would be."""
+    """Of a gradient that is the same in all steps, the sum after detach() is what it would be; of
+    another, that is thrown away, there is nothing in it."""
     model, handle = attached("topk(0.05)", min_numel=0)
     sent = 0
     for step in range(4):
         if step == 3:
             handle.detach()
+        with handle.discarding():
+            backward(model, [1])
         model.zero_grad()
         backward(model, [0])
         sent += fsdp2_models.gradients(model)
