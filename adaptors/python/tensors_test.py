@@ -1,6 +1,7 @@
 """Registered tensors and their training steps."""
 
 import array
+import math
 import unittest
 
 from adaptors.python.one_rank import floats, new_comm
@@ -113,6 +114,15 @@ class TensorsTest(unittest.TestCase):
             self.assertEqual(comm.stats()["aborts"], 2)
             with self.assertRaisesRegex(gradwire.InvalidUsage, r" begin_step\(\)"):
                 comm.abort_step()
+
+    def test_a_wrong_loss_scale_leaves_no_step_open(self):
+        for kind, scales in ((gradwire.InvalidArgument, (0.0, -1, math.inf, math.nan, 1e39, 1e-50)),
+                             (TypeError, ("x", []))):
+            for scale in scales:
+                with self.assertRaisesRegex(kind, "loss.scale"):
+                    self.comm.begin_step(0, loss_scale=scale)
+        self.comm.begin_step(0, loss_scale=2)
+        self.assertIs(self.comm.end_step(), gradwire.Outcome.COMMITTED)
 
     def test_tensors_of_another_communicator_are_refused(self):
         numbers = [floats(1), floats(2)]

@@ -40,6 +40,17 @@ def _config(settings):
                         settings_text(settings).encode())
 
 
+def _scale(value):
+    """A loss scale as the library has it, in float32; any number will do, also numpy's or torch's."""
+    try:
+        scale = ctypes.c_float(float(value)).value
+    except (TypeError, ValueError):
+        raise TypeError(f"loss_scale= takes a number, as 1024.0, not {value!r}") from None
+    if not (math.isfinite(scale) and scale > 0):
+        raise InvalidArgument(f"the loss scale {value} is not finite and positive in float32")
+    return scale
+
+
 def unique_id():
     """Bytes by which ranks meet: make them in the process of rank 0, hand them to all ranks.
 
@@ -332,10 +343,12 @@ class Comm(Collectives):
         InvalidUsage: a step is open.
         """
         number = fitting(number, "step", ctypes.c_uint64)
+        # Before the step is open.
+        scale = None if loss_scale is None else _scale(loss_scale)
         with self.in_call(), self.one_at_a_time():
             self._check(lib.gwStepBegin(self._handle, number))
-            if loss_scale is not None:
-                self._check(lib.gwStepSetLossScale(self._handle, loss_scale))
+            if scale is not None:
+                self._check(lib.gwStepSetLossScale(self._handle, scale))
 
     def end_step(self):
         """All ranks agree on how the step ended, an Outcome; waits for all of them.
