@@ -1,6 +1,7 @@
 """What handlers of signals raise, at the places where it could lose a call or a communicator."""
 
 import array
+import functools
 import gc
 import queue
 import signal
@@ -129,6 +130,33 @@ class InterruptTest(unittest.TestCase):
         self.assertTrue(returned.wait(_LONG_S))
         comm.discard()
         self.assertEqual(spy.results, [gwResult_t.gwSuccess])
+
+    def test_what_waits_for_no_other_rank_ends_nothing(self):
+        left, give = threading.Event(), _library._Worker.give
+
+        def watched_give(worker, call):
+            give(worker, call)
+            if call.is_left:
+                left.set()
+
+        def interrupt(original, *args):
+            signal.raise_signal(signal.SIGINT)
+            self.assertTrue(left.wait(_LONG_S))
+            return original(*args)
+
+        with _comm() as comm, mock.patch.object(_library._Worker, "give", watched_give):
+            comm.tensor("w", [300], spec="topk(0.01,min_numel=0)")
+            state = comm.save_state()
+            for name, call in (("gwStateSave", comm.save_state),
+                               ("gwStateLoad", lambda: comm.load_state(state))):
+                left.clear()
+                wrapper = functools.partial(interrupt, getattr(_library.lib, name))
+                with mock.patch.object(_library.lib, name, wrapper):
+                    with self.assertRaises(KeyboardInterrupt):
+                        call()
+                comm.raise_async_error()
+                call()
+            self.assertEqual(comm.save_state(), state)
 
     def test_a_split_that_succeeds_after_all_leaves_nothing(self):
         comm = _comm()

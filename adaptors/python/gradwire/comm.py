@@ -162,6 +162,19 @@ class Comm(Collectives):
 
         made: the handle of another one, if the call makes one.
         """
+        def abort(call):
+            if made is not None:
+                end_later(call, made)
+            self.abort()
+            call.join()
+
+        self._run(function, args, abort)
+
+    def _call_locally(self, function, *args):
+        """A call that waits for no other rank. Interrupting it ends nothing: it returns soon."""
+        self._run(function, args, lambda call: call.join())
+
+    def _run(self, function, args, on_interrupt):
         alone = self.one_at_a_time()
 
         # The text of an error without a communicator belongs to the thread.
@@ -169,13 +182,7 @@ class Comm(Collectives):
             with self.in_call(), alone:
                 self._check(function(*args))
 
-        def abort(call):
-            if made is not None:
-                end_later(call, made)
-            self.abort()
-            call.join()
-
-        interruptible(checked, *args, on_interrupt=abort, owner=self)
+        interruptible(checked, *args, on_interrupt=on_interrupt, owner=self)
 
     def _int(self, function):
         value = ctypes.c_int()
@@ -381,10 +388,10 @@ class Comm(Collectives):
     def save_state(self):
         """This rank's residuals and counters, as a bytearray of its own. Between steps."""
         size = ctypes.c_size_t()
-        self._call(lib.gwStateSave, self._handle, None, ctypes.byref(size))
+        self._call_locally(lib.gwStateSave, self._handle, None, ctypes.byref(size))
         state = bytearray(size.value)
-        self._call(lib.gwStateSave, self._handle, as_buffer(state, writable=True),
-                   ctypes.byref(size))
+        self._call_locally(lib.gwStateSave, self._handle, as_buffer(state, writable=True),
+                           ctypes.byref(size))
         del state[size.value:]
         return state
 
@@ -395,7 +402,7 @@ class Comm(Collectives):
         tensors or shapes, or another spec where that kept more than a residual. DataCorrupt: bytes
         are damaged. Neither has an effect.
         """
-        self._call(lib.gwStateLoad, self._handle, as_buffer(state), memoryview(state).nbytes)
+        self._call_locally(lib.gwStateLoad, self._handle, as_buffer(state), memoryview(state).nbytes)
 
     def _json(self, function):
         size = ctypes.c_size_t()
