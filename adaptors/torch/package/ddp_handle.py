@@ -1,5 +1,6 @@
 """What attach() returns for DistributedDataParallel: the steps of its hook."""
 
+import contextlib
 import warnings
 import weakref
 
@@ -95,7 +96,11 @@ class DdpHandle(Handle):
         try:
             future = self._submit(bucket, bucket.buffer())
         except gradwire.GradwireError as error:
-            # DistributedDataParallel cannot go on, and who saves the state now wants no open step.
+            # DistributedDataParallel cannot go on, and who saves the state now wants no open step. The
+            # others may wait in one that this rank has not begun yet.
+            with contextlib.suppress(gradwire.GradwireError):
+                if not self._is_open:
+                    self._begin()
             self._abandon(str(error))
             raise self._tell(error) from None
         if bucket.is_last() and self._is_open:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import types
+import warnings
 from unittest import mock
 
 import torch
@@ -129,6 +130,37 @@ def hooks_on_what_torch_sums_itself():
     model.module.bias.register_post_accumulate_grad_hook(lambda parameter: None)
     expect_raises(gradwire.InvalidArgument, "the parameter bias has a hook",
                   model(torch.ones(2, 3).double()).sum().backward)
+    handle.close()
+
+
+class _WideAtTheEnd(nn.Module):
+    """Its first bucket, which the last parameter fills, is torch's to sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 64)
+        self.last = nn.Linear(64, 400, bias=False).double()
+
+    def forward(self, x):
+        return self.last(self.first(x).double())
+
+
+def hooks_of_one_rank_on_what_torch_sums_itself():
+    """The other one has a step by then, of which this one has not begun its part."""
+    model, handle = attached("none", _WideAtTheEnd(), settings={"op_timeout_ms": 60_000})
+    inputs, _ = models.batch(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that they are not compressed
+        for _ in range(2):
+            model(inputs).sum().backward()
+    kind, words, wide = gradwire.Aborted, "the parameter last.weight has a", model.module.last.weight
+    if dist.get_rank() == 1:
+        kind = gradwire.InvalidArgument
+        wide.register_post_accumulate_grad_hook(lambda parameter: None)
+    expect_raises(kind, words, model(inputs).sum().backward)
+    if dist.get_rank() == 1:  # for torch's group, in which rank 0 has begun this sum
+        dist.all_reduce(torch.zeros(wide.numel(), dtype=wide.dtype))
+    assert handle.stats()["steps"] == 2
     handle.close()
 
 
