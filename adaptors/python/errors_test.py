@@ -1,7 +1,9 @@
 """Exceptions: codes, families and texts."""
 
 import array
+import pathlib
 import pickle
+import re
 import unittest
 
 from adaptors.python.one_rank import new_comm
@@ -52,9 +54,32 @@ class ErrorsTest(unittest.TestCase):
     def test_texts_use_the_names_of_python(self):
         self.assertEqual(in_python("Use gwSum or gwAvg, gwUnheardOf, then gwStepEnd"),
                          "Use 'sum' or 'avg', gwUnheardOf, then end_step()")
+        numbers = array.array("f", [0] * 4)
         with new_comm() as comm:
-            with self.assertRaisesRegex(gradwire.InvalidArgument, "'sum' or 'avg'"):
-                comm.tensor("w", [4]).all_reduce(array.array("f", [0] * 4), op="max")
+            tensor = comm.tensor("w", [4])
+            tensor.deregister()
+            for kind, words, call in (
+                    (gradwire.InvalidArgument, r"'sum' or 'avg'",
+                     lambda: comm.tensor("v", [4]).all_reduce(numbers, op="max")),
+                    (gradwire.InvalidUsage, r"a new tensor\(\)", lambda: tensor.all_reduce(numbers)),
+                    (gradwire.InvalidUsage, r"one group \(exchange\(\)\)",
+                     lambda: comm.exchange([(numbers, 0)], [])),
+                    (gradwire.InvalidUsage, r" begin_step\(\)", comm.end_step),
+                    (gradwire.DataCorrupt, r"as save_state\(\) wrote", lambda: comm.load_state(b"")),
+                    (gradwire.InvalidArgument, r"that unique_id\(\) gave",
+                     lambda: gradwire.Comm.from_unique_id(bytes(128), 0, 1))):
+                with self.subTest(words), self.assertRaisesRegex(kind, words) as raised:
+                    call()
+                self.assertNotRegex(str(raised.exception), r"\bgw[A-Z]")
+
+    def test_every_function_that_python_calls_has_a_name_of_python(self):
+        called = set()
+        for source in pathlib.Path(gradwire.__file__).parent.glob("*.py"):
+            called.update(re.findall(r"\blib\.(gw[A-Z]\w+)", source.read_text(encoding="utf-8")))
+        self.assertIn("gwCommInitEnv", called)
+        # Their errors are not told.
+        called -= {"gwGetErrorString", "gwGetLastError", "gwRequestFree"}
+        self.assertEqual([name for name in sorted(called) if in_python(name) == name], [])
 
     def test_what_are_no_settings_is_told(self):
         for settings in (5, ["window=8"], True):

@@ -46,7 +46,7 @@ Status CheckToMyself(std::span<const MessageCall> calls, int rank) {
     return Status(gwInvalidUsage,
                   fmt::format("rank {} sends {} messages to itself and receives {} of itself", rank,
                               sends.size(), recvs.size()),
-                  "Call both within one gwGroupStart and gwGroupEnd");
+                  "Call both within one group (gwGroupStart)");
   }
   for (size_t i = 0; i < sends.size(); ++i) GW_RETURN_IF_ERROR(CheckPair(*sends[i], *recvs[i]));
   return Status();

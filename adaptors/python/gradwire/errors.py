@@ -7,7 +7,22 @@ from gradwire._bindings import gwResult_t
 # What the library's texts call by its name in C.
 _NAMES = {
     "gwSum": "'sum'", "gwProd": "'prod'", "gwMax": "'max'", "gwMin": "'min'", "gwAvg": "'avg'",
-    "gwCommSplit": "split()", "gwStepBegin": "begin_step()", "gwStepEnd": "end_step()",
+    "gwGetUniqueId": "unique_id()", "gwCommInitRankConfig": "from_unique_id()",
+    "gwCommInitEnv": "from_environment()", "gwCommSplit": "split()", "gwCommUserRank": "rank",
+    "gwCommCount": "world_size", "gwCommGetAsyncError": "raise_async_error()",
+    "gwCommFinalize": "close()", "gwCommDestroy": "close()", "gwCommAbort": "abort()",
+    "gwCommGetStats": "stats()", "gwCommGetLedger": "ledger()",
+    "gwAllReduce": "all_reduce()", "gwReduce": "reduce()", "gwBroadcast": "broadcast()",
+    "gwReduceScatter": "reduce_scatter()", "gwAllGather": "all_gather()",
+    "gwAllToAll": "all_to_all()", "gwBarrier": "barrier()", "gwSend": "send()",
+    "gwRecv": "receive()", "gwGroupStart": "exchange()", "gwGroupEnd": "exchange()",
+    "gwTensorRegister": "tensor()", "gwTensorDeregister": "deregister()",
+    "gwTensorSetSpec": "set_spec()", "gwTensorDiscardStep": "discard_step()",
+    "gwAllReduceTensors": "submit()", "gwReduceScatterTensor": "reduce_scatter_tensor()",
+    "gwRequestTest": "test()", "gwRequestWait": "wait()",
+    "gwStepBegin": "begin_step()", "gwStepSetLossScale": "begin_step()",
+    "gwStepEnd": "end_step()", "gwStepAbort": "abort_step()",
+    "gwStateSave": "save_state()", "gwStateLoad": "load_state()",
 }
 
 
