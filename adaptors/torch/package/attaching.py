@@ -182,10 +182,9 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
         _routers[model] = router = wrapped.hook(_routers.get(model))
         if comm.rank == 0 and wrapped.speaks:
             print(_describe(name, spec, ledger, *wrapped.size), file=sys.stderr)
-        if selection.idle_globs:
-            # On all ranks, and last: filters may make it an error, which then is one of all.
-            warnings.warn(f"exclude= names nothing that is trained here with "
-                          f"{', '.join(map(repr, selection.idle_globs))}", stacklevel=2)
+        # On all ranks, and last: filters may make one an error, which then is one of all.
+        for text in [*wrapped.warnings(), *selection.warnings()]:
+            warnings.warn(text, stacklevel=2)
     except BaseException:
         with contextlib.suppress(gradwire.GradwireError):
             comm.close()

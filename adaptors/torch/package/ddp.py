@@ -2,6 +2,7 @@
 
 import weakref
 
+from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 import gradwire
@@ -69,6 +70,12 @@ def gradwire_hook(router, bucket):
 
 def _hooked_already(hook):
     return ValueError(f"the model has {hook} already, and it takes only one: attach first")
+
+
+def _sparse_in(model):
+    """The ids of the parameters that have sparse gradients, as DistributedDataParallel finds them."""
+    return {id(module.weight) for module in model.module.modules()
+            if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.sparse}
 
 
 class DdpModel(WrappedModel):
@@ -147,6 +154,14 @@ class DdpModel(WrappedModel):
             self._model._comm_hooks.clear()
             raise _hooked_already("one of torch's communication hooks") from error
         return router
+
+    def warnings(self):
+        sparse = _sparse_in(self._model)
+        kinds = [f"gradients of type {parameter.dtype}" if id(parameter) not in sparse
+                 else "sparse gradients" for _, parameter in self.trained
+                 if id(parameter) in sparse or parameter.dtype not in DATA_TYPES]
+        return [f"{kind} are not compressed: they go through torch's own group"
+                for kind in dict.fromkeys(kinds)]
 
     def handle(self, comm, tensors, name, scaler):
         keeps = any(row["keeps_state"] for row in comm.ledger()["tensors"])

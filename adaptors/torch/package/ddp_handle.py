@@ -1,7 +1,6 @@
 """What attach() returns for DistributedDataParallel: the steps of its hook."""
 
 import contextlib
-import warnings
 import weakref
 
 import torch
@@ -82,7 +81,6 @@ class DdpHandle(Handle):
         self._groups = {}  # index of the bucket -> (what it holds, its tensors, gradwire.Group)
         self._usage = usage
         self._passed_on = set()  # ids of the parameters whose gradients gradwire does not take
-        self._told = set()  # kinds of those, of which a warning has been given
         self._others = []  # futures of those in this step, if a scaler looks at them
         self._others_overflow = False  # in this step, whose update the scaler will skip
         self._takes_part = True  # in the step: it has a backward of its own
@@ -118,22 +116,17 @@ class DdpHandle(Handle):
 
     def _submit(self, bucket, buffer):
         if buffer.is_sparse or buffer.dtype not in DATA_TYPES:
-            return self._pass_on(bucket, buffer)
+            return self._pass_on(bucket)
         if not self._is_open or bucket.index() == 0:
             self._begin()
         tensors, group = self._group_of(bucket, buffer)
         self._sent.append(_Bucket(bucket, tensors, self._submit_average(group, buffer)))
         return self._sent[-1].future
 
-    def _pass_on(self, bucket, buffer):
-        kind = "sparse gradients" if buffer.is_sparse else f"gradients of type {buffer.dtype}"
+    def _pass_on(self, bucket):
         parameters = bucket.parameters()
         self._check_hooks(parameters)
         self._passed_on.update(map(id, parameters))
-        if kind not in self._told:
-            self._told.add(kind)
-            warnings.warn(f"{kind} are not compressed: they go through torch's own group",
-                          stacklevel=1)
         future = allreduce_hook(self._group, bucket)
         if self._scaler:
             self._others.append(future)

@@ -48,6 +48,13 @@ class Selection:
         self.idle_globs = [glob for glob in self.idle_globs if glob not in matched]
         return numel < self._min_numel or bool(matched)
 
+    def warnings(self):
+        """Of globs that no name asked for has matched; a list of texts."""
+        if not self.idle_globs:
+            return []
+        return ["exclude= names nothing that is trained here with "
+                f"{', '.join(map(repr, self.idle_globs))}"]
+
     def is_exact_parameter(self, name, parameter):
         """One dimension counts as no element: biases and scales are few and matter."""
         return self.is_exact(name, parameter.numel() if parameter.dim() > 1 else 0)

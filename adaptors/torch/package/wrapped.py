@@ -43,6 +43,10 @@ class WrappedModel(abc.ABC):
         """The Router that the model's hooks ask from now on. old: that of an earlier attach(), or
         None."""
 
+    def warnings(self):
+        """Texts of what users should know of the model; equal on all ranks."""
+        return []
+
     @property
     @abc.abstractmethod
     def size(self):
