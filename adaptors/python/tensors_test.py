@@ -74,6 +74,15 @@ class TensorsTest(unittest.TestCase):
         # Too small for low rank, so it travels exactly.
         self.assertEqual(list(map(kept.get, map(str, range(6)))), list(specs.values()))
 
+    def test_what_is_no_text_is_told(self):
+        tensor = self.comm.tensor("w", [3])
+        for words, call in (("name= takes a text", lambda: self.comm.tensor(5, [3])),
+                            ("spec= takes a text", lambda: self.comm.tensor("v", [3], spec={})),
+                            ("spec= takes a text", lambda: tensor.set_spec(None)),
+                            ("why= takes a text", lambda: self.comm.abort_step(None))):
+            with self.subTest(words), self.assertRaisesRegex(TypeError, words):
+                call()
+
     def test_the_ledger_tells_whether_the_state_before_a_step_is_kept(self):
         self.assertIs(self.comm.ledger()["transaction"], True)
         with new_comm(transaction="off") as comm:

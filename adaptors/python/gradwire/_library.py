@@ -63,6 +63,18 @@ def fitting(value, name, kind=ctypes.c_int):
     return number
 
 
+def as_text(value, what):
+    """Bytes of a text, for the library; what: which text is taken, for who passed something else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what}, not {value!r}")
+    return value.encode()
+
+
+def as_spec(value):
+    """The same of a spec."""
+    return as_text(value, 'spec= takes a text, as "qsgd(bits=4)" or "none"')
+
+
 class ProcessLock:
     """A lock that a child of fork, which lacks the thread that may hold it, does not wait for."""
 

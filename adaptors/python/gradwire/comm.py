@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 
 from gradwire import _bindings as c
-from gradwire._library import check, fitting, interruptible, lib
+from gradwire._library import as_spec, as_text, check, fitting, interruptible, lib
 from gradwire.buffers import as_buffer, data_type
 from gradwire.collectives import Collectives, operation
 from gradwire.errors import InvalidArgument, InvalidUsage, in_python
@@ -269,15 +269,16 @@ class Comm(Collectives):
         or one of numpy or torch. spec: "qsgd(bits=4)", "auto", ...; None: the setting `compress`.
         InvalidArgument: a name twice, or a spec that is none (the text has the nearest).
         """
+        text = as_text(name, 'name= takes a text, as "layer.weight"')
         shape = [fitting(length, "length", ctypes.c_int64)
                  for length in (shape if isinstance(shape, Iterable) else [shape])]
         lengths = (ctypes.c_int64 * len(shape))(*shape)
         kind = data_type(dtype)
         config = c.gwTensorConfig_t(ctypes.sizeof(c.gwTensorConfig_t), c.GW_CONFIG_MAGIC,
-                                    c.GW_VERSION_CODE, None if spec is None else spec.encode())
+                                    c.GW_VERSION_CODE, None if spec is None else as_spec(spec))
         handle = c.gwTensor_t()
         with self.in_call(), self.one_at_a_time():
-            self._check(lib.gwTensorRegister(self._handle, name.encode(), lengths, len(shape),
+            self._check(lib.gwTensorRegister(self._handle, text, lengths, len(shape),
                                              kind, ctypes.byref(config), ctypes.byref(handle)))
         return Tensor(self, handle, name, math.prod(shape), kind)
 
@@ -374,8 +375,9 @@ class Comm(Collectives):
 
     def abort_step(self, why=""):
         """Gives the open step up: it ends as ABORTED on all ranks, which are told why."""
+        text = as_text(why, "why= takes a text, which all ranks are told")
         with self.in_call():
-            self._call(lib.gwStepAbort, self._handle, why.encode())
+            self._call(lib.gwStepAbort, self._handle, text)
             self._free_dropped()
 
     def last_error(self):

@@ -3,7 +3,7 @@
 import ctypes
 
 from gradwire import _bindings as c
-from gradwire._library import check, lib
+from gradwire._library import as_spec, check, lib
 from gradwire.buffers import as_buffer, type_name
 
 
@@ -39,7 +39,7 @@ class Tensor:
     def set_spec(self, spec):
         """Another codec from the next operation on, on all ranks; one that is exact or without
         feedback sends along once what was kept back. InvalidUsage: in a step that has used it."""
-        self._call(lib.gwTensorSetSpec, spec.encode())
+        self._call(lib.gwTensorSetSpec, as_spec(spec))
 
     def discard_step(self):
         """Its result in the open step is of no use: what it keeps stays as before. All ranks."""
