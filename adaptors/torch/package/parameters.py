@@ -92,6 +92,9 @@ def check(trained):
     for name, parameter in trained:
         if parameter.is_complex():
             raise ValueError(f"the parameter {name} is complex: split it into two real ones")
+        if parameter.is_meta:
+            raise RuntimeError(f"the parameter {name} is on meta and has no values yet: "
+                               "model.to_empty(device=\"cpu\"), and give it some, before attach()")
         if parameter.device.type != "cpu":
             raise RuntimeError(f"the parameter {name} is on {parameter.device}, {HOST_MEMORY_ONLY}")
         if hasattr(parameter, "_in_backward_optimizers"):

@@ -1,5 +1,7 @@
 """Names and selection, without ranks."""
 
+import types
+
 import pytest
 import torch
 
@@ -47,6 +49,13 @@ def test_what_is_no_number_is_told(min_numel):
 
 
 def test_gradients_elsewhere_than_in_host_memory_are_refused():
-    words = "w is on meta, and this build takes host memory only: train on the CPU"
+    there = types.SimpleNamespace(is_complex=lambda: False, is_meta=False,
+                                  device=torch.device("cuda"))
+    words = "w is on cuda, and this build takes host memory only: train on the CPU"
     with pytest.raises(RuntimeError, match=words):
-        check([("v", torch.empty(1)), ("w", torch.empty(1, device="meta"))])
+        check([("v", torch.empty(1)), ("w", there)])
+
+
+def test_parameters_without_values_are_refused():
+    with pytest.raises(RuntimeError, match="w is on meta and has no values yet: model.to_empty"):
+        check([("w", torch.empty(1, device="meta"))])
