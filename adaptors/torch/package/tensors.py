@@ -1,6 +1,7 @@
 """Registered tensors: what stands for a gradient in the library."""
 
 import contextlib
+import re
 from typing import NamedTuple
 
 import gradwire
@@ -14,6 +15,11 @@ class Description(NamedTuple):
     shape: tuple
     dtype: object  # of torch
     exact: bool
+
+
+def _encoded(name):
+    """As the library takes it: percent-encoded where it has its own signs in it."""
+    return re.sub(r"[%=,;\n]", lambda sign: f"%{ord(sign[0]):02X}", name)
 
 
 class Tensors:
@@ -39,8 +45,8 @@ class Tensors:
 
     def _register(self, owner):
         what = self._describe(owner)
-        return self._comm.tensor(f"{self._prefix}/{what.name}", what.shape, DATA_TYPES[what.dtype],
-                                 self._spec_of(what))
+        return self._comm.tensor(f"{self._prefix}/{_encoded(what.name)}", what.shape,
+                                 DATA_TYPES[what.dtype], self._spec_of(what))
 
     def _spec_of(self, what):
         return "none" if what.exact else self._spec

@@ -7,6 +7,7 @@ import warnings
 
 import torch
 from torch import distributed as dist
+from torch import nn
 from torch.distributed import checkpoint
 
 import gradwire.torch
@@ -151,6 +152,33 @@ def a_checkpoint_without_the_step_changes_nothing():
         models.expect_state(handle, before)
     models.train(model, range(2, 4))
     assert handle.stats()["commits"] == 4
+    handle.close()
+
+
+class _Named(nn.Module):
+    """Its layers have names with signs that are the library's."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleDict({name: nn.Linear(64, 64) for name in ("lang=en", "a,b;", "9%")})
+
+    def forward(self, x):
+        return sum(layer(x) for layer in self.layers.values())[:, :8].clone()
+
+
+def names_with_signs_of_the_librarys():
+    """Percent-encoded in the ledger and in keys, plain in exclude=."""
+    model, handle = attached(FEEDBACK, _Named(), exclude="layers.lang=en.*")
+    models.train(model, range(3))
+    specs = {row["name"]: row["spec"] for row in handle.ledger()["tensors"]}
+    assert specs["model/layers.lang%3Den.weight"] == "none", specs
+    assert {"model/layers.a%2Cb%3B.weight", "model/layers.9%25.bias"} <= specs.keys(), specs
+    state = handle.state_dict()
+    handle.close()
+    _, handle = attached(FEEDBACK, _Named(), exclude="layers.lang=en.*")
+    handle.load_state_dict(state)
+    models.expect_state(handle, state)
     handle.close()
 
 
