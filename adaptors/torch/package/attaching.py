@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 import gradwire
 from gradwire.torch import comm_settings, parameters, rendezvous
 from gradwire.torch.ddp import DdpModel
+from gradwire.torch.specs import Rules
 
 # Tensors of fewer elements travel exactly: compressed they would save nothing. What `auto` takes it
 # knows better: here nothing but parameters of one dimension is kept from it.
@@ -31,7 +32,7 @@ def _is_sharded(model):
     return fsdp is not None and isinstance(model, fsdp.FSDPModule)
 
 
-def _wrapped(model, spec, across):
+def _wrapped(model, across):
     """Its WrappedModel."""
     if not isinstance(model, DistributedDataParallel) and not _is_sharded(model):
         raise TypeError("attach takes a model in DistributedDataParallel or with fully_shard(), "
@@ -42,8 +43,8 @@ def _wrapped(model, spec, across):
     if _is_sharded(model):
         from gradwire.torch import fsdp2
 
-        return (fsdp2.ShardedModel(model, spec) if across is None
-                else fsdp2.ReplicatedModel(model, spec, across))
+        return (fsdp2.ShardedModel(model) if across is None
+                else fsdp2.ReplicatedModel(model, across))
     return DdpModel(model, across)
 
 
@@ -71,12 +72,8 @@ def _check_name(name, trained):
                          "same keys: give each model of a process a name=, or detach the other one")
 
 
-def _check_arguments(spec, name, scaler):
+def _check_arguments(name, scaler):
     """Before ranks join: what is wrong on one of them is told to all."""
-    if not isinstance(spec, str):
-        raise TypeError(f'the spec is a text, as "auto" or "qsgd(bits=4)", not {spec!r}')
-    if not spec.strip():
-        raise ValueError('the spec is empty: "none" sums exactly')
     if not isinstance(name, str):
         raise TypeError(f'name= takes a text, as "model", not {name!r}')
     is_scaler = hasattr(scaler, "get_scale") and hasattr(scaler, "is_enabled")
@@ -87,15 +84,6 @@ def _check_arguments(spec, name, scaler):
 
 def _default_min_numel(spec):
     return _MIN_NUMEL_OF_AUTO if re.match(r"\s*auto\b", spec) else _MIN_NUMEL
-
-
-def _check_half(ledger, scaler):
-    """Small gradients in half precision are zero without loss scaling; feedback then sums zeros."""
-    half = [row["name"] for row in ledger["tensors"]
-            if row["feedback"] and row["datatype"] == "half"]
-    if half and scaler is None:
-        raise ValueError(f"{half[0]} has gradients in float16 and a codec with feedback: pass "
-                         "scaler=, the GradScaler of the loss, or scaler=False to go without")
 
 
 def _describe(name, spec, ledger, count, numel):
@@ -152,18 +140,20 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     a rank, or torch's store, has gone meanwhile.
     """
     model = getattr(model, "_orig_mod", model)  # within what torch.compile() gives
-    wrapped = _wrapped(model, spec, across)
+    wrapped = _wrapped(model, across)
     limit = comm_settings.start_limit(settings)
     place, *others = [rendezvous.Place.of(group, limit) for group in wrapped.groups]
     with rendezvous.agreement(place, *others):
-        _check_arguments(spec, name, scaler)
+        _check_arguments(name, scaler)
+        if scaler and not scaler.is_enabled():
+            scaler = None
+        rules = Rules(type(wrapped), scaler)
+        rules.check(spec)
         selection = parameters.Selection(
             exclude, _default_min_numel(spec) if min_numel is None else min_numel)
         wrapped.check()
         parameters.check(wrapped.trained)
         _check_router(model, wrapped)
-        if scaler and not scaler.is_enabled():
-            scaler = None
         settings = comm_settings.with_defaults(
             settings,
             # What the loss scaler skips, residuals must skip too.
@@ -178,7 +168,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
         with rendezvous.agreement(*(one.again() for one in (place, *others))):
             tensors = wrapped.tensors(comm, name, spec, selection)
             ledger = comm.ledger()
-            _check_half(ledger, scaler)
+            rules.check_rows(ledger["tensors"])
         _routers[model] = router = wrapped.hook(_routers.get(model))
         if comm.rank == 0 and wrapped.speaks:
             print(_describe(name, spec, ledger, *wrapped.size), file=sys.stderr)
@@ -190,6 +180,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
             comm.close()
         raise
     handle = wrapped.handle(comm, tensors, name, scaler)
+    handle.check_specs_by(rules)
     handle.number_ranks(dist.get_process_group_ranks(wrapped.groups[0]))
     router.handle = handle
     return handle

@@ -164,6 +164,5 @@ class DdpModel(WrappedModel):
                 for kind in dict.fromkeys(kinds)]
 
     def handle(self, comm, tensors, name, scaler):
-        keeps = any(row["keeps_state"] for row in comm.ledger()["tensors"])
-        usage = Usage.of(self._model, [p for _, p in self.trained]) if keeps else None
+        usage = Usage.of(self._model, [p for _, p in self.trained])
         return DdpHandle(comm, tensors, name, scaler, self._model.process_group, usage)

@@ -76,6 +76,8 @@ class DdpHandle(Handle):
     def __init__(self, comm, tensors, name, scaler, group, usage=None):
         """usage: of the parameters, if not all are used in each step."""
         super().__init__(comm, tensors, name, scaler)
+        self._keeps_state = False  # or has done so: what an unused parameter keeps back is at stake
+        self._note_state()
         _handles.add(self)
         self._group = group
         self._groups = {}  # index of the bucket -> (what it holds, its tensors, gradwire.Group)
@@ -141,7 +143,7 @@ class DdpHandle(Handle):
         if not all(_is_finite(future.wait()) for future in others):
             self._others_overflow = True
             self._discard(sent)
-        elif self._usage:
+        elif self._usage and self._keeps_state:
             unused = self._usage.find_unused(self._comm, self._takes_part)
             self._unused = [one for one in unused if id(one) not in self._passed_on]
             for parameter in [] if self.phase is Phase.DETACHING else self._unused:
@@ -179,6 +181,14 @@ class DdpHandle(Handle):
             cached = key, tensors, gradwire.Group(tensors, places)
             self._groups[bucket.index()] = cached
         return cached[1:]
+
+    def set_spec(self, spec):
+        super().set_spec(spec)
+        self._note_state()
+
+    def _note_state(self):
+        rows = self._comm.ledger()["tensors"]
+        self._keeps_state = self._keeps_state or any(row["keeps_state"] for row in rows)
 
     def _reset_tensors(self):
         super()._reset_tensors()

@@ -166,9 +166,8 @@ class Fsdp2Model(WrappedModel):
     make_unit = Unit
     specs = "qsgd, topk or auto"
 
-    def __init__(self, model, spec):
+    def __init__(self, model):
         self._model = model
-        self._spec = spec
         self.trained = [(plain_name(name), parameter)
                         for name, parameter in model.named_parameters() if parameter.requires_grad]
         self._units = []  # [(module, its unit)], also those where nothing trains yet
@@ -188,11 +187,14 @@ class Fsdp2Model(WrappedModel):
     def _trained_units(self):
         return [unit for _, unit in self._units if unit.trains]
 
-    def check(self):
-        found = _LOW_RANK.search(self._spec)
+    @classmethod
+    def check_spec(cls, spec):
+        found = _LOW_RANK.search(spec)
         if found:
             raise ValueError(f"{found[0]} is for matrices, and the gradients of a shard are flat: "
-                             f"take {self.specs}")
+                             f"take {cls.specs}")
+
+    def check(self):
         groups = self._groups()
         for name, group, _ in groups:
             if group.device.type != "cpu":
@@ -258,8 +260,8 @@ class Fsdp2Model(WrappedModel):
 class ReplicatedModel(Fsdp2Model):
     """Sharded over some ranks; those of `across` have the same shard."""
 
-    def __init__(self, model, spec, across):
-        super().__init__(model, spec)
+    def __init__(self, model, across):
+        super().__init__(model)
         self._across = _group_across(across)
 
     @property
@@ -358,13 +360,12 @@ class ShardedModel(Fsdp2Model):
                 raise ValueError(f"{unit.module} has a reduce-scatter of its own already, and it "
                                  "takes only one: attach first")
 
-    def tensors(self, comm, prefix, spec, selection):
-        tensors = super().tensors(comm, prefix, spec, selection)
-        for row in comm.ledger()["tensors"]:
+    @classmethod
+    def check_rows(cls, rows):
+        for row in rows:
             if row["auto"] or (row["spec"] != "none" and row["scheme"] != "two_shot"):
                 raise ValueError(f"{row['auto'] or row['spec']} is not for gradients that are "
-                                 f"scattered to shards: take {self.specs}; or {_RECIPE}")
-        return tensors
+                                 f"scattered to shards: take {cls.specs}; or {_RECIPE}")
 
     def _make_router(self):
         return Router(self.groups[0])

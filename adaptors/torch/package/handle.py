@@ -90,10 +90,15 @@ class Handle:
         self._reason = ""  # why it was skipped, if it was
         self._blocked_s = 0.0
         self._whose_ranks = ""  # for errors
+        self._rules = None
 
     def number_ranks(self, ranks):
         """ranks: of the job, as the communicator numbers them from 0 on. Errors tell."""
         self._whose_ranks = whose_ranks(ranks)
+
+    def check_specs_by(self, rules):
+        """rules: specs.Rules that attach() went by, for set_spec()."""
+        self._rules = rules
 
     # ---- steps ----
 
@@ -301,6 +306,23 @@ class Handle:
         with self._between_steps("detach"):
             self._tensors.flush()
             self._is_flushing = True
+
+    def set_spec(self, spec):
+        """Another codec from the next step on, of all that attach() does not leave exact (exclude=,
+        min_numel=). All ranks, before the same backward.
+
+        What was kept back stays, and goes along with the next step where the new spec keeps nothing
+        back; what else the codec kept (bases, averages) is lost. Without effect: TypeError and
+        ValueError, what attach() too says of specs; InvalidUsage, amid a backward, behind detach()
+        or not attached any more.
+        """
+        with self._between_steps("change the spec"):
+            if self._is_flushing:
+                raise gradwire.InvalidUsage(f"'{self._name}' is being detached, and its last step is "
+                                            "exact: attach again behind that")
+            self._rules.check(spec)
+            self._rules.check_rows(self._tensors.rows_with(spec))
+            self._tensors.set_spec(spec)
 
     @contextlib.contextmanager
     def discarding(self):

@@ -36,40 +36,55 @@ class Tensors:
     def of(self, owner):
         """Registers it at its first use, if torch sends what did not seem to train."""
         if id(owner) not in self._made:
-            self._made[id(owner)] = owner, self._register(owner)
+            self._made[id(owner)] = owner, self._register(owner, self._prefix, self._spec)
         return self._made[id(owner)][1]
 
     def name_of(self, owner):
         """The model's own; also of one that the library does not take."""
         return self._describe(owner).name
 
-    def _register(self, owner):
+    def _register(self, owner, prefix, spec):
         what = self._describe(owner)
-        return self._comm.tensor(f"{self._prefix}/{_encoded(what.name)}", what.shape,
-                                 DATA_TYPES[what.dtype], self._spec_of(what))
+        return self._comm.tensor(f"{prefix}/{_encoded(what.name)}", what.shape,
+                                 DATA_TYPES[what.dtype], "none" if what.exact else spec)
 
-    def _spec_of(self, what):
-        return "none" if what.exact else self._spec
+    def rows_with(self, spec):
+        """Of the ledger, as they would be with that spec: of others, which are gone then."""
+        others = []
+        try:
+            for owner, _ in self._made.values():
+                others.append(self._register(owner, f"{self._prefix}?", spec))
+            names = {tensor.name for tensor in others}
+            return [row for row in self._comm.ledger()["tensors"] if row["name"] in names]
+        finally:
+            for tensor in others:
+                tensor.deregister()
+
+    def set_spec(self, spec):
+        """From now on, of all that are not exact; after an error none has it."""
+        compressed = [tensor for owner, tensor in self._made.values()
+                      if not self._describe(owner).exact]
+        changed = []
+        try:
+            for tensor in compressed:
+                tensor.set_spec(spec)
+                changed.append(tensor)
+        except gradwire.GradwireError:
+            for tensor in changed:
+                with contextlib.suppress(gradwire.GradwireError):
+                    tensor.set_spec(self._spec)
+            raise
+        self._spec = spec
 
     def flush(self):
         """From now on all are exact, and carry what was kept back; after an error none is."""
-        exact = []
-        try:
-            for owner, tensor in self._made.values():
-                tensor.set_spec("none")
-                exact.append((owner, tensor))
-        except gradwire.GradwireError:
-            for owner, tensor in exact:
-                with contextlib.suppress(gradwire.GradwireError):
-                    tensor.set_spec(self._spec_of(self._describe(owner)))
-            raise
-        self._spec = "none"
+        self.set_spec("none")
 
     def reset(self):
         """Registers all of them again: nothing is kept back."""
         for key, (owner, tensor) in self._made.items():
             tensor.deregister()
-            self._made[key] = owner, self._register(owner)
+            self._made[key] = owner, self._register(owner, self._prefix, self._spec)
 
     def has_any_of(self, owners):
         return any(id(owner) in self._made for owner in owners)

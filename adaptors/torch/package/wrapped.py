@@ -6,11 +6,19 @@ import abc
 class WrappedModel(abc.ABC):
     """A model in DistributedDataParallel or with fully_shard(), as attach() sees it.
 
-    attach() calls the methods in this order. Up to end_open_steps() it tells an error of one rank
+    attach() calls the methods of a model in this order. Up to end_open_steps() it tells an error of one rank
     to all; from make_equal() on all ranks take part in what each of them does.
     """
 
     trained = ()  # [(plain name, parameter)]: those whose gradients are averaged
+
+    @classmethod
+    def check_spec(cls, spec):
+        """Raises where this kind of model never takes it."""
+
+    @classmethod
+    def check_rows(cls, rows):
+        """Raises where it does not take it of these tensors; rows: of the ledger."""
 
     @property
     @abc.abstractmethod

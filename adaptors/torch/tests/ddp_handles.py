@@ -10,7 +10,7 @@ from torch import distributed as dist
 
 import gradwire.torch
 import models
-from models import FEEDBACK, attached, expect_equal, expect_raises
+from models import FEEDBACK, attached, expect_equal, expect_equal_on_ranks, expect_raises
 
 
 def statistics_from_another_thread():
@@ -87,6 +87,50 @@ def a_skipped_flush_is_repeated():
     model.zero_grad()
     models.loss_of(model, 2).backward()
     assert not handle.attached
+
+
+def specs_change_between_steps():
+    """Nothing of what was kept back is lost, also of what nobody used; exact tensors stay so."""
+    model, handle = attached("bf16", models.Sum(), {"find_unused_parameters": True},
+                             exclude="parts.0")
+    total = 0
+    for step in range(8):
+        spec = {1: "topk(0.05)", 3: FEEDBACK, 5: "none"}.get(step)
+        if spec:
+            handle.set_spec(spec)
+            specs = {row["name"]: row["spec"] for row in handle.ledger()["tensors"]}
+            assert specs.pop("model/parts.0") == "none", specs
+            assert all(one.startswith(spec.partition("(")[0]) for one in specs.values()), specs
+        chosen = range(6) if step in (0, 2, 6) else range(4)
+        inputs = models.Sum.inputs(step)
+        model.zero_grad()
+        model(inputs[dist.get_rank()], chosen).backward()
+        gradients = torch.stack([torch.zeros(90, 100) if p.grad is None else p.grad
+                                 for p in model.module.parts])
+        expect_equal_on_ranks(gradients)
+        if step > 0:  # before that bf16 rounds
+            total += gradients
+            total[list(chosen)] -= inputs.mean(0)[list(chosen)]
+    assert total.abs().max() < 1e-4, total.abs().max()
+    handle.close()
+
+
+def specs_that_are_refused_change_nothing():
+    model, handle = attached("powersgd(rank=2)")
+    models.train(model, range(3))
+    before, ledger = handle.state_dict(), handle.ledger()["tensors"]
+    for spec, kind, words in ((None, TypeError, "the spec is a text"),
+                              (" ", ValueError, "the spec is empty"),
+                              ("topc(0.1)", ValueError, "'topk'")):
+        expect_raises(kind, words, lambda s=spec: handle.set_spec(s))
+        models.expect_state(handle, before)
+        assert handle.ledger()["tensors"] == ledger
+    handle.detach()
+    expect_raises(gradwire.InvalidUsage, "being detached", lambda: handle.set_spec("none"))
+    handle.close()
+    _, handle = attached("qsgd(bits=8)", models.network().half())
+    expect_raises(ValueError, "or scaler=False", lambda: handle.set_spec(FEEDBACK))
+    handle.close()
 
 
 def copies_are_not_attached():

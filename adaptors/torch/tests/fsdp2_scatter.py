@@ -295,6 +295,12 @@ def scattered_refusals():
                       lambda s=spec: _attached(s, model))
     expect_raises(ValueError, "for matrices", lambda: _attached("powersgd(rank=2)", model))
     expect_raises(ValueError, "mesh['replicate']", lambda: _attached("none", fsdp2_models.hsdp()))
+    _, handle = _attached("bf16", model)
+    for spec, words in (("topk(0.1)", "take bf16"), ("powersgd(rank=2)", "for matrices")):
+        expect_raises(ValueError, words, lambda s=spec, h=handle: h.set_spec(s))
+    handle.set_spec("topk(0.1,agreement=owners)")
+    models.train(model, range(2))
+    handle.close()
     model[2].set_all_reduce_hook(lambda output: None)
     expect_raises(ValueError, "2 has an all-reduce hook", lambda: _attached("none", model))
     model[2].set_all_reduce_hook(None)
