@@ -1,7 +1,6 @@
 """What attach() returns for DistributedDataParallel: the steps of its hook."""
 
 import contextlib
-import weakref
 
 import torch
 from torch.autograd import Variable
@@ -9,10 +8,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 import gradwire
 from gradwire.torch.ddp_reducer import gradient_of
-from gradwire.torch.handle import Handle, Phase
+from gradwire.torch.handle import Handle, Phase, handles
 from gradwire.torch.parameters import DATA_TYPES, local_update, pointer_to
-
-_handles = weakref.WeakSet()
 
 
 class _Bucket:
@@ -78,7 +75,6 @@ class DdpHandle(Handle):
         super().__init__(comm, tensors, name, scaler)
         self._keeps_state = False  # or has done so: what an unused parameter keeps back is at stake
         self._note_state()
-        _handles.add(self)
         self._group = group
         self._groups = {}  # index of the bucket -> (what it holds, its tensors, gradwire.Group)
         self._usage = usage
@@ -194,13 +190,9 @@ class DdpHandle(Handle):
         super()._reset_tensors()
         self._groups.clear()
 
-    def has_open_step_of(self, parameters):
-        """Whether a step of any of the parameters has begun and not ended."""
-        return self.attached and self._is_open and self.sends(parameters)
-
 
 def end_open_steps_of(trained):
     """Of the model's earlier wrapping: a step whose backward failed here never ends by itself."""
-    for handle in list(_handles):
+    for handle in list(handles):
         if handle.has_open_step_of(parameter for _, parameter in trained):
             handle.abort()

@@ -1,4 +1,5 @@
-"""What attach() gives: one model's communicator, its training steps and its state."""
+"""What attach() gives: one model's communicator, its training steps and its state. Half of it is what
+users are told of their calls."""
 
 import collections.abc
 import contextlib
@@ -6,6 +7,7 @@ import enum
 import threading
 import time
 import warnings
+import weakref
 
 import torch
 
@@ -19,6 +21,8 @@ _ENDED = {
     gradwire.Aborted: "with PyTorch: attach again, which begins with nothing kept back, and "
                       "load_state_dict() of a checkpoint if there is one",
 }
+
+handles = weakref.WeakSet()  # all that somebody has
 
 
 class Phase(enum.Enum):
@@ -91,6 +95,7 @@ class Handle:
         self._blocked_s = 0.0
         self._whose_ranks = ""  # for errors
         self._rules = None
+        handles.add(self)
 
     def number_ranks(self, ranks):
         """ranks: of the job, as the communicator numbers them from 0 on. Errors tell."""
@@ -125,15 +130,33 @@ class Handle:
     @contextlib.contextmanager
     def taking_part(self):
         """In a step. Where a signal's handler raises, the others wait for no further part."""
+        with self._failing_together():
+            try:
+                yield
+            except gradwire.GradwireError:
+                # Where it was aborted meanwhile, the calls have failed for want of a communicator.
+                self._check_whole()
+                raise
+            except BaseException:
+                self._comm.abort()
+                raise
+
+    @contextlib.contextmanager
+    def _failing_together(self):
+        """What raises in it ends the backward, and so the steps that other models have in it: torch
+        does not call their ends any more, for which the other ranks would wait."""
         try:
             yield
-        except gradwire.GradwireError:
-            # Where it was aborted meanwhile, the calls have failed for want of a communicator.
-            self._check_whole()
+        except BaseException as error:
+            why = f"the step of '{self._name}' failed in the same backward: {error}"
+            for other in list(handles):
+                if other is not self and other.is_open_in(threading.get_ident()):
+                    other._abandon(why)
             raise
-        except BaseException:
-            self._comm.abort()
-            raise
+
+    def is_open_in(self, thread):
+        """Whether it is in a step that the thread has begun."""
+        return self._is_open and self._training_thread == thread
 
     @contextlib.contextmanager
     def _waiting(self):
@@ -159,6 +182,10 @@ class Handle:
             self._error = self._error or error
 
     def _end(self):
+        with self._failing_together():
+            self._end_step()
+
+    def _end_step(self):
         sent, self._sent = self._sent, []
         try:
             with self.taking_part(), self._waiting():
@@ -235,8 +262,7 @@ class Handle:
         self._check_attached()
         if self._is_open:
             # Of other threads nobody knows whether they call amid a backward of the one that trains.
-            trains = threading.get_ident() == self._training_thread
-            if not trains or torch._C._current_graph_task_id() != -1:
+            if not self.is_open_in(threading.get_ident()) or torch._C._current_graph_task_id() != -1:
                 raise gradwire.InvalidUsage(f"'{self._name}' is in a step: {what} after backward")
             self._abandon()
         try:
@@ -254,6 +280,10 @@ class Handle:
     def sends(self, owners):
         """Whether gradients of any of them go its way."""
         return self._tensors.has_any_of(owners)
+
+    def has_open_step_of(self, owners):
+        """Whether a step of any of them has begun and not ended."""
+        return self.attached and self._is_open and self.sends(owners)
 
     @property
     def has_scaler(self):

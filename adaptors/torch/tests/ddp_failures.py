@@ -177,6 +177,34 @@ def a_rank_that_comes_too_late():
         handle.abort()
 
 
+def two_models_in_a_backward_that_fails():
+    """The second one's step is given up, for torch does not end it: the other rank hears of it."""
+    pairs = [attached(FEEDBACK, name=name, settings={"op_timeout_ms": 60_000})
+             for name in ("one", "two")]
+    (one, first), (two, second) = pairs
+
+    def losses(step):
+        return sum(models.loss_of(model, step) for model in (two, one))  # the last comes first
+
+    losses(0).backward()
+    outcome_of = first._outcome
+
+    def fail(sent):
+        outcome_of(sent)
+        raise gradwire.InvalidUsage("here only")
+
+    loss = losses(1)
+    kind, words = gradwire.Aborted, "the step of 'one' failed in the same backward: here only"
+    if dist.get_rank() == 1:
+        kind, words, first._outcome = gradwire.InvalidUsage, "here only", fail
+    expect_raises(kind, words, loss.backward)
+    assert (first.stats()["commits"], second.stats()["commits"]) == (2, 1)
+    assert second.stats()["aborts"] == 1
+    dist.barrier()
+    for handle in (first, second):
+        handle.close()
+
+
 def interrupted_amid_a_backward():
     """Ctrl-C while it computes shows in the hook: the others wait for no further bucket."""
     model, handle = attached(FEEDBACK)
