@@ -5,10 +5,15 @@
 
 #include <cerrno>
 
+#include "base/forks.h"
+
 namespace gradwire {
 
 void UniqueFd::reset(int fd) {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) {
+    StopKeepingFromChildren(fd_);
+    close(fd_);
+  }
   fd_ = fd;
 }
 

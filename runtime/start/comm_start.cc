@@ -276,8 +276,6 @@ StatusOr<Identity> IdentityFrom(const UniqueId& id, int rank, int world_size) {
     StatusOr<UniqueFd> listener = ClaimListener(*contents);
     if (!listener.ok()) return listener.status();
     if (world_size > 1) me.listener = std::move(*listener);  // alone it waits for nobody
-  } else {
-    DropInheritedListener(*contents);
   }
   return me;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "base/forks.h"
 #include "transports/bootstrap/bootstrap_internal.h"
 #include "transports/bootstrap/rendezvous_host.h"
 #include "transports/control/socket.h"
@@ -180,6 +181,7 @@ StatusOr<BootstrapResult> RunHost(BootstrapOptions options) {
     if (!root.ok()) return root.status();
     GW_RETURN_IF_ERROR(CheckSecret(options, *root));
   }
+  KeepFromChildren(options.listener.get());
   HostShell shell(options, {.me = {.rank = 0,
                                    .world_size = options.world_size,
                                    .job = options.job,

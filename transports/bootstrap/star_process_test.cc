@@ -50,6 +50,14 @@ class RankProcess : private ControlSink {
     plane_ = std::move(*made);
   }
 
+  // A child as a loader of data is one: it lives until the test closes the command pipe.
+  void ForkAChild() const {
+    if (fork() != 0) return;
+    char none;
+    (void)!read(commands_, &none, 1);
+    _exit(0);
+  }
+
   // Until the test closes the command pipe.
   [[noreturn]] void Run() {
     Tell({Report::kReady, rank_, -1, 0, 0});
@@ -98,8 +106,10 @@ class ProcessJob {
                                .job = 5};
       if (r == 0) options.listener = std::move(listener);
       listener.reset();
-      RankProcess(std::move(options), liveness, reports.write_end.get(), commands.read_end.get())
-          .Run();
+      RankProcess rank(std::move(options), liveness, reports.write_end.get(),
+                       commands.read_end.get());
+      rank.ForkAChild();
+      rank.Run();
     }
     reports_ = std::move(reports.read_end);
     commands_ = std::move(commands.write_end);

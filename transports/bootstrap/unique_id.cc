@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/crc.h"
+#include "base/forks.h"
 
 namespace gradwire {
 namespace {
@@ -37,7 +38,7 @@ constexpr int kCrcBytes = kUniqueIdBytes - 4;
 
 struct Waiting {
   UniqueFd fd;
-  pid_t owner;  // a child of fork inherits the descriptor but must not answer on it
+  pid_t owner;  // a child of fork inherits the entry without the file
 };
 
 // Listeners between the creation of an id and the start of its rank 0. The one piece of
@@ -85,6 +86,7 @@ StatusOr<UniqueId> CreateUniqueId(const UniqueIdOptions& options) {
   if (!wanted.ok()) return wanted.status();
   StatusOr<UniqueFd> listener = Listen(*wanted);
   if (!listener.ok()) return listener.status();
+  KeepFromChildren(listener->get());
   const StatusOr<SocketAddress> bound = BoundAddress(listener->get());
   if (!bound.ok()) return bound.status();
 
@@ -136,13 +138,6 @@ StatusOr<UniqueFd> ClaimListener(const UniqueIdContents& id) {
   UniqueFd fd = std::move(it->second.fd);
   table.by_job.erase(it);
   return fd;
-}
-
-void DropInheritedListener(const UniqueIdContents& id) {
-  WaitingListeners& table = Listeners();
-  const std::lock_guard lock(table.mutex);
-  const auto it = table.by_job.find(id.job);
-  if (it != table.by_job.end() && it->second.owner != getpid()) table.by_job.erase(it);
 }
 
 }  // namespace gradwire

@@ -32,7 +32,8 @@ struct UniqueIdOptions {
 };
 
 // Draws job and secret and opens the listener, which waits in this process for rank 0 of this id.
-// One id is for one communicator.
+// No child of fork keeps it: it would go on listening, and nobody answer, when this process is
+// gone. One id is for one communicator.
 StatusOr<UniqueId> CreateUniqueId(const UniqueIdOptions& options);
 
 // Any 128 bytes give contents or gwInvalidArgument (all zero, cut, not an id).
@@ -42,10 +43,6 @@ StatusOr<UniqueIdContents> ParseUniqueId(const UniqueId& id);
 // gwInvalidUsage: rank 0 must be in the process that created the id, and an id is good for one
 // communicator.
 StatusOr<UniqueFd> ClaimListener(const UniqueIdContents& id);
-
-// Closes a child's copy of its parent's listener: it would go on listening, and nobody answer, when
-// the parent is gone. Every other rank calls it.
-void DropInheritedListener(const UniqueIdContents& id);
 
 }  // namespace gradwire
 

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 
+#include "base/forks.h"
+
 namespace gradwire {
 
 void CloseConnection(int epoll, int how, UniqueFd* fd) {
@@ -23,6 +25,7 @@ Status PrepareStream(int fd) {
       fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) {
     return ErrnoStatus("fcntl on a control socket", errno);
   }
+  KeepFromChildren(fd);
   const int on = 1;
   // Only latency is lost where this fails (a socket pair in a test is not TCP).
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

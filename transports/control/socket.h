@@ -15,7 +15,8 @@ namespace gradwire {
 // an event of every later wait. No effect on an invalid descriptor.
 void CloseConnection(int epoll, int how, UniqueFd* fd);
 
-// Non-blocking, closed on exec, no delay for small messages. `fd` is a TCP socket.
+// Non-blocking, closed on exec, kept from children of fork, no delay for small messages. `fd` is a
+// TCP socket that a UniqueFd owns.
 Status PrepareStream(int fd);
 
 // What one non-blocking read gave.

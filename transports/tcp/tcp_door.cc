@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/forks.h"
 #include "transports/control/socket.h"
 
 namespace gradwire {
@@ -38,6 +39,7 @@ Status TcpDoor::Open(const SocketAddress& address) {
   StatusOr<SocketAddress> bound = BoundAddress(listener->get());
   if (!bound.ok()) return bound.status();
   listener_ = std::move(*listener);
+  KeepFromChildren(listener_.get());
   address_ = *bound;
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return ErrnoStatus("epoll_create1", errno);
@@ -83,6 +85,7 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
     if (clock_.NowNs() < grown_up_ns) return RestUntil(grown_up_ns);
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) return Refused(errno);
+    KeepFromChildren(fd.get());
     if (const int error = Watch(fd.get()); error != 0) return Refused(error);
     Stranger stranger{.fd = std::move(fd), .since_ns = clock_.NowNs()};
     // Often a member's hello is there already.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -134,8 +135,11 @@ TEST(TcpLossTest, PeerThatCannotBeReachedIsToldAndHeardToItsEnd) {
   EXPECT_NE(heard.why.find("refused"), heard.why.npos) << heard.why;
 }
 
+// Of the process that is killed a child lives on until rank 0 says that it has seen enough.
 TEST(TcpLossTest, KilledProcessIsNoticedAndItsTokensComeBack) {
-  const auto body = [](ForkedRank& rank) -> std::string {
+  Pipe enough;
+  ASSERT_TRUE(enough.Open().ok());
+  const auto body = [&enough](ForkedRank& rank) -> std::string {
     auto end = MakeTcpTransport({.rank = rank.rank(), .world_size = 2, .interface = "lo"});
     if (!end.ok()) return end.status().ToString();
     if (!(*end)->Connect(rank.Gather((*end)->address())).ok()) return "no connect";
@@ -148,12 +152,15 @@ TEST(TcpLossTest, KilledProcessIsNoticedAndItsTokensComeBack) {
     };
     if (rank.rank() == 1) {
       Until({{end->get(), &heard}}, [&] { return heard.arrivals.size() >= 20; });
+      char byte;
+      if (fork() == 0) _exit(static_cast<int>(read(enough.read_end.get(), &byte, 1)));
       raise(SIGKILL);
     }
     const bool lost = Until({{end->get(), &heard}}, [&] {
       flood();
       return !heard.lost.empty();
     });
+    if (write(enough.write_end.get(), "", 1) != 1) return "no word to the child";
     if (!lost) return "the loss was not noticed";
     return heard.sent.size() == tokens ? "" : "tokens are out";
   };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/forks.h"
 #include "base/wake_fd.h"
 #include "transports/bootstrap/address.h"
 #include "transports/control/socket.h"
@@ -246,6 +247,7 @@ void TcpTransport::Call(TcpPeer* peer) {
   ++peer->calls;
   peer->out.reset(socket(peer->address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!peer->out.valid()) return Fail(peer, errno);
+  KeepFromChildren(peer->out.get());
   Prepare(peer->out.get(), death_timeout_ns_);
   const int result = connect(peer->out.get(), peer->address.get(), peer->address.bytes());
   if (result != 0 && errno != EINPROGRESS) return Fail(peer, errno);

@@ -6,9 +6,9 @@
 // that travel in the address, so through the authenticated roster: others are turned away and
 // change nothing. Nothing is encrypted (docs/reliability.md, section Security).
 //
-// A process that ends or is killed is noticed at once, unless a child that it has forked holds its
-// sockets; a host or link that falls silent after about twice options.death_timeout_ns (at least
-// six seconds) where nothing is under way, and else by the control plane's heartbeats.
+// A process that ends or is killed is noticed at once; a host or link that falls silent after about
+// twice options.death_timeout_ns (at least six seconds) where nothing is under way, and else by the
+// control plane's heartbeats.
 #ifndef GRADWIRE_TRANSPORTS_TCP_TCP_TRANSPORT_H_
 #define GRADWIRE_TRANSPORTS_TCP_TCP_TRANSPORT_H_
 
