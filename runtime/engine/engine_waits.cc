@@ -68,11 +68,14 @@ void EngineCore::CheckMessages() {
   check_messages_ns_ = now_ns + kCheckMessagesNs;
   messages_.CheckTimes();
   for (int peer = 0; peer < options_.world_size; ++peer) {
-    if (!left_[peer] || messages_.StillNs(peer) <= kLeftNs) continue;
+    const int64_t still_ns = messages_.StillNs(peer);
+    const int gone = left_[peer] && still_ns > kLeftNs ? peer : GoneHub(still_ns);
+    if (gone < 0) continue;
     messages_.FailPeer(
-        peer, Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
-                                  .hint = "It must call what meets this before it finalizes",
-                                  .peer = peer}));
+        peer, Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", gone),
+                                  .hint = "It must call what meets this before it finalizes, and "
+                                          "rank 0 finalize last",
+                                  .peer = gone}));
   }
 }
 
@@ -113,7 +116,13 @@ void EngineCore::CheckAlike(int peer, const HeartbeatFields& heard) {
   RevokeTurn(OperationMismatch(heard.op_seq).WithPeer(peer), heard.op_seq, true);
 }
 
-// -1: nobody. Once rank 0 is gone nobody hears of the others any more.
+// 0 where a wait has no end for want of rank 0: once that is gone nobody hears of the others any
+// more. -1: it is not.
+int EngineCore::GoneHub(int64_t still_ns) const {
+  return left_[0] && still_ns > kHubGoneNs ? 0 : -1;
+}
+
+// -1: nobody.
 int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
   const int awaited = driver_.AwaitedPeer();
   if (awaited >= 0 && left_[awaited]) return awaited;
@@ -123,7 +132,7 @@ int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
       if (left_[r]) return r;
     }
   }
-  return left_[0] && still_ns > kHubGoneNs ? 0 : -1;
+  return GoneHub(still_ns);
 }
 
 // Ranks that have left matter only to who still needs something of theirs; who waits for that one

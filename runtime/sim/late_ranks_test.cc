@@ -33,7 +33,8 @@ constexpr int64_t kBoundNs = 30 * kNsPerSecond;
 class LateRanks : public testing::Test {
  protected:
   explicit LateRanks(int64_t op_timeout_ns = 0)
-      : job_({.world_size = kRanks, .op_timeout_ns = op_timeout_ns}) {}
+      : LateRanks(JobOptions{.world_size = kRanks, .op_timeout_ns = op_timeout_ns}) {}
+  explicit LateRanks(const JobOptions& options) : job_(options) {}
 
   std::shared_ptr<Operation> Submit(int rank, Collective collective, int root = 0) {
     const RawOp op = {.collective = collective,
@@ -45,6 +46,19 @@ class LateRanks : public testing::Test {
         op,
         **ChooseAlgorithm({.collective = collective, .world_size = kRanks, .bytes = sizeof(float)}),
         job_[rank].turn());
+  }
+
+  // One float to or from `peer`.
+  std::shared_ptr<Transfer> Post(int rank, Transfer::Kind kind, int peer) {
+    auto transfer = std::make_shared<Transfer>();
+    transfer->kind = kind;
+    transfer->peer = peer;
+    const bool is_send = kind == Transfer::Kind::kSend;
+    transfer->memory = reinterpret_cast<std::byte*>(is_send ? &values_[rank] : &sums_[rank]);
+    transfer->count = 1;
+    transfer->dtype = DType::kFloat32;
+    job_[rank].core().Post(transfer);
+    return transfer;
   }
 
   void EndStep(int rank) { job_[rank].EndStep({.number = 1, .turn = job_[rank].turn()}); }
@@ -152,6 +166,25 @@ TEST_F(LateRanks, Rank0IsMissedByWhoWaitsForAnother) {
   ASSERT_TRUE(RunUntilFatal(1));
   ExpectMisses(1, 0);
   EXPECT_EQ(root->status.code(), gwPeerLost);
+}
+
+// A transport that tells of no death, as shared memory.
+class LateRanksUnseen : public LateRanks {
+ protected:
+  LateRanksUnseen() : LateRanks({.world_size = kRanks, .network = {.detect_ns = -1}}) {}
+};
+
+TEST_F(LateRanksUnseen, Rank0IsMissedByWhoWaitsForAMessage) {
+  const auto message = Post(1, Transfer::Kind::kRecv, 2);
+  job_.SayBye(0);
+  ASSERT_TRUE(BeLate());
+  job_.Kill(0);
+  job_.Kill(2);
+  // Nothing else happens any more.
+  const SimJob::Callers clock = {.next_ns = [this] { return job_.now_ns() + kNsPerMs; }};
+  ASSERT_TRUE(job_.RunUntil([&] { return message->done.load(); }, kBoundNs, clock));
+  EXPECT_EQ(message->status.code(), gwPeerLost);
+  EXPECT_THAT(message->status.ToString(), HasSubstr("rank 0 has left"));
 }
 
 // The time for an orderly end is up, and nobody polls any more.
