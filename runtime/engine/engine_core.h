@@ -231,6 +231,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
     int peer;
     Status cause;
     int64_t ns;
+    bool accused = false;  // rank 0 was asked to judge it
   };
   std::vector<Loss> lost_by_transport_;
 };

@@ -124,12 +124,14 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
       {.message = cause.detail().message, .hint = kLostHint, .rank = options_.rank, .peer = rank}));
 }
 
-// A rank that has left properly may close its end while others still work.
+// A rank that has left properly may close its end while others still work. Rank 0 tells who has
+// left and judges who has not. It may stand still before it does; one that is lost itself ends the
+// wait as well. Only where it has left nobody judges.
 bool EngineCore::CheckLostPeers() {
   std::erase_if(lost_by_transport_, [this](const Loss& loss) { return left_[loss.peer]; });
   const bool needed = !pipeline_.empty() || !ends_.empty() || !messages_.idle();
   if (!needed || lost_by_transport_.empty()) return false;
-  const Loss& loss = lost_by_transport_.front();
+  Loss& loss = lost_by_transport_.front();
   if (loss.cause.code() == gwSystemError) {
     FatalForAll(Status(
         gwSystemError,
@@ -145,10 +147,13 @@ bool EngineCore::CheckLostPeers() {
                           .hint = kLostHint,
                           .rank = options_.rank,
                           .peer = loss.peer});
-  (void)control_->Broadcast({.turn = turn_,
-                             .fields = RevokeFields{.culprit = static_cast<uint16_t>(loss.peer),
-                                                    .scope = RevokeScope::kEpoch},
-                             .body = EncodeStatus(why)});
+  if (!std::exchange(loss.accused, true)) {
+    (void)control_->Broadcast({.turn = turn_,
+                               .fields = RevokeFields{.culprit = static_cast<uint16_t>(loss.peer),
+                                                      .scope = RevokeScope::kEpoch},
+                               .body = EncodeStatus(why)});
+  }
+  if (!left_[0]) return false;
   Fatal(why);
   return true;
 }

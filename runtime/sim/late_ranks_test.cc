@@ -187,6 +187,51 @@ TEST_F(LateRanksUnseen, Rank0IsMissedByWhoWaitsForAMessage) {
   EXPECT_THAT(message->status.ToString(), HasSubstr("rank 0 has left"));
 }
 
+// The parameter: who leaves. Rank 0 hears it before and after whom it is accused by.
+class RanksWithoutRank0 : public LateRanks, public testing::WithParamInterface<int> {
+ protected:
+  RanksWithoutRank0()
+      : LateRanks({.world_size = kRanks,
+                   .liveness = {.period_ns = kNsPerSecond, .bound_ns = 10 * kNsPerSecond}}) {}
+  // Though what has come for a rank that stands still is not taken.
+  bool RunFor(int64_t ns) {
+    const SimJob::Callers clock = {.next_ns = [this] { return job_.now_ns() + kNsPerMs; }};
+    return job_.RunUntil([&, until_ns = job_.now_ns() + ns] { return job_.now_ns() >= until_ns; },
+                         kBoundNs, clock);
+  }
+};
+
+TEST_P(RanksWithoutRank0, WhoseByeWaitsThereIsNotLost) {
+  const int leaver = GetParam(), stays = 3 - leaver;
+  const auto root = Submit(stays, Collective::kReduce, stays);
+  ASSERT_TRUE(RunUntilDone(*Submit(leaver, Collective::kReduce, stays)));
+  job_.Stop(0);
+  job_.SayBye(leaver);
+  job_.Kill(leaver);
+  ASSERT_TRUE(RunFor(3 * kNsPerSecond));
+  EXPECT_TRUE(job_[stays].fatal().ok()) << job_[stays].fatal().ToString();
+  job_.Continue(0);
+  ASSERT_TRUE(RunUntilDone(*Submit(0, Collective::kReduce, stays)));
+  ASSERT_TRUE(RunUntilDone(*root));
+  EXPECT_TRUE(root->status.ok()) << root->status.ToString();
+  EXPECT_EQ(sums_[stays], 6.0f);
+}
+
+TEST_P(RanksWithoutRank0, WhoIsGoneIsNamedWhereNobodyJudges) {
+  const int gone = GetParam(), stays = 3 - gone;
+  Submit(stays, Collective::kReduce, stays);
+  ASSERT_TRUE(RunUntilDone(*Submit(0, Collective::kReduce, stays)));
+  job_.SayBye(0);
+  ASSERT_TRUE(RunFor(kNsPerSecond));
+  job_.Kill(0);
+  job_.Kill(gone);
+  ASSERT_TRUE(RunFor(kNsPerSecond));
+  EXPECT_EQ(job_[stays].fatal().code(), gwPeerLost);
+  EXPECT_EQ(job_[stays].fatal().detail().peer, gone) << job_[stays].fatal().ToString();
+}
+
+INSTANTIATE_TEST_SUITE_P(Leavers, RanksWithoutRank0, testing::Values(1, 2));
+
 // The time for an orderly end is up, and nobody polls any more.
 TEST_F(LateRanks, ClosingCompletesWhatTheOthersDoNotMeet) {
   const auto begun = Submit(1, Collective::kAllReduce);

@@ -146,6 +146,9 @@ class SimJob {
   void Kill(int rank);
   // Its engine stands still from now on; its control plane still gives signs of life.
   void StopEngine(int rank) { is_stopped_[rank] = true; }
+  // All of it stands still (SIGSTOP), until Continue.
+  void Stop(int rank) { control_->Stop(rank), is_stopped_[rank] = true; }
+  void Continue(int rank) { control_->Continue(rank), is_stopped_[rank] = false; }
   // As gwCommFinalize, without waiting: the rank says that it leaves. When it may, Kill ends it.
   void SayBye(int rank) { control_->SayBye(rank, Status()); }
   bool MayLeave(int rank) const { return control_->MayLeave(rank); }

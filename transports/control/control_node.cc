@@ -60,9 +60,10 @@ ControlNode::ControlNode(const ControlNodeOptions& options, ControlLinks* links,
 
 void ControlNode::Step(int64_t now_ns, ControlSink* out) {
   now_ns_ = now_ns;
-  for (const ControlMessage& revoke : std::exchange(revokes_, {})) Condemn(revoke, out);
   LinkEvents events(this, out);
   links_->Poll(&events);
+  // Behind all that has come: the accused may have said BYE on its own link.
+  for (const ControlMessage& revoke : std::exchange(revokes_, {})) Condemn(revoke, out);
   // Only now, so that what waited in the links while this process stood still counts as heard.
   const Liveness::Tick tick = liveness_.Advance(now_ns);
   for (const Liveness::Silent& s : tick.silent) {
@@ -164,7 +165,7 @@ void ControlNode::OnRevoke(const ControlMessage& message, ControlSink* out) {
   if (!RevokesEpoch(message)) return Relay(message, out);
   const int culprit = message.get<RevokeFields>()->culprit;
   if (message.epoch < epoch_) return;  // about a membership that was already left behind
-  if (hub()) return Condemn(message, out);
+  if (hub()) return revokes_.push_back(message);
   Lose(culprit, DecodeStatus(message.body), out);
   out->OnControl(message);
 }

@@ -85,7 +85,7 @@ class ControlNode {
   ControlLinks* links_;  // the caller's; outlives us
   Liveness liveness_;
   std::vector<Presence> presence_;
-  std::vector<ControlMessage> revokes_;  // the hub's own, for the next Step
+  std::vector<ControlMessage> revokes_;  // at the hub, to be judged by the next Step
   ControlProgress progress_;
   uint32_t epoch_ = 0;
   int64_t now_ns_;
