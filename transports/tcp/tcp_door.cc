@@ -56,6 +56,10 @@ bool TcpDoor::Outstayed() const {
   return !strangers_.empty() && clock_.NowNs() - strangers_.front().since_ns > kPatienceNs;
 }
 
+int64_t TcpDoor::short_for_ns() const {
+  return short_since_ns_ ? clock_.NowNs() - *short_since_ns_ : 0;
+}
+
 bool TcpDoor::overdue() const {
   return Outstayed() || (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_);
 }
@@ -73,8 +77,11 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
   }
   if (Outstayed()) PushOut(&strangers_.front(), guests);
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.fd.valid(); });
-  if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_)
-    listen_again_ns_ = Watch(listener_.get()) == 0 ? 0 : clock_.NowNs() + kPauseNs;
+  if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_) {
+    listen_again_ns_ = 0;
+    if (const int error = Watch(listener_.get()); error != 0) return Refused(error);
+    somebody_knocks = true;  // perhaps
+  }
   if (somebody_knocks) AcceptAll(guests);
 }
 
@@ -86,10 +93,13 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) return Refused(errno);
     KeepFromChildren(fd.get());
-    if (const int error = Watch(fd.get()); error != 0) return Refused(error);
     Stranger stranger{.fd = std::move(fd), .since_ns = clock_.NowNs()};
-    // Often a member's hello is there already.
+    // Often a member's hello is there already. With it there is more, which would be lost if nobody
+    // could be watched.
     Hear(&stranger, guests);
+    const int error = stranger.fd.valid() ? Watch(stranger.fd.get()) : 0;
+    if (error != 0) return Refused(error);
+    short_since_ns_.reset();
     if (!stranger.fd.valid()) continue;
     strangers_.push_back(std::move(stranger));
     if (strangers_.size() <= MostStrangers(world_size_)) continue;
@@ -108,7 +118,8 @@ void TcpDoor::Refused(int error) {
   // ENOSPC: of epoll, whose watches a user may use up.
   const bool runs_short =
       error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
-  if (!runs_short) return;
+  if (!runs_short) return short_since_ns_.reset();
+  if (!short_since_ns_) short_since_ns_ = clock_.NowNs();
   RestUntil(clock_.NowNs() + kPauseNs);
   if (!runs_short_.Allow(&left_out)) return;
   GW_LOG(kWarn, kNet, "tcp: no peer can connect: {}", std::strerror(error));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -44,6 +45,9 @@ class TcpDoor {
   int fd() const { return epoll_.get(); }
   // Some time is up: Visit has something to do although fd() is not readable.
   bool overdue() const;
+  // How long nobody could come in for want of what a connection takes of this process; 0: whoever
+  // knocked has come in.
+  int64_t short_for_ns() const;
 
   // Hears who has come and appends those that are let in; never blocks.
   void Visit(std::vector<TcpGuest>* guests);
@@ -76,6 +80,7 @@ class TcpDoor {
   TcpToken token_ = {};
   std::vector<Stranger> strangers_;  // oldest first
   int64_t listen_again_ns_ = 0;      // 0: it listens
+  std::optional<int64_t> short_since_ns_;
   LogRateLimit turned_away_, runs_short_;
 };
 

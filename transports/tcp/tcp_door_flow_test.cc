@@ -2,6 +2,7 @@
 // again.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "tests/lib/recording_sink.h"
+#include "tests/lib/sanitized.h"
 #include "transports/bootstrap/address.h"
 #include "transports/tcp/tcp_door.h"
 #include "transports/tcp/tcp_ends.h"
@@ -180,7 +182,6 @@ TEST_F(TcpDoorTest, OneStrangerTooManyPushesTheOldestOut) {
   clock_.Advance(1);
   EXPECT_TRUE(door_.overdue());
   door_.Visit(&guests_);
-  Visit();
   EXPECT_TRUE(EndsClosed(strangers[0]));
   EXPECT_FALSE(IsClosed(strangers[1]));
   // A member is let in all the same.
@@ -232,6 +233,40 @@ TEST_F(TcpDoorTest, StrangerIsTurnedAwayAlsoWhileAChildOfForkHoldsItsSocket) {
   pollfd door = {door_.fd(), POLLIN, 0};
   EXPECT_EQ(poll(&door, 1, 0), 0) << "every later wait would end at once";
   EXPECT_TRUE(EndsClosed(stranger));
+}
+
+// While it lives this process can open nothing, and wait for as many files as the limit has.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit none = {.rlim_cur = 2, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoDescriptors() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST_F(TcpDoorTest, TellsHowLongNobodyCouldComeIn) {
+  if (kSanitized) GTEST_SKIP() << "to look at an object it opens a pipe";
+  constexpr int64_t kShortNs = 10 * kNsPerSecond;
+  UniqueFd caller = Call(door_.address());
+  for (const bool stays : {true, false}) {
+    {
+      const NoDescriptors none;
+      Visit();
+      clock_.Advance(kShortNs);
+      door_.Visit(&guests_);
+      EXPECT_EQ(door_.short_for_ns(), kShortNs);
+    }
+    if (!stays) caller.reset();
+    clock_.Advance(kShortNs);
+    door_.Visit(&guests_);
+    EXPECT_EQ(door_.short_for_ns(), 0) << "who has gone may be let in too";
+    if (stays) caller = Call(door_.address());
+  }
 }
 
 TEST_F(TcpDoorTest, HelloMayComeByteByByte) {

@@ -10,6 +10,7 @@
 #include "base/unique_fd.h"
 #include "tests/lib/forked_ranks.h"
 #include "tests/lib/recording_sink.h"
+#include "tests/lib/sanitized.h"
 #include "transports/bootstrap/address.h"
 #include "transports/tcp/tcp_ends.h"
 #include "transports/tcp/tcp_transport.h"
@@ -102,6 +103,28 @@ TEST(TcpLossTest, WithoutADescriptorItIsNotThePeerThatFails) {
   EXPECT_EQ(outcome, SendOutcome::kLost);
   ASSERT_TRUE(Until({{ends[0].get(), &sink}}, [&] { return !sink.lost.empty(); }));
   EXPECT_NE(sink.why.find("Too many open files"), sink.why.npos) << sink.why;
+}
+
+TEST(TcpLossTest, WithoutADescriptorNobodyIsAwaitedForEver) {
+  if (kSanitized) GTEST_SKIP() << "to look at an object it opens a pipe";
+  // The shortest bound there is.
+  auto end =
+      MakeTcpTransport({.rank = 1, .world_size = 2, .interface = "lo", .death_timeout_ns = 1});
+  ASSERT_TRUE(end.ok());
+  CheckingSink sink;
+  sink.code_of_loss = gwSystemError;
+  const UniqueFd rank0 = Call(**end);
+  Say(rank0, HelloFor(**end, 0));
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 2,  // enough to wait
+                       .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool lost = Until({{end->get(), &sink}}, [&] { return !sink.lost.empty(); });
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(sink.lost, (std::vector<int>{0}));
+  EXPECT_NE(sink.why.find("no descriptor"), sink.why.npos) << sink.why;
 }
 
 // A wall lets connections through in one direction only.

@@ -182,6 +182,7 @@ class TcpTransport final : public Transport {
   void Lose(TcpPeer* peer, const std::string& why, gwResult_t code = gwPeerLost);
   void Admit();
   void OnOut(TcpPeer* peer, uint32_t events);
+  void CheckDoor();
   int OnIn(TcpPeer* peer, Sink* sink);
   int Deliver(TcpPeer* peer, Sink* sink);
   void Settle();
@@ -327,6 +328,7 @@ int TcpTransport::Progress(Sink* sink) {
     }
   }
   if (door_.overdue()) Admit();
+  CheckDoor();
   Settle();
   return fragments + Report(sink);
 }
@@ -345,6 +347,16 @@ void TcpTransport::Admit() {
     if (!opened.ok()) Lose(&peer, opened.detail().message, opened.code());
   }
   guests_.clear();
+}
+
+// Whoever knocks at a door that does not open would wait and be waited for without end. Any of
+// those who have not come may be the one.
+void TcpTransport::CheckDoor() {
+  if (death_timeout_ns_ <= 0 || door_.short_for_ns() <= death_timeout_ns_) return;
+  for (TcpPeer& peer : peers_) {
+    const bool is_outside = peer.rank != rank_ && !peer.in.valid() && !peer.lost;
+    if (is_outside) Lose(&peer, "no descriptor or memory is left for it", gwSystemError);
+  }
 }
 
 void TcpTransport::OnOut(TcpPeer* peer, uint32_t events) {
