@@ -153,6 +153,10 @@ void PointToPoint::EndLane(int peer, Transfer::Kind kind, const Status& why) {
 void PointToPoint::FailPeer(int peer, const Status& why) {
   EndLane(peer, Transfer::Kind::kSend, why);
   EndLane(peer, Transfer::Kind::kRecv, why);
+  DropFrames(peer);
+}
+
+void PointToPoint::DropFrames(int peer) {
   unsent_ -= static_cast<int64_t>(std::exchange(peers_[peer].frames, {}).size());
 }
 
@@ -184,11 +188,13 @@ void PointToPoint::OnDamage(int peer, const Status& why) {
 }
 
 int64_t PointToPoint::StillNs(int peer) const {
-  int64_t still_ns = 0;
-  for (const Lane* lane : {&peers_[peer].sends, &peers_[peer].recvs}) {
-    if (!lane->calls.empty()) still_ns = std::max(still_ns, clock_->NowNs() - lane->moved_ns);
+  const Peer& to = peers_[peer];
+  int64_t since_ns = INT64_MAX;
+  for (const Lane* lane : {&to.sends, &to.recvs}) {
+    if (!lane->calls.empty()) since_ns = std::min(since_ns, lane->moved_ns);
   }
-  return still_ns;
+  if (!to.frames.empty()) since_ns = std::min(since_ns, to.frames_ns);
+  return since_ns == INT64_MAX ? 0 : clock_->NowNs() - since_ns;
 }
 
 void PointToPoint::CheckTimes() {
@@ -197,6 +203,8 @@ void PointToPoint::CheckTimes() {
   for (int peer = 0; peer < options_.world_size; ++peer) {
     CheckLane(peer, Transfer::Kind::kSend, now_ns);
     CheckLane(peer, Transfer::Kind::kRecv, now_ns);
+    const Peer& to = peers_[peer];
+    if (!to.frames.empty() && now_ns - to.frames_ns > options_.timeout_ns) DropFrames(peer);
   }
 }
 
@@ -220,7 +228,9 @@ PointToPoint::Words PointToPoint::WordsOf(const Transfer& transfer, gwResult_t c
 }
 
 void PointToPoint::Say(int peer, const Frame& frame) {
-  peers_[peer].frames.push_back(frame);
+  Peer& to = peers_[peer];
+  if (to.frames.empty()) to.frames_ns = clock_->NowNs();
+  to.frames.push_back(frame);
   ++unsent_;
 }
 
@@ -392,6 +402,7 @@ bool PointToPoint::PumpFrames(int peer) {
     if (outcome == SendOutcome::kFull) break;
     // To a peer that is lost nothing is to be said any more.
     frames.pop_front();
+    peers_[peer].frames_ns = clock_->NowNs();
     --unsent_;
     moved = true;
   }

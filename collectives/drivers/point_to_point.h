@@ -76,8 +76,9 @@ class PointToPoint {
 
   // Offers what can be sent. True if anything moved. Never blocks.
   bool Poll();
-  // Fails calls whose time is up. Needed only now and then, and only while not idle. Reads the
-  // clock once.
+  // Fails calls whose time is up, and drops words that the peer has not taken for as long: a late
+  // call there, which they are about, meets nobody and ends by its own time. Needed only now and
+  // then, and only while not idle. Reads the clock once.
   void CheckTimes();
 
   // Fails all calls with one rank, or with all.
@@ -90,7 +91,7 @@ class PointToPoint {
   bool idle() const { return open_ == 0 && unsent_ == 0; }
   // No source of an accepted fragment is in the transport's hands.
   bool Quiet() const { return flights_.empty(); }
-  // How long the oldest call with this peer has stood still; 0: there is none.
+  // How long the oldest call with this peer, or word to it, has stood still; 0: there is none.
   int64_t StillNs(int peer) const;
   PointToPointCounters counters() const { return counters_; }
 
@@ -146,6 +147,7 @@ class PointToPoint {
     std::map<uint32_t, Words> ready;
     std::optional<std::pair<uint32_t, Words>> given_up;
     std::deque<Frame> frames;
+    int64_t frames_ns = 0;  // when the oldest came to be that
     int32_t in_flight = 0;
   };
   struct Flight {  // an accepted frame that is not locally complete
@@ -185,6 +187,7 @@ class PointToPoint {
   bool PumpData(int peer);
   SendOutcome Offer(int peer, FrameHeader header, Flight flight);
   void CheckLane(int peer, Transfer::Kind kind, int64_t now_ns);
+  void DropFrames(int peer);
   void GiveUpLane(int peer, Transfer::Kind kind, const Status& why);
   void EndLane(int peer, Transfer::Kind kind, const Status& why);
   void Moved(int peer, Transfer::Kind kind);

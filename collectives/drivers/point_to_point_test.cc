@@ -176,6 +176,36 @@ TEST_F(TwoRanks, ManyReceivesAreGivenUpTogether) {
   EXPECT_EQ(got, values);
 }
 
+// It has room for two words.
+TEST_F(TwoRanks, APeerThatTakesNothingIsNotAwaitedForEver) {
+  std::vector<int32_t> got(3);
+  std::vector<std::shared_ptr<Transfer>> receives;
+  for (int i = 0; i < 16; ++i) receives.push_back(Post(kReceiver, &got));
+  messages_[kReceiver]->Poll();
+  clock_.Advance(kTimeoutNs);
+  messages_[kReceiver]->CheckTimes();
+  EXPECT_FALSE(receives.back()->done);
+  EXPECT_EQ(messages_[kReceiver]->StillNs(kSender), kTimeoutNs);
+  clock_.Advance(1);
+  messages_[kReceiver]->CheckTimes();
+  for (const auto& recv : receives) ExpectEnd(*recv, gwTimeout);
+  EXPECT_TRUE(messages_[kReceiver]->idle());
+  EXPECT_EQ(messages_[kReceiver]->StillNs(kSender), 0);
+}
+
+TEST_F(TwoRanks, WordsHaveTheirTimeFromWhenTheyAreSaid) {
+  std::vector<int32_t> got(3);
+  const auto recv = Post(kReceiver, &got);
+  PollUntilStill();
+  clock_.Advance(kTimeoutNs + 1);
+  messages_[kReceiver]->CheckTimes();
+  ExpectEnd(*recv, gwTimeout);
+  EXPECT_FALSE(messages_[kReceiver]->idle()) << "that it is given up is to be said";
+  PollUntilStill();
+  EXPECT_TRUE(messages_[kReceiver]->idle());
+  ExpectEnd(*Post(kSender, &got), gwRemoteError);
+}
+
 TEST_F(TwoRanks, DamageEndsBothDirections) {
   std::vector<int32_t> values(3), got(3);
   const auto recv = Post(kReceiver, &got);
