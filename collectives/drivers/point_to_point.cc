@@ -362,22 +362,23 @@ bool PointToPoint::Poll() {
   return moved;
 }
 
-SendOutcome PointToPoint::Offer(int peer, FrameHeader header, Flight flight) {
+FrameHeader PointToPoint::Sealed(FrameHeader header, ConstBytes fragment) const {
   header.flags = static_cast<uint16_t>(kFramePointToPoint |
                                        (transport_->caps().within_host ? kFrameNoFragmentCrc : 0));
   header.src = static_cast<uint16_t>(options_.rank);
   header.epoch = options_.epoch;
   header.job = options_.job;
+  header.fragment_bytes = static_cast<uint32_t>(fragment.size);
+  SealFrame(&header, fragment);
+  return header;
+}
+
+SendOutcome PointToPoint::Offer(int peer, const FrameHeader& header, Flight flight) {
   const SendToken token = next_token_++ | kTokenBit;
   // In its place before the call: the transport may read the fragment there until OnSent.
   Flight& mine = flights_.insert_or_assign(token, std::move(flight)).first->second;
   const CallPtr call = mine.call;
-  const ConstBytes fragment =
-      call == nullptr
-          ? ConstBytes{reinterpret_cast<const std::byte*>(&mine.words), sizeof mine.words}
-          : ConstBytes{mine.data.data(), static_cast<int64_t>(mine.data.size())};
-  header.fragment_bytes = static_cast<uint32_t>(fragment.size);
-  SealFrame(&header, fragment);
+  const ConstBytes fragment = mine.fragment();
   const SendOutcome outcome = transport_->TrySend(peer, header, fragment, token);
   if (outcome != SendOutcome::kAccepted) {
     if (call != nullptr) call->next = std::move(mine.data);
@@ -396,9 +397,11 @@ bool PointToPoint::PumpFrames(int peer) {
   bool moved = false;
   while (!frames.empty() && HasRoom(peer)) {
     const Frame& frame = frames.front();
-    const SendOutcome outcome = Offer(
-        peer, {.op_seq = frame.number, .message = frame.message, .message_bytes = sizeof(Words)},
-        {peer, nullptr, frame.words, {}});
+    const Flight flight = {peer, nullptr, frame.words, {}};
+    const FrameHeader header =
+        Sealed({.op_seq = frame.number, .message = frame.message, .message_bytes = sizeof(Words)},
+               flight.fragment());
+    const SendOutcome outcome = Offer(peer, header, flight);
     if (outcome == SendOutcome::kFull) break;
     // To a peer that is lost nothing is to be said any more.
     frames.pop_front();
@@ -426,15 +429,19 @@ bool PointToPoint::PumpData(int peer) {
     const int64_t offset = send->moved_bytes - send->message * options_.max_message_bytes;
     const int64_t bytes =
         std::min<int64_t>(message_bytes - offset, transport_->caps().max_fragment_bytes);
-    const std::byte* begin = mine.memory + send->moved_bytes;
-    if (send->next.empty()) send->next.assign(begin, begin + bytes);
-    const SendOutcome outcome = Offer(peer,
-                                      {.op_seq = send->number,
-                                       .slice = send->message,
-                                       .message = kData,
-                                       .offset = static_cast<uint32_t>(offset),
-                                       .message_bytes = static_cast<uint32_t>(message_bytes)},
-                                      {peer, send, {}, std::exchange(send->next, {})});
+    // Only once: a transport that is full is asked again at every poll.
+    if (send->next.empty()) {
+      const ConstBytes fragment = {mine.memory + send->moved_bytes, bytes};
+      send->next.assign(fragment.data, fragment.data + bytes);
+      send->header = Sealed({.op_seq = send->number,
+                             .slice = send->message,
+                             .message = kData,
+                             .offset = static_cast<uint32_t>(offset),
+                             .message_bytes = static_cast<uint32_t>(message_bytes)},
+                            fragment);
+    }
+    const SendOutcome outcome =
+        Offer(peer, send->header, {peer, send, {}, std::exchange(send->next, {})});
     if (outcome != SendOutcome::kAccepted) break;
     moved = true;
     send->moved_bytes += bytes;

@@ -123,6 +123,7 @@ class PointToPoint {
     uint32_t number = 0;
     int64_t in_flight = 0;         // fragments not locally complete
     std::vector<std::byte> next;   // send: a copy of the fragment that found no room
+    FrameHeader header;            // send: its header, sealed
     bool is_ready = false;         // send: the receiver waits for it; receive: READY is out
     int64_t moved_bytes = 0;       // send: offered; receive: that came
     uint32_t message = 0;          // send: the next to offer from
@@ -157,6 +158,10 @@ class PointToPoint {
     // fails, however long the transport holds the fragment.
     Words words;
     std::vector<std::byte> data;
+    ConstBytes fragment() const {
+      if (call == nullptr) return {reinterpret_cast<const std::byte*>(&words), sizeof words};
+      return {data.data(), static_cast<int64_t>(data.size())};
+    }
   };
 
   static Words WordsOf(const Transfer& transfer, gwResult_t code);
@@ -185,7 +190,8 @@ class PointToPoint {
   Status OnDamaged(int peer, const Words& words);
   bool PumpFrames(int peer);
   bool PumpData(int peer);
-  SendOutcome Offer(int peer, FrameHeader header, Flight flight);
+  FrameHeader Sealed(FrameHeader header, ConstBytes fragment) const;
+  SendOutcome Offer(int peer, const FrameHeader& header, Flight flight);
   void CheckLane(int peer, Transfer::Kind kind, int64_t now_ns);
   void DropFrames(int peer);
   void GiveUpLane(int peer, Transfer::Kind kind, const Status& why);

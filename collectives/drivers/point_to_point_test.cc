@@ -49,8 +49,11 @@ class TwoRanks : public testing::Test {
   }
 
   std::shared_ptr<Transfer> Post(int rank, std::vector<int32_t>* values) {
+    return Post(rank, rank == kSender ? Transfer::Kind::kSend : Transfer::Kind::kRecv, values);
+  }
+  std::shared_ptr<Transfer> Post(int rank, Transfer::Kind kind, std::vector<int32_t>* values) {
     auto transfer = std::make_shared<Transfer>();
-    transfer->kind = rank == kSender ? Transfer::Kind::kSend : Transfer::Kind::kRecv;
+    transfer->kind = kind;
     transfer->peer = 1 - rank;
     transfer->memory = reinterpret_cast<std::byte*>(values->data());
     transfer->count = static_cast<int64_t>(values->size());
@@ -209,11 +212,7 @@ TEST_F(TwoRanks, WordsHaveTheirTimeFromWhenTheyAreSaid) {
 TEST_F(TwoRanks, DamageEndsBothDirections) {
   std::vector<int32_t> values(3), got(3);
   const auto recv = Post(kReceiver, &got);
-  auto send = std::make_shared<Transfer>();
-  send->peer = kSender;
-  send->memory = reinterpret_cast<std::byte*>(values.data());
-  send->count = 3;
-  messages_[kReceiver]->Post(send);
+  const auto send = Post(kReceiver, Transfer::Kind::kSend, &values);
   messages_[kReceiver]->OnDamage(kSender, Status(gwDataCorrupt, "a frame was damaged"));
   ExpectEnd(*recv, gwDataCorrupt);
   ExpectEnd(*send, gwDataCorrupt);
@@ -261,6 +260,66 @@ TEST_F(TwoRanks, FailTogetherWithTheirPeer) {
   messages_[kSender]->FailAll(Status(gwPeerLost, "rank 1 is lost"));
   ExpectEnd(*send, gwPeerLost);
   EXPECT_TRUE(messages_[kSender]->idle());
+}
+
+// Full, but for every `k`-th frame that it is asked to take. What it refuses it damages: a checksum
+// that is computed again would be another one.
+class SeldomHasRoom : public Transport {
+ public:
+  static constexpr int kAsked = 3;
+  const TransportCaps& caps() const override { return caps_; }
+  std::string address() const override { return {}; }
+  Status Connect(std::span<const std::string>) override { return Status(); }
+  SendOutcome TrySend(int, const FrameHeader& header, ConstBytes fragment,
+                      SendToken token) override {
+    headers.push_back(header);
+    if (headers.size() % kAsked == 0) {
+      accepted.push_back(token);
+      return SendOutcome::kAccepted;
+    }
+    if (fragment.size > 0) *const_cast<std::byte*>(fragment.data) ^= std::byte{1};
+    return SendOutcome::kFull;
+  }
+  int Progress(Sink*) override { return 0; }
+  Status Wait(int64_t) override { return Status(); }
+  void Wake() override {}
+  void Cancel(uint32_t) override {}
+  std::vector<FrameHeader> headers;
+  std::vector<SendToken> accepted;
+
+ private:
+  const TransportCaps caps_ = {.max_fragment_bytes = 64, .fragments_in_flight = 8};
+};
+
+TEST(PointToPoint, AFragmentThatFindsNoRoomIsSealedOnce) {
+  const ManualClock clock;
+  SeldomHasRoom transport;
+  PointToPoint messages(&transport, &clock, {.world_size = 2, .max_message_bytes = kMessageBytes});
+  std::vector<int32_t> values(32);
+  std::iota(values.begin(), values.end(), 0);
+  auto send = std::make_shared<Transfer>();
+  send->peer = kReceiver;
+  send->memory = reinterpret_cast<std::byte*>(values.data());
+  send->count = 32;
+  send->dtype = DType::kInt32;
+  messages.Post(send);
+  const struct {
+    uint64_t count = 32;
+    uint32_t dtype = static_cast<uint32_t>(DType::kInt32);
+    int32_t code = 0;
+  } words;
+  messages.OnFragment(kReceiver, {.message = 1},
+                      {reinterpret_cast<const std::byte*>(&words), sizeof words});
+  for (int i = 0; i < 2 * SeldomHasRoom::kAsked; ++i) messages.Poll();
+  ASSERT_EQ(transport.headers.size(), 2u * SeldomHasRoom::kAsked);
+  for (size_t i = 0; i < transport.headers.size(); ++i) {
+    const FrameHeader& first = transport.headers[i - i % SeldomHasRoom::kAsked];
+    EXPECT_EQ(transport.headers[i].offset, first.offset) << i;
+    EXPECT_EQ(transport.headers[i].fragment_crc, first.fragment_crc) << i;
+  }
+  EXPECT_NE(transport.headers.front().fragment_crc, transport.headers.back().fragment_crc);
+  for (const SendToken token : transport.accepted) messages.OnSent(token);
+  EXPECT_TRUE(send->done && send->status.ok());
 }
 
 // ---- frames that nobody correct sends ----
