@@ -185,6 +185,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   uint64_t SignatureOf(uint64_t op_seq) const;
   void CheckAlike(int peer, const HeartbeatFields& heard);
   void CheckHub(int64_t now_ns);
+  int64_t LeftNs(int peer) const;
   int GoneHub(int64_t still_ns) const;
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);

@@ -128,10 +128,11 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
 // left and judges who has not. It may stand still before it does; one that is lost itself ends the
 // wait as well. Only where it has left nobody judges.
 bool EngineCore::CheckLostPeers() {
-  std::erase_if(lost_by_transport_, [this](const Loss& loss) { return left_[loss.peer]; });
+  const auto lost = std::ranges::find_if(lost_by_transport_,
+                                         [this](const Loss& loss) { return !left_[loss.peer]; });
   const bool needed = !pipeline_.empty() || !ends_.empty() || !messages_.idle();
-  if (!needed || lost_by_transport_.empty()) return false;
-  Loss& loss = lost_by_transport_.front();
+  if (!needed || lost == lost_by_transport_.end()) return false;
+  Loss& loss = *lost;
   if (loss.cause.code() == gwSystemError) {
     FatalForAll(Status(
         gwSystemError,

@@ -11,7 +11,8 @@
 namespace gradwire {
 namespace {
 
-// A rank that left properly can have nothing more under way after this.
+// A rank that left properly can have nothing more under way after this, where its bytes need no
+// network or its connection has ended behind them.
 constexpr int64_t kLeftNs = kNsPerSecond;
 // Two lanes of each rank are looked at for messages that stand still: not at every poll.
 constexpr int64_t kCheckMessagesNs = kNsPerMs;
@@ -69,7 +70,7 @@ void EngineCore::CheckMessages() {
   messages_.CheckTimes();
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const int64_t still_ns = messages_.StillNs(peer);
-    const int gone = left_[peer] && still_ns > kLeftNs ? peer : GoneHub(still_ns);
+    const int gone = left_[peer] && still_ns > LeftNs(peer) ? peer : GoneHub(still_ns);
     if (gone < 0) continue;
     messages_.FailPeer(
         peer, Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", gone),
@@ -116,6 +117,15 @@ void EngineCore::CheckAlike(int peer, const HeartbeatFields& heard) {
   RevokeTurn(OperationMismatch(heard.op_seq).WithPeer(peer), heard.op_seq, true);
 }
 
+// How long what a rank sent before it left may be under way: a network may stall as long as a rank
+// may be silent.
+int64_t EngineCore::LeftNs(int peer) const {
+  const bool is_over =
+      transport_->caps().within_host ||
+      std::ranges::any_of(lost_by_transport_, [&](const Loss& loss) { return loss.peer == peer; });
+  return is_over ? kLeftNs : std::max(kLeftNs, options_.silence_ns);
+}
+
 // 0 where a wait has no end for want of rank 0: once that is gone nobody hears of the others any
 // more. -1: it is not.
 int EngineCore::GoneHub(int64_t still_ns) const {
@@ -125,7 +135,7 @@ int EngineCore::GoneHub(int64_t still_ns) const {
 // -1: nobody.
 int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
   const int awaited = driver_.AwaitedPeer();
-  if (awaited >= 0 && left_[awaited]) return awaited;
+  if (awaited >= 0 && left_[awaited] && still_ns > LeftNs(awaited)) return awaited;
   if (awaited < 0 && this_turn_.voted && options_.rank != 0 && left_[0]) return 0;
   if (awaited < 0 && this_turn_.voted && options_.rank == 0) {
     for (int r : ballot_.Missing()) {

@@ -232,6 +232,57 @@ TEST_P(RanksWithoutRank0, WhoIsGoneIsNamedWhereNobodyJudges) {
 
 INSTANTIATE_TEST_SUITE_P(Leavers, RanksWithoutRank0, testing::Values(1, 2));
 
+// What rank 1 has sent stands still in the network for longer than kLeftNs, and rank 1 has left.
+class StalledRanks : public LateRanks {
+ protected:
+  static constexpr int64_t kSilenceNs = 10 * kNsPerSecond;
+  StalledRanks()
+      : LateRanks({.world_size = kRanks,
+                   .liveness = {.period_ns = kNsPerSecond, .bound_ns = kSilenceNs}}) {}
+  void LeaveAndStall() {
+    job_.network().CutAt(1, 2, job_.now_ns());
+    job_.SayBye(1);
+    job_.network().HealAt(1, 2, job_.now_ns() + 2 * kNsPerSecond);
+  }
+};
+
+TEST_F(StalledRanks, WhoHasLeftIsNotMissedWhileItsDataMayCome) {
+  const auto root = Submit(2, Collective::kReduce, 2);
+  ASSERT_TRUE(RunUntilDone(*Submit(0, Collective::kReduce, 2)));
+  ASSERT_TRUE(RunUntilDone(*Submit(1, Collective::kReduce, 2)));
+  ASSERT_FALSE(root->done.load());
+  LeaveAndStall();
+  ASSERT_TRUE(RunUntilDone(*root));
+  EXPECT_TRUE(root->status.ok()) << root->status.ToString();
+  EXPECT_EQ(sums_[2], 6.0f);
+}
+
+TEST_F(StalledRanks, ItsMessageIsAwaitedToo) {
+  const auto recv = Post(2, Transfer::Kind::kRecv, 1), send = Post(1, Transfer::Kind::kSend, 2);
+  ASSERT_TRUE(RunUntil([&] { return send->done.load(); }));
+  ASSERT_FALSE(recv->done.load());
+  LeaveAndStall();
+  ASSERT_TRUE(RunUntil([&] { return recv->done.load(); }));
+  EXPECT_TRUE(recv->status.ok()) << recv->status.ToString();
+  EXPECT_EQ(sums_[2], values_[1]);
+}
+
+TEST_F(StalledRanks, WhoseConnectionHasEndedIsMissedAtOnce) {
+  ASSERT_TRUE(Leave(1));
+  Submit(0, Collective::kAllReduce), Submit(2, Collective::kAllReduce);
+  ASSERT_TRUE(RunUntilFatal(2));
+  ExpectMisses(2, 1);
+  EXPECT_LT(job_.now_ns(), kSilenceNs / 2);
+}
+
+TEST_F(StalledRanks, WhoseDataDoNotComeIsMissedInTheEnd) {
+  job_.SayBye(1);
+  Submit(0, Collective::kAllReduce), Submit(2, Collective::kAllReduce);
+  ASSERT_TRUE(RunUntilFatal(2));
+  ExpectMisses(2, 1);
+  EXPECT_GE(job_.now_ns(), kSilenceNs);
+}
+
 // The time for an orderly end is up, and nobody polls any more.
 TEST_F(LateRanks, ClosingCompletesWhatTheOthersDoNotMeet) {
   const auto begun = Submit(1, Collective::kAllReduce);
