@@ -133,11 +133,13 @@ bool EngineCore::Poll() {
   moved |= driver_.TakeRunsMoved();
   const bool messages_moved = messages_.Poll() || received;
   moved |= pipeline_.AdvanceFinishedRuns();
-  moved |= HandleDriverErrors();
   moved |= pipeline_.Compute();
   // Again: whoever polls may leave with what is complete, and the slices that it has made room for
   // would wait for the next one.
   moved |= pipeline_.Admit();
+  // Behind all that begins runs, whose fragments may be here and wrong: the next turn must not find
+  // an error of this one.
+  moved |= HandleDriverErrors();
   NoteWire();
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
