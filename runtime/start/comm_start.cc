@@ -247,14 +247,18 @@ StatusOr<std::unique_ptr<ControlPlane>> StartControl(const CommParts& parts,
 StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& settings) {
   StatusOr<Meeting> meeting = Meet(&me, settings);
   if (!meeting.ok()) return meeting.status();
+  // An error of what rank 0 has chosen is the same on all ranks.
   StatusOr<CommParts> parts = DescribeParts(me, settings, meeting->joined.roster);
   if (!parts.ok()) return parts.status();
-  StatusOr<std::unique_ptr<Recorder>> recorder =
-      OpenRecorder(me, parts->job, settings.Text("recorder_dir"));
-  if (!recorder.ok()) return recorder.status();
   StatusOr<std::unique_ptr<ControlPlane>> control =
       StartControl(*parts, settings, std::move(meeting->joined.links));
   if (!control.ok()) return control.status();
+  StatusOr<std::unique_ptr<Recorder>> recorder =
+      OpenRecorder(me, parts->job, settings.Text("recorder_dir"));
+  if (!recorder.ok()) {
+    (*control)->LeaveWith(Status(recorder.status()).WithRank(me.rank));
+    return recorder.status();
+  }
   parts->recorder = std::move(*recorder);
   parts->transport = std::move(meeting->transport);
   parts->control = std::move(*control);

@@ -19,10 +19,15 @@ class ControlPlane::Collector : public ControlSink {
 
 StatusOr<std::unique_ptr<ControlPlane>> ControlPlane::Start(ControlPlaneOptions options,
                                                             std::vector<StarLink> links) {
-  StatusOr<std::unique_ptr<TcpLinks>> tcp = TcpLinks::Create(std::move(links));
-  if (!tcp.ok()) return tcp.status();
-  std::unique_ptr<ControlPlane> plane(new ControlPlane(std::move(options), std::move(*tcp)));
-  GW_RETURN_IF_ERROR(plane->StartThread());
+  std::unique_ptr<ControlPlane> plane(
+      new ControlPlane(std::move(options), std::make_unique<TcpLinks>(std::move(links))));
+  Status started = plane->links_->Open();
+  if (started.ok()) started = plane->StartThread();
+  if (!started.ok()) {
+    // Else they would read of a closed connection.
+    plane->LeaveWith(Status(started).WithRank(plane->rank()));
+    return started;
+  }
   return plane;
 }
 

@@ -37,6 +37,7 @@ struct ControlPlaneOptions {
 class ControlPlane : public ControlChannel {
  public:
   // `links`: one per other rank on rank 0, the one to rank 0 elsewhere, none for a world of one.
+  // gwSystemError: no descriptor, thread or memory is left; the others are told why this rank goes.
   static StatusOr<std::unique_ptr<ControlPlane>> Start(ControlPlaneOptions options,
                                                        std::vector<StarLink> links);
   ~ControlPlane() override { Shutdown(); }

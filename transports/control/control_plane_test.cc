@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -253,6 +254,25 @@ TEST(ControlPlane, LeavingWithAReasonTellsIt) {
     EXPECT_THAT(rank.lost, ElementsAre(1));
     EXPECT_THAT(rank.causes[0], HasSubstr("disk full"));
   }
+}
+
+// Another program of the process may have used up what it may open.
+TEST(ControlPlane, WhoCannotBeginTellsWhy) {
+  HalfStar star;
+  std::vector<StarLink> links;
+  links.push_back(LinkTo(0, std::move(star.raw)));
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 2, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto begun =
+      ControlPlane::Start({.node = {.rank = 1, .world_size = 2, .job = 7}}, std::move(links));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(begun.status().code(), gwSystemError);
+  ASSERT_TRUE(star.hub.Until([&] { return !star.hub.lost.empty(); }));
+  EXPECT_THAT(star.hub.lost, ElementsAre(1));
+  EXPECT_THAT(star.hub.causes[0], HasSubstr("it left: "));
+  EXPECT_THAT(star.hub.causes[0], HasSubstr("Too many open files"));
 }
 
 TEST(ControlPlane, DamagedBytesLoseTheirSender) {

@@ -22,29 +22,24 @@ constexpr uint32_t kWakeMark = UINT32_MAX;
 
 }  // namespace
 
-StatusOr<std::unique_ptr<TcpLinks>> TcpLinks::Create(std::vector<StarLink> stars) {
-  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) return ErrnoStatus("epoll_create1", errno);
-  WakeFd wake;
-  GW_RETURN_IF_ERROR(wake.Open());
-  epoll_event event{.events = EPOLLIN, .data = {.u32 = kWakeMark}};
-  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) < 0) {
-    return ErrnoStatus("epoll_ctl", errno);
-  }
-  std::unique_ptr<TcpLinks> links(
-      new TcpLinks(std::move(epoll), std::move(wake), std::move(stars)));
-  for (Link& link : links->links_) {
-    GW_RETURN_IF_ERROR(links->Watch(&link, EPOLL_CTL_ADD));
-    // What the start has read already raises no event: the first Poll must look.
-    if (!link.star.unread.empty()) links->Wake();
-  }
-  return links;
+TcpLinks::TcpLinks(std::vector<StarLink> stars) : links_(stars.size()), buffer_(kReadBytes) {
+  for (size_t i = 0; i < stars.size(); ++i) links_[i].star = std::move(stars[i]);
 }
 
-TcpLinks::TcpLinks(UniqueFd epoll, WakeFd wake, std::vector<StarLink> stars)
-    : epoll_(std::move(epoll)), wake_(std::move(wake)), buffer_(kReadBytes) {
-  links_.resize(stars.size());
-  for (size_t i = 0; i < stars.size(); ++i) links_[i].star = std::move(stars[i]);
+Status TcpLinks::Open() {
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return ErrnoStatus("epoll_create1", errno);
+  GW_RETURN_IF_ERROR(wake_.Open());
+  epoll_event event{.events = EPOLLIN, .data = {.u32 = kWakeMark}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) < 0) {
+    return ErrnoStatus("epoll_ctl", errno);
+  }
+  for (Link& link : links_) {
+    GW_RETURN_IF_ERROR(Watch(&link, EPOLL_CTL_ADD));
+    // What the start has read already raises no event: the first Poll must look.
+    if (!link.star.unread.empty()) Wake();
+  }
+  return {};
 }
 
 void TcpLinks::CloseAll() {

@@ -3,7 +3,6 @@
 #define GRADWIRE_TRANSPORTS_CONTROL_TCP_LINKS_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,8 +28,12 @@ class TcpLinks : public ControlLinks {
  public:
   static constexpr size_t kMaxQueuedBytes = 4 << 20;
 
-  static StatusOr<std::unique_ptr<TcpLinks>> Create(std::vector<StarLink> links);
+  explicit TcpLinks(std::vector<StarLink> links);
   ~TcpLinks() override { CloseAll(); }
+
+  // The first call. gwSystemError: it lacks descriptors or memory, and is of use for last words
+  // only: Send and CloseAll.
+  Status Open();
 
   // A peer that lets more than kMaxQueuedBytes pile up is reported as lost.
   void Send(int peer, const std::string& wire) override;
@@ -59,8 +62,6 @@ class TcpLinks : public ControlLinks {
     bool reported = false;  // as lost
     bool overflown = false;
   };
-  TcpLinks(UniqueFd epoll, WakeFd wake, std::vector<StarLink> links);
-
   Link* Find(int peer);
   Status Watch(Link* link, int operation);
   void Flush(Link* link);

@@ -35,15 +35,15 @@ TEST(TcpLinks, LostLinkIsQuietAlsoWhileAChildOfForkHoldsItsSocket) {
   const UniqueFd inherited(dup(fds[0]));  // as fork leaves one
   std::vector<StarLink> stars;
   stars.push_back({.peer = kPeer, .fd = UniqueFd(fds[0])});
-  auto links = TcpLinks::Create(std::move(stars));
-  ASSERT_TRUE(links.ok()) << links.status().ToString();
+  TcpLinks links(std::move(stars));
+  ASSERT_TRUE(links.Open().ok());
   ASSERT_EQ(shutdown(far.get(), SHUT_WR), 0);
 
   Heard losses;
-  ASSERT_TRUE((*links)->Wait(-1));
-  (*links)->Poll(&losses);
+  ASSERT_TRUE(links.Wait(-1));
+  links.Poll(&losses);
   EXPECT_EQ(losses.lost, std::vector<int>{kPeer});
-  EXPECT_FALSE((*links)->Wait(0)) << "the control thread would never sleep again";
+  EXPECT_FALSE(links.Wait(0)) << "the control thread would never sleep again";
   std::byte byte;
   EXPECT_EQ(ReadSome(far.get(), {&byte, 1}).kind, ReadOutcome::Kind::kClosed);
 }
@@ -59,9 +59,8 @@ class SlowPeerTest : public testing::Test {
     ASSERT_EQ(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
     std::vector<StarLink> stars;
     stars.push_back({.peer = kPeer, .fd = UniqueFd(fds[0])});
-    auto links = TcpLinks::Create(std::move(stars));
-    ASSERT_TRUE(links.ok()) << links.status().ToString();
-    links_ = std::move(*links);
+    links_ = std::make_unique<TcpLinks>(std::move(stars));
+    ASSERT_TRUE(links_->Open().ok());
   }
 
   int64_t InKernel() const {
