@@ -26,6 +26,7 @@ namespace gradwire {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kShortNs = 700 * kNsPerMs;
 
@@ -51,6 +52,20 @@ TEST(BootstrapFailure, UnreachableRankZeroIsNamedWithTheReason) {
   EXPECT_EQ(result.status().code(), gwTimeout);
   EXPECT_EQ(result.status().detail().peer, 0);
   EXPECT_THAT(result.status().ToString(), HasSubstr("could not be reached: nobody listens"));
+}
+
+// A rank that has joined waits as long as rank 0 does, at most twice its own time.
+TEST(BootstrapFailure, WhoHasJoinedTellsHowLongItHasWaited) {
+  BootstrapJob job(3);
+  std::atomic<bool> enough = false;
+  job.Start(0, [&](BootstrapOptions* o) { o->cancelled = &enough; });
+  job.Start(1, [](BootstrapOptions* o) { o->timeout_ns = kShortNs; });
+  job.Join(1);
+  enough = true;
+  job.Join();
+  EXPECT_EQ(job.status(1).code(), gwTimeout);
+  EXPECT_THAT(job.status(1).ToString(), HasSubstr("awaited the roster from rank 0 (after "));
+  EXPECT_THAT(job.status(1).ToString(), Not(HasSubstr("(after 0.7 s)")));
 }
 
 // As by a unique id, whose rank 0 has listened all the time.

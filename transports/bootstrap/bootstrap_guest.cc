@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -107,12 +108,14 @@ class GuestShell {
   }
 
   Status Late(const std::string& what) const {
-    return Status(gwTimeout, ErrorDetail{.message = fmt::format(
-                                             "rank 0 at {} {} (after {} s)", root_text_, what,
-                                             static_cast<double>(options_.timeout_ns) / 1e9),
-                                         .hint = "Is rank 0 running, and is this its address?",
-                                         .rank = options_.rank,
-                                         .peer = 0});
+    // Of this call, whatever was its bound. In tenths.
+    const int64_t waited_ns = options_.clock->NowNs() - (deadline_.at_ns - options_.timeout_ns);
+    const double waited_s = std::round(static_cast<double>(waited_ns) / 1e8) / 10;
+    return Status(gwTimeout, {.message = fmt::format("rank 0 at {} {} (after {} s)", root_text_,
+                                                     what, waited_s),
+                              .hint = "Is rank 0 running, and is this its address?",
+                              .rank = options_.rank,
+                              .peer = 0});
   }
 
   // As long as rank 0 itself waits, so that its list of missing ranks arrives; at most twice our
