@@ -87,6 +87,10 @@ Status UcxSender::Open(int rank) {
     return Status::Ok();
   }
   peer.endpoint = nullptr;
+  if (status == UCS_ERR_NO_MEMORY) {
+    return UcxError(api(), gwSystemError, fmt::format("an endpoint to rank {}", rank), status)
+        .WithPeer(rank);
+  }
   return UcxError(api(), gwTransportUnavailable,
                   fmt::format("an endpoint to rank {} over {}", rank, worker_.resources), status)
       .WithPeer(rank)
@@ -100,8 +104,10 @@ void UcxSender::Watch(int rank) {
   UcxPeer& peer = peers_[rank];
   const Status opened = Open(rank);
   if (!opened.ok()) {
-    // It was reachable when the addresses were made, so it is the peer that has gone.
-    return Lose(&peer, Status(gwPeerLost, opened.detail().message, opened.detail().hint));
+    // It was reachable when the addresses were made, so it is the peer that has gone, unless this
+    // process has nothing left.
+    const gwResult_t code = opened.code() == gwSystemError ? gwSystemError : gwPeerLost;
+    return Lose(&peer, Status(code, opened.detail().message, opened.detail().hint));
   }
   const bool can_hang = worker_.plan.fabric == UcxFabric::kTcp && connect_bound_ns_ > 0;
   if (!can_hang || peer.lost || peer.watched_since_ns > 0) return;

@@ -54,9 +54,10 @@ class UcxSender {
   // UCX's addresses in rank order.
   void SetAddresses(std::vector<std::string> addresses);
   // Makes the endpoint if there is none. gwTransportUnavailable: the two ranks have no transport in
-  // common. Local: that somebody answers is not known yet.
+  // common. gwSystemError: no memory is left. Local: that somebody answers is not known yet.
   Status Open(int rank);
-  // The same where nobody waits for an answer: a failure is the peer's loss.
+  // The same where nobody waits for an answer: a failure is the peer's loss, reported as gwPeerLost
+  // or gwSystemError.
   void Watch(int rank);
 
   // As of Transport.

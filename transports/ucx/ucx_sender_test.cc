@@ -133,6 +133,20 @@ TEST_F(UcxSenderTest, ShutdownWaitsNoLongerThanItMay) {
   sender_.reset();
 }
 
+TEST_F(UcxSenderTest, WithoutMemoryItIsNotThePeerThatHasGone) {
+  const UcxApi* const real = workers_[0]->api;
+  UcxApi without = *real;
+  without.ucp_ep_create = [](ucp_worker_h, const ucp_ep_params_t*, ucp_ep_h*) {
+    return UCS_ERR_NO_MEMORY;
+  };
+  workers_[0]->api = &without;
+  sender_->Watch(1);
+  workers_[0]->api = real;
+  losses_.code_of_loss = gwSystemError;
+  sender_->Report(&losses_);
+  EXPECT_EQ(losses_.lost, std::vector<int>{1});
+}
+
 TEST_F(UcxSenderTest, NothingIsWatchedTwice) {
   sender_->Watch(1);
   sender_->Watch(1);
