@@ -30,11 +30,15 @@ bool Trial::IsDisturbed() const {
   return (a || b) && !alternates;
 }
 
+double Trial::LogOfB() const {
+  const auto [a1, b1, b2, a2] = block_;
+  return options_.settles ? std::log(b2) : (std::log(b1) + std::log(b2)) / 2;
+}
+
 // The logarithm of B's time over A's.
 double Trial::RatioOfBlock() const {
   const auto [a1, b1, b2, a2] = block_;
-  if (options_.settles) return std::log(b2) - std::log(a1);
-  return (std::log(b1) + std::log(b2) - std::log(a1) - std::log(a2)) / 2;
+  return LogOfB() - (options_.settles ? std::log(a1) : (std::log(a1) + std::log(a2)) / 2);
 }
 
 // What the block took longer than four steps of A would have.
@@ -55,8 +59,7 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   const auto [a1, b1, b2, a2] = block_;
   if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) {
     excess_us_ += b1 + b2 - 2 * a1;
-    ratios_.push_back((options_.settles ? std::log(b2) : (std::log(b1) + std::log(b2)) / 2) -
-                      std::log(a1));
+    ratios_.push_back(LogOfB() - std::log(a1));
     return Verdict::kReject;
   }
   if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
@@ -90,14 +93,15 @@ Verdict Trial::Judge() const {
   double squares = 0;
   for (const double q : ratios_) squares += (q - mean()) * (q - mean());
   const auto k = static_cast<double>(ratios_.size());
-  const double deviation = k > 1 ? std::sqrt(squares / (k - 1)) : 0;
+  const double deviation = std::sqrt(squares / (k - 1));
   const double error = std::max(deviation, kLeastDeviation) / std::sqrt(k);
   // Few blocks tell little of their own spread: as Student's t, nearly.
-  const double errors = k > 1 ? 2 + 2 / (k - 1) : kMaxBlocks;
+  const double errors = 2 + 2 / (k - 1);
   const bool clear = mean() + errors * error < options_.rule.keep_below;
   const bool enough = blocks() >= options_.min_blocks + options_.lost_before || last;
   if (clear && enough) return Verdict::kKeep;
-  if (last && options_.b_is_lighter && mean() < 0) return Verdict::kKeep;
+  const bool favours_b = options_.b_is_lighter && options_.lost_before == 0 && mean() < 0;
+  if (last && favours_b) return Verdict::kKeep;
   if (mean() - error > options_.rule.reject_above || ends) return Verdict::kReject;
   return Verdict::kOpen;
 }

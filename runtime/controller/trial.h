@@ -22,7 +22,8 @@ struct TrialRule {
   double keep_below = 0, reject_above = 0;
 };
 // B must be faster. With 5 to 10 % of noise: a plan that makes no difference is kept 4 to 8 times
-// of 100, one that is 5 % slower once at most, one that is 10 % faster 100 to 92 times.
+// of 100, one that is 5 % slower once at most, one that is 10 % faster 100 to 90 times; where plans
+// settle 5 to 8, 3 at most, and 99 to 69.
 inline constexpr TrialRule kMustBeFaster = {-0.010, -0.015};
 // B has smaller errors: it may be slower by what nobody notices.
 inline constexpr TrialRule kMayBeEqual = {0.015, 0.015};
@@ -31,11 +32,13 @@ class Trial {
  public:
   struct Options {
     TrialRule rule = kMustBeFaster;
-    int min_blocks = 3;
+    int min_blocks = 3;  // 2 at least
     // The first step of either plan after the other takes longer, and not alike: it allocates, or
     // sends what the other has kept back. Only the second ones are compared.
     bool settles = false;
-    // B encodes less: what the last block leaves open goes to it, if it was the faster one.
+    // B encodes less: what the last block leaves open goes to it, if it was the faster one and has
+    // not lost before. Of plans that make no difference 28 to 39 of 100 are kept then, of those 5 %
+    // slower 9 at most.
     bool b_is_lighter = false;
     // Trials that B has lost before: it takes as many blocks more to keep it, for what is tried
     // again and again wins by chance.
@@ -60,6 +63,7 @@ class Trial {
   using Block = std::array<double, 4>;
 
   bool IsDisturbed() const;
+  double LogOfB() const;
   double RatioOfBlock() const;
   double ExcessOfBlock() const;
   void LeaveBlockFor(uint16_t number);

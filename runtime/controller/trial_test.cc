@@ -207,6 +207,15 @@ TEST(Trial, WhatStaysOpenGoesToTheLighterPlan) {
     EXPECT_EQ(i, 48);
     EXPECT_EQ(verdict, is_lighter ? Verdict::kKeep : Verdict::kReject);
   }
+  // It may be the slower one by chance, but hardly by much; and not twice.
+  for (const bool settles : {false, true}) {
+    for (const double noise : {0.05, 0.10}) {
+      const Trial::Options options = {.settles = settles, .b_is_lighter = true};
+      EXPECT_LE(ShareKept(1.0, noise, options), 0.5) << noise;
+      EXPECT_LE(ShareKept(1.05, noise, options), 0.12) << noise;
+      EXPECT_LE(ShareKept(1.0, noise, {.b_is_lighter = true, .lost_before = 4}), 0.14) << noise;
+    }
+  }
   Trial slower({.rule = {-0.5, 0.5}, .b_is_lighter = true, .budget_us = kPlenty});
   Verdict verdict = Verdict::kOpen;
   for (uint16_t i = 0; verdict == Verdict::kOpen && i < 100; ++i)
