@@ -280,7 +280,11 @@ void Restore(const SavedTensor& saved) {
   tensor.free_ops = saved.free_ops;
   tensor.fresh = tensor.sent_free = false;
   RestoreOrRelease(saved.residual, &tensor.residual);
-  RestoreOrRelease(saved.replicated, &tensor.replicated);
+  if (saved.replicated.empty()) {
+    tensor.ReleaseReplicated();
+  } else {
+    tensor.replicated.Restore(saved.replicated);
+  }
   RestoreOrRelease(saved.local, &tensor.local);
 }
 

@@ -71,10 +71,10 @@ bool FloatSlots::KeepUnsent(ConstView out, bool staged) {
 }
 
 void TensorState::SetCodec(Codec now) {
-  if (now.spec != kept_spec) {
-    ReleaseReplicated();
-    local.Release();
-  }
+  // Also where it was a rung's, and another rank has not left that rung.
+  SetAside(now.spec);
+  set_aside_.clear();
+  if (now.spec != kept_spec) local.Release();
   kept_spec = now.spec;
   codec = std::move(now);
 }
@@ -90,11 +90,8 @@ void TensorState::TakeLadder(std::shared_ptr<const AutoSpec> ladder, int world_s
 
 void TensorState::TakeRung(const Codec& now, int world_size) {
   codec = now;
-  if (gradwire::ReplicatedBytes(*this, world_size) == 0 || now.spec == kept_spec) return;
-  StateSlots found;
-  if (auto node = set_aside_.extract(now.spec)) found = std::move(node.mapped());
-  if (replicated.allocated()) set_aside_.insert_or_assign(kept_spec, std::move(replicated));
-  replicated = std::move(found);
+  if (gradwire::ReplicatedBytes(*this, world_size) == 0) return;
+  SetAside(now.spec);
   kept_spec = now.spec;
 }
 
@@ -102,6 +99,15 @@ bool TensorState::MayKeepResidual() const {
   if (automatic == nullptr) return feedback();
   return std::ranges::any_of(automatic->ladder,
                              [](const Rung& rung) { return rung.codec.feedback == Feedback::kOn; });
+}
+
+// `replicated` is what the codec of that spec has kept.
+void TensorState::SetAside(const std::string& spec) {
+  if (spec == kept_spec) return;
+  StateSlots found;
+  if (auto node = set_aside_.extract(spec)) found = std::move(node.mapped());
+  if (replicated.allocated()) set_aside_.insert_or_assign(kept_spec, std::move(replicated));
+  replicated = std::move(found);
 }
 
 void TensorState::ReleaseReplicated() {

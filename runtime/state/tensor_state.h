@@ -146,6 +146,8 @@ struct TensorState {
   bool keeps_local() const { return codec.carrier != nullptr && codec.carrier->KeepsLocal(); }
 
  private:
+  void SetAside(const std::string& spec);
+
   std::shared_ptr<const TensorLabel> label_;     // as asked for last; may be null
   std::vector<bool> usable_;                     // the rungs of `automatic`
   std::map<std::string, StateSlots> set_aside_;  // `replicated` of other rungs, by spec

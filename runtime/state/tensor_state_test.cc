@@ -145,10 +145,30 @@ TEST(TensorTable, ARungFindsWhatItKeptBeforeAnother) {
   table.EndStep(1, /*commit=*/false);
   tensor->TakeRung(first, 2);
   EXPECT_EQ(bytes_of(tensor->replicated), kept);
+  tensor->TakeRung(second, 2);
+  tensor->SetCodec(first);
+  EXPECT_EQ(bytes_of(tensor->replicated), kept) << "of the spec that it has now";
+  EXPECT_EQ(tensor->replicated_bytes(), kReplicatedSlots * bytes) << "no more than that";
   ASSERT_TRUE(table.BeginAnew(0, true).ok());
   EXPECT_EQ(tensor->replicated_bytes(), 0);
   tensor->TakeRung(second, 2);
   EXPECT_FALSE(tensor->replicated.allocated());
+}
+
+TEST(TensorTable, LoadingForgetsWhatAllRungsKept) {
+  TensorTable table;
+  auto made = std::make_unique<TensorState>();
+  made->name = "w";
+  made->elems = 4096;
+  made->shape = {4096};
+  TensorState* tensor = *table.Add(std::move(made));
+  const std::string saved = table.Save(0, 2);
+  for (const char* spec : {"topk(0.1)", "topk(0.03)"}) {
+    tensor->TakeRung(*MakeCodec(spec), 2);
+    ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
+  }
+  ASSERT_TRUE(table.Load(TextBytes(saved), 0, 2, true).ok());
+  EXPECT_EQ(tensor->replicated_bytes(), 0);
 }
 
 // A rung that keeps nothing becomes the tensor's spec: what topk has kept must not be saved as its.
