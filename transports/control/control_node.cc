@@ -63,7 +63,10 @@ void ControlNode::Step(int64_t now_ns, ControlSink* out) {
   LinkEvents events(this, out);
   links_->Poll(&events);
   // Behind all that has come: the accused may have said BYE on its own link.
-  for (const ControlMessage& revoke : std::exchange(revokes_, {})) Condemn(revoke, out);
+  for (const ControlMessage& revoke : std::exchange(revokes_, {})) {
+    // Of two that accuse each other the first one is believed.
+    if (presence_[revoke.src] != Presence::kLost) Condemn(revoke, out);
+  }
   // Only now, so that what waited in the links while this process stood still counts as heard.
   const Liveness::Tick tick = liveness_.Advance(now_ns);
   for (const Liveness::Silent& s : tick.silent) {

@@ -213,6 +213,21 @@ TEST(ControlNode, RevokeByAnyRankCondemnsTheCulpritEverywhere) {
   }
 }
 
+// Both ends of a broken link tell rank 0 at once.
+TEST(ControlNode, OfTwoThatAccuseEachOtherOneIsCondemned) {
+  World w({.world_size = 4, .seed = 12});
+  for (const uint16_t accuser : {1, 2}) {
+    const RevokeFields fields{.culprit = static_cast<uint16_t>(3 - accuser),
+                              .scope = RevokeScope::kEpoch};
+    const Status cause(gwPeerLost, "connection reset");
+    ASSERT_TRUE(
+        w.sim.channel(accuser)->Broadcast({.fields = fields, .body = EncodeStatus(cause)}).ok());
+  }
+  w.RunFor(kNsPerSecond);
+  for (const int r : {0, 3}) EXPECT_EQ(w.sinks[r].lost.size(), 1u) << "rank " << r;
+  EXPECT_EQ(w.sinks[0].lost, w.sinks[3].lost);
+}
+
 TEST(ControlNode, StepRevokeLosesNobody) {
   World w({.world_size = 3, .seed = 11});
   const RevokeFields fields{.culprit = 1, .scope = RevokeScope::kStep};
