@@ -203,8 +203,12 @@ void PointToPoint::CheckTimes() {
   for (int peer = 0; peer < options_.world_size; ++peer) {
     CheckLane(peer, Transfer::Kind::kSend, now_ns);
     CheckLane(peer, Transfer::Kind::kRecv, now_ns);
-    const Peer& to = peers_[peer];
-    if (!to.frames.empty() && now_ns - to.frames_ns > options_.timeout_ns) DropFrames(peer);
+    Peer& to = peers_[peer];
+    if (now_ns - to.frames_ns <= options_.timeout_ns) continue;
+    // A READY has the time of its call.
+    unsent_ -= static_cast<int64_t>(std::erase_if(to.frames, [&](const Frame& frame) {
+      return frame.message != kReady || now_ns - frame.said_ns > options_.timeout_ns;
+    }));
   }
 }
 
@@ -229,8 +233,10 @@ PointToPoint::Words PointToPoint::WordsOf(const Transfer& transfer, gwResult_t c
 
 void PointToPoint::Say(int peer, const Frame& frame) {
   Peer& to = peers_[peer];
-  if (to.frames.empty()) to.frames_ns = clock_->NowNs();
+  const int64_t now_ns = clock_->NowNs();
+  if (to.frames.empty()) to.frames_ns = now_ns;
   to.frames.push_back(frame);
+  to.frames.back().said_ns = now_ns;
   ++unsent_;
 }
 

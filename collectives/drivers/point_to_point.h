@@ -140,6 +140,7 @@ class PointToPoint {
     Message message;
     uint32_t number;
     Words words;
+    int64_t said_ns = 0;
   };
   struct Peer {
     Lane sends, recvs;
@@ -148,7 +149,7 @@ class PointToPoint {
     std::map<uint32_t, Words> ready;
     std::optional<std::pair<uint32_t, Words>> given_up;
     std::deque<Frame> frames;
-    int64_t frames_ns = 0;  // when the oldest came to be that
+    int64_t frames_ns = 0;  // when the oldest came to be that, or one before it left
     int32_t in_flight = 0;
   };
   struct Flight {  // an accepted frame that is not locally complete

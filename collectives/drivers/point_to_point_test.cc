@@ -196,6 +196,27 @@ TEST_F(TwoRanks, APeerThatTakesNothingIsNotAwaitedForEver) {
   EXPECT_EQ(messages_[kReceiver]->StillNs(kSender), 0);
 }
 
+// What a receive says that was called later is not dropped with older words.
+TEST_F(TwoRanks, AReadyHasTheTimeOfItsCall) {
+  std::vector<int32_t> got(3);
+  const Status damage(gwDataCorrupt, "a fragment was damaged");
+  for (int i = 0; i < 4; ++i) messages_[kReceiver]->OnDamage(kSender, damage);
+  messages_[kReceiver]->Poll();
+  clock_.Advance(kTimeoutNs / 2);
+  const auto late = Post(kReceiver, &got);
+  messages_[kReceiver]->Poll();
+  clock_.Advance(kTimeoutNs / 2 + 1);
+  messages_[kReceiver]->CheckTimes();
+  EXPECT_FALSE(late->done);
+  EXPECT_FALSE(messages_[kReceiver]->idle());
+  std::vector<int32_t> values = {1, 2, 3};
+  const auto sent = Post(kSender, &values);
+  PollUntilStill();
+  ExpectEnd(*sent, gwSuccess);
+  ExpectEnd(*late, gwSuccess);
+  EXPECT_EQ(got, values);
+}
+
 TEST_F(TwoRanks, WordsHaveTheirTimeFromWhenTheyAreSaid) {
   std::vector<int32_t> got(3);
   const auto recv = Post(kReceiver, &got);
