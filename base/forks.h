@@ -13,8 +13,8 @@ uint32_t ForkGeneration();
 // Close-on-exec is not close-on-fork. A child that keeps a connection keeps it open, and the peer
 // of a process that is killed would not hear of its end. So no child gets a copy of the file behind
 // `fd`, which a UniqueFd owns, as long as that is open. What the child finds under this number is a
-// socket without a peer: its copy of the owner may do to it whatever it does. Any thread; numbers
-// from 2^20 on are inherited like others.
+// socket without a peer: its copy of the owner may do to it whatever it does. (Nothing, where the
+// process has no descriptor left.) Any thread; numbers from 2^20 on are inherited like others.
 void KeepFromChildren(int fd);
 
 // The number is about to be another file's, or nobody's. UniqueFd calls it. Any thread.

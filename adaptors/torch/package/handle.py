@@ -369,11 +369,11 @@ class Handle:
                 raise gradwire.InvalidUsage(
                     "discarding() goes back to the state before a step, which transaction=off does "
                     "not keep: leave it on")
-        self._discards = True
+        before, self._discards = self._discards, True  # one may be within another
         try:
             yield
         finally:
-            self._discards = False
+            self._discards = before
 
     def close(self):
         """Ends now; from the next backward on torch's own group works. What was kept back is lost,
