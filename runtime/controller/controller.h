@@ -121,8 +121,8 @@ class Controller {
   StepGaps gaps_;
   int64_t busy_until_ns_ = 0;
   int64_t turns_ = 0, commits_ = 0;  // that have ended
-  int64_t job_since_commit_ = 0;
-  std::deque<Order> orders_;  // oldest first; of those that a turn may still ask for
+  int64_t job_since_commit_ = 0;     // commits_ when the job came to be what it is
+  std::deque<Order> orders_;         // oldest first; of those that a turn may still ask for
   // Rank 0.
   uint16_t probe_turn_ = 0;
   int64_t probe_count_ = 0, next_probe_ns_ = 0;

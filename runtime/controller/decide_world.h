@@ -50,8 +50,8 @@ class DecisionWorld {
   double every_second = 1;            // by how much longer every second step computes
   bool misses_telling_steps = false;  // no tensor is submitted in a step that tells of them
   double none_us_per_elem = 0;        // told of exact sums, as where they send along what was kept
-  double flush_us_per_elem =
-      0;  // that the first step takes longer after one that kept something back
+  // That the first step takes longer after one that kept something back.
+  double flush_us_per_elem = 0;
   Lies lies;
   double error_factor = 1;        // of the errors
   double first_error_factor = 1;  // of those of the first tensor besides; no probe sees it

@@ -17,6 +17,16 @@
 namespace gradwire {
 namespace {
 
+TensorState* AddTensor(TensorTable* table, std::vector<int64_t> shape, const std::string& spec) {
+  auto made = std::make_unique<TensorState>();
+  made->name = "w";
+  made->elems = 1;
+  for (const int64_t length : shape) made->elems *= length;
+  made->shape = std::move(shape);
+  made->SetCodec(*MakeCodec(spec));
+  return *table->Add(std::move(made));
+}
+
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -125,10 +135,7 @@ TEST(TensorTable, AnotherCodecForgetsReplicatedState) {
 TEST(TensorTable, ARungFindsWhatItKeptBeforeAnother) {
   const Codec first = *MakeCodec("topk(0.1)"), second = *MakeCodec("topk(0.03)");
   TensorTable table;
-  auto made = std::make_unique<TensorState>();
-  made->elems = 4096;
-  made->shape = {4096};
-  TensorState* tensor = *table.Add(std::move(made));
+  TensorState* tensor = AddTensor(&table, {4096}, "none");
   const auto bytes_of = [](const StateSlots& slots) {
     return std::string(reinterpret_cast<const char*>(slots.live().data), slots.live().size);
   };
@@ -157,11 +164,7 @@ TEST(TensorTable, ARungFindsWhatItKeptBeforeAnother) {
 
 TEST(TensorTable, LoadingForgetsWhatAllRungsKept) {
   TensorTable table;
-  auto made = std::make_unique<TensorState>();
-  made->name = "w";
-  made->elems = 4096;
-  made->shape = {4096};
-  TensorState* tensor = *table.Add(std::move(made));
+  TensorState* tensor = AddTensor(&table, {4096}, "none");
   const std::string saved = table.Save(0, 2);
   for (const char* spec : {"topk(0.1)", "topk(0.03)"}) {
     tensor->TakeRung(*MakeCodec(spec), 2);
@@ -174,12 +177,8 @@ TEST(TensorTable, LoadingForgetsWhatAllRungsKept) {
 // A rung that keeps nothing becomes the tensor's spec: what topk has kept must not be saved as its.
 TEST(TensorTable, ASpecForgetsWhatAnEarlierRungKept) {
   TensorTable table;
-  auto made = std::make_unique<TensorState>();
-  made->elems = 4096;
-  made->shape = {4096};
   const Codec none = *MakeCodec("none"), topk = *MakeCodec("topk(0.1)");
-  made->SetCodec(none);
-  TensorState* tensor = *table.Add(std::move(made));
+  TensorState* tensor = AddTensor(&table, {4096}, "none");
   tensor->TakeRung(topk, 2);
   ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
   tensor->TakeRung(none, 2);
@@ -211,11 +210,7 @@ TEST(TensorTable, LocalStateFlipsWithTheVote) {
 
 TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
   TensorTable table;
-  auto made = std::make_unique<TensorState>();
-  made->elems = 4096;
-  made->shape = {4096};
-  made->SetCodec(*MakeCodec("topk(0.1)"));
-  TensorState* tensor = *table.Add(std::move(made));
+  TensorState* tensor = AddTensor(&table, {4096}, "topk(0.1)");
   ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
   tensor->replicated.LiveInPlace().data[0] = std::byte{7};
   const std::string saved = table.Save(0, 2);
@@ -233,12 +228,7 @@ TEST(TensorTable, ReplicatedStateIsSavedAndRefusedByAnotherCodec) {
 
 TEST(TensorTable, RefusesAsManyBytesOfAnotherSpecOrShape) {
   TensorTable table;
-  auto made = std::make_unique<TensorState>();
-  made->name = "w";
-  made->elems = 4096;
-  made->shape = {64, 64};
-  made->SetCodec(*MakeCodec("topk(0.1)"));
-  TensorState* tensor = *table.Add(std::move(made));
+  TensorState* tensor = AddTensor(&table, {64, 64}, "topk(0.1)");
   ASSERT_TRUE(tensor->replicated.Allocate(ReplicatedBytes(*tensor, 2), kReplicatedSlots).ok());
   const std::string saved = table.Save(0, 2);
   const ConstBytes bytes = TextBytes(saved);
@@ -260,11 +250,7 @@ TEST(TensorTable, RefusesAsManyBytesOfAnotherSpecOrShape) {
 
 TEST(TensorTable, LocalStateIsSavedAndGoesWithItsCodec) {
   TensorTable table;
-  auto made = std::make_unique<TensorState>();
-  made->elems = 3;
-  made->shape = {3};
-  made->SetCodec(*MakeCodec("signsgd(momentum=0.9)"));
-  TensorState* tensor = *table.Add(std::move(made));
+  TensorState* tensor = AddTensor(&table, {3}, "signsgd(momentum=0.9)");
   ASSERT_TRUE(tensor->local.Allocate(3, true).ok());
   Fill(tensor->local.LiveInPlace(), 2.5f);
   const std::string saved = table.Save(0, 2);

@@ -265,8 +265,8 @@ class Comm(Collectives):
         the end of the first step that uses them.
 
         name: its identity, to which what compression keeps back belongs. shape: its lengths, of
-        elements row by row, or one number; low rank sees matrices by it. dtype: "float32", "float16", "bfloat16",
-        or one of numpy or torch. spec: "qsgd(bits=4)", "auto", ...; None: the setting `compress`.
+        elements row by row, or one number; low rank sees matrices by it. dtype: "float32",
+        "float16", "bfloat16", or one of numpy or torch. spec: "qsgd(bits=4)", "auto", ...; None: the setting `compress`.
         InvalidArgument: a name twice, or a spec that is none (the text has the nearest).
         """
         text = as_text(name, 'name= takes a text, as "layer.weight"')
