@@ -142,7 +142,7 @@ void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
   if (!open_) return;
   const int64_t now_ns = options_.clock->NowNs();
   tensor->tally.ready_us = Us(now_ns - open_->begin_ns);
-  if (options_.rank != 0 || !HasPiece(tensor->shape, SizeOf(tensor->dtype))) return;
+  if (options_.rank != 0) return;
   const std::optional<int> rung = RungToProbe(*tensor);
   if (!rung) return;
   // All rungs on one tensor, then on the next of those that can be probed; but first on the

@@ -13,8 +13,8 @@
 namespace gradwire {
 namespace {
 
-// A row longer than this is no piece any more.
-constexpr int64_t kMaxProbeBytes = 4 * kProbeBytes;
+// Of a row longer than this a piece is a part.
+constexpr int64_t kMaxRowBytes = 4 * kProbeBytes;
 
 int64_t Product(std::span<const int64_t> lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), int64_t{1}, std::multiplies<>());
@@ -40,15 +40,13 @@ StatusOr<ProbeReport> ReportOf(double codec_us_per_elem, const EncodeStats& stat
 
 }  // namespace
 
-bool HasPiece(std::span<const int64_t> shape, int64_t elem_bytes) {
-  if (shape.empty() || Product(shape) == 0) return false;
-  return Product(shape.subspan(1)) * elem_bytes <= kMaxProbeBytes;
-}
-
 std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t elem_bytes,
                                        int64_t number) {
-  if (!HasPiece(shape, elem_bytes)) return std::nullopt;
-  const int64_t row = Product(shape.subspan(1)), rows = shape[0];
+  const int64_t elems = Product(shape);
+  if (shape.empty() || elems == 0) return std::nullopt;
+  if (elems / shape[0] * elem_bytes > kMaxRowBytes)
+    return PieceToProbe({&elems, 1}, elem_bytes, number);
+  const int64_t row = elems / shape[0], rows = shape[0];
   const int64_t taken = std::clamp(kProbeBytes / elem_bytes / row, int64_t{1}, rows);
   ProbePiece piece = {.first_elem = number % (rows / taken) * taken * row,
                       .shape = {shape.begin(), shape.end()},

@@ -27,19 +27,16 @@ inline constexpr int kProbedSteps = 2;
 // Input of one probe: what is encoded between two polls of the engine.
 inline constexpr int64_t kProbeBytes = 256 * 1024;
 
-// A part of a tensor to probe: whole rows where the tensor has rows, so that methods of whole
-// tensors see one of its kind.
+// A part of a tensor to probe: whole rows, so that methods of whole tensors see one of its kind. Of
+// rows that are too long a part, which has one dimension, so that methods of matrices refuse it.
 struct ProbePiece {
   int64_t first_elem = 0;
   std::vector<int64_t> shape;
   int64_t elems = 0;
 };
 
-// Whether a tensor of `shape` can be probed: not where a row is too long to be a piece, or there
-// are no elements.
-bool HasPiece(std::span<const int64_t> shape, int64_t elem_bytes);
 // Piece number `number` of a tensor of `shape`, about kProbeBytes large; further numbers begin
-// again. Nothing where there is none.
+// again. Nothing where there are no elements.
 std::optional<ProbePiece> PieceToProbe(std::span<const int64_t> shape, int64_t elem_bytes,
                                        int64_t number);
 

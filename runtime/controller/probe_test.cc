@@ -49,9 +49,30 @@ TEST(PieceToProbe, GoesThroughTheTensor) {
   EXPECT_EQ(begins, (std::set<int64_t>{0, kPieceElems}));
 }
 
-TEST(PieceToProbe, IsNothingWhereARowIsTooLong) {
-  EXPECT_TRUE(PieceToProbe(std::vector<int64_t>{2, 4 * kPieceElems}, kFloatBytes, 0));
-  EXPECT_FALSE(PieceToProbe(std::vector<int64_t>{2, 4 * kPieceElems + 1}, kFloatBytes, 0));
+TEST(PieceToProbe, IsAPartOfARowThatIsTooLong) {
+  constexpr int64_t kLongest = 4 * kPieceElems;
+  EXPECT_EQ(PieceToProbe(std::vector<int64_t>{2, kLongest}, kFloatBytes, 1)->shape,
+            (std::vector<int64_t>{1, kLongest}));
+  const auto piece = PieceToProbe(std::vector<int64_t>{2, kLongest + 1}, kFloatBytes, 1);
+  ASSERT_TRUE(piece.has_value());
+  EXPECT_EQ(piece->shape, (std::vector<int64_t>{kPieceElems}));
+  EXPECT_EQ(piece->elems, kPieceElems);
+  EXPECT_EQ(piece->first_elem, kPieceElems);
+}
+
+TEST(Prober, LearnsNothingOfLowRankFromAPartOfARow) {
+  const std::vector<int64_t> shape = {1, 100 * kPieceElems};
+  const ProbePiece piece = *PieceToProbe(shape, kFloatBytes, 0);
+  const std::vector<float> grad(static_cast<size_t>(piece.elems), 1.0f);
+  const ManualClock clock;
+  Prober prober(&clock);
+  const auto probe = [&](const char* spec) {
+    return prober.Probe(*MakeCodec(spec), FloatView(grad.data(), piece.elems), piece.shape,
+                        /*world_size=*/4);
+  };
+  EXPECT_TRUE(probe("bf16").ok());
+  EXPECT_TRUE(probe("topk(0.1)").ok());
+  EXPECT_EQ(probe("powersgd(rank=1)").status().code(), gwInvalidArgument);
 }
 
 TEST(PieceToProbe, IsNothingOfNothing) {
