@@ -91,9 +91,14 @@ std::string_view DefaultName(const AlgorithmNeed& need) {
   const auto [collective, world_size, bytes, one_host, encoded] = need;
   if (encoded) return "two_shot";
   const bool is_power_of_two = std::has_single_bit(static_cast<unsigned>(world_size));
+  // Between hosts so many ranks are better off with direct, which sends a half of the bytes or less
+  // and is less deep.
+  const bool is_direct_early =
+      !one_host && world_size > kDirectSmallRanks && world_size <= kDirectRanks;
   switch (collective) {
     case Collective::kAllReduce:
-      if (bytes <= kFewMessagesBytes && !is_power_of_two) return "knomial";
+      if (bytes <= kFewMessagesBytes) return is_power_of_two ? "recursive_doubling" : "knomial";
+      if (is_direct_early) return "direct";
       if (bytes <= kSmallBytes && world_size > kDirectSmallRanks) return "recursive_doubling";
       if (bytes <= kTinyBytes && is_power_of_two) return "recursive_doubling";
       if (world_size > kDirectRanks) return "ring";

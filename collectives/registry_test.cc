@@ -76,8 +76,11 @@ TEST(ChooseAlgorithmTest, Defaults) {
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, kTiny), "recursive_doubling");
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, kTiny + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 8, kSmall), "direct");
-  EXPECT_EQ(chosen(Collective::kAllReduce, 9, kSmall), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 16, kFewest), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 9, kFewest + 1), "direct");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 16, kFewest + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 16, kLarge), "direct");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 17, kSmall), "recursive_doubling");
   EXPECT_EQ(chosen(Collective::kAllReduce, 17, kLarge), "ring");
   EXPECT_EQ(chosen(Collective::kAllReduce, 17, kLarge, true), "two_shot");
   EXPECT_EQ(chosen(Collective::kReduceScatter, 17, kLarge, true), "two_shot");
@@ -94,13 +97,28 @@ TEST(ChooseAlgorithmTest, Defaults) {
   EXPECT_EQ(chosen(Collective::kBarrier, 3, 0), "dissemination");
 }
 
+// What topk and low rank have left to sum grows with the ranks as a plain sum's bytes do.
+TEST(ChooseAlgorithmTest, BetweenHostsUpToSixteenRanksSendNoMoreThanTheyMust) {
+  for (const int n : {3, 6, 9, 12, 15, 16}) {
+    for (const int64_t bytes : {4 * 1024 + 1, 64 * 1024, 1 << 20}) {
+      const AlgorithmRow& row = **ChooseAlgorithm(
+          {.collective = Collective::kAllReduce, .world_size = n, .bytes = bytes});
+      EXPECT_EQ(row.totals(n).shards, 2 * (n - 1) * row.make(0, n, 0).logical_shards)
+          << row.name << ", " << n << " ranks, " << bytes << " bytes";
+    }
+  }
+}
+
 TEST(ChooseAlgorithmTest, OneHost) {
   auto chosen = [](Collective c, int n, int64_t bytes, bool encoded = false) {
     const AlgorithmNeed need = {
         .collective = c, .world_size = n, .bytes = bytes, .one_host = true, .encoded = encoded};
     return (*ChooseAlgorithm(need))->name;
   };
-  constexpr int64_t kHalfMiB = 512 * 1024;
+  constexpr int64_t kHalfMiB = 512 * 1024, kSmall = 64 * 1024;
+  EXPECT_EQ(chosen(Collective::kAllReduce, 9, kSmall), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 16, kSmall), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 16, kSmall + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, kHalfMiB), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, kHalfMiB + 1), "halving_doubling");
   EXPECT_EQ(chosen(Collective::kAllReduce, 3, kHalfMiB + 1), "halving_doubling");
