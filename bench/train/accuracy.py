@@ -4,6 +4,7 @@ import dataclasses
 import statistics
 
 import cells
+import ratios
 
 NAME = "accuracy"
 TITLE = "Time to accuracy: seconds to 86 % on Fashion-MNIST, mean over seeds, with the best learning rate"
@@ -66,26 +67,28 @@ def measure(jobs, cell, part, size):
 
 
 def _best_s(by_part, spec):
-    """Mean over the seeds with the learning rate where that is least; None: no rate gets there with
+    """Of each seed, with the learning rate where their mean is least; None: no rate gets there with
     every seed."""
-    means = []
+    found = []
     for rate in _RATES:
-        times = [m["to_target_s"] for m in by_part.values() if (m["spec"], m["rate"]) == (spec, rate)]
-        if None not in times:
-            means.append(statistics.fmean(times))
-    return min(means, default=None)
+        times = {m["seed"]: m["to_target_s"] for m in by_part.values()
+                 if (m["spec"], m["rate"]) == (spec, rate)}  # fmt: skip
+        if None not in times.values():
+            found.append([times[seed] for seed in sorted(times)])
+    return min(found, key=statistics.fmean, default=None)
 
 
 def row(cell, by_part):
     """All settings on one link, the ones that `auto` may not choose last."""
     seconds = {spec: _best_s(by_part, spec) for spec in (*_ADMITTED, _AUTO, *_OTHERS)}
     unlimited = cell.link == cells.UNLIMITED
-    rivals = ["none"] if unlimited else _ADMITTED
-    first = min((seconds[spec] for spec in rivals if seconds[spec] is not None), default=None)
-    over = None if None in (first, seconds[_AUTO]) else seconds[_AUTO] / first
+    rivals = [seconds[spec] for spec in (["none"] if unlimited else _ADMITTED) if seconds[spec]]
+    first = min(rivals, key=statistics.fmean, default=None)
+    over = ratios.ratio_of_means(list(zip(seconds[_AUTO], first))) if seconds[_AUTO] and first else None
     allowed = _ALLOWED_UNLIMITED if unlimited else _ALLOWED
     return {
-        "cell": cell.id, "link": cell.link, **seconds,
-        "auto over " + ("none" if unlimited else "the first admitted"): over,
-        "holds": over is not None and over <= allowed,
+        "cell": cell.id, "link": cell.link,
+        **{spec: times and statistics.fmean(times) for spec, times in seconds.items()},
+        "auto over " + ("none" if unlimited else "the first admitted"): over and over.text(),
+        "holds": over is not None and over.value <= allowed,
     }  # fmt: skip

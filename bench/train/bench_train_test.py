@@ -264,7 +264,7 @@ class AccuracyTest(unittest.TestCase):
 
     def test_auto_is_compared_with_the_first_that_its_bounds_admit(self):
         row = self._row("1gbit", bf16=10.0, efsign=1.0, auto=10.4)
-        self.assertAlmostEqual(row["auto over the first admitted"], 1.04)
+        self.assertEqual(row["auto over the first admitted"], "1.040 (1.040..1.040)")
         self.assertTrue(row["holds"])
         self.assertFalse(self._row("1gbit", bf16=10.0, auto=10.6)["holds"])
         self.assertFalse(self._row("1gbit", auto=None)["holds"])
@@ -272,6 +272,12 @@ class AccuracyTest(unittest.TestCase):
     def test_without_a_limit_it_is_compared_with_none(self):
         self.assertTrue(self._row(cells.UNLIMITED, bf16=10.0, auto=20.3)["holds"])
         self.assertFalse(self._row(cells.UNLIMITED, bf16=10.0, auto=20.5)["holds"])
+
+    def test_the_interval_is_that_of_other_seeds(self):
+        ratio = ratios.ratio_of_means([(10.0, 10.0), (12.0, 10.0), (14.0, 10.0)])
+        self.assertAlmostEqual(ratio.value, 1.2)
+        self.assertAlmostEqual(ratio.low, 1.0)
+        self.assertAlmostEqual(ratio.high, 1.4)
 
     def test_links_are_chosen_by_number(self):
         for text in ("1,3", "3", "1-3", "all"):

@@ -1,4 +1,4 @@
-"""Medians of ratios, with what a bootstrap says of them."""
+"""Medians of ratios, and ratios of means, with what a bootstrap says of them."""
 
 import dataclasses
 import random
@@ -10,7 +10,7 @@ _OUTSIDE = 0.025  # on either side of a 95 % interval
 
 @dataclasses.dataclass
 class Ratio:
-    """Of one measurement: the median, and its 95 % interval."""
+    """Of one measurement, and its 95 % interval."""
 
     value: float
     low: float
@@ -25,7 +25,7 @@ def median_ratio(ratios, seed=1):
     """The median of `ratios`, at least one, which were measured apart from each other; resampled
     to see how much it depends on which of them it has."""
     draw = random.Random(seed)
-    return _judged(ratios, lambda: draw.choices(ratios, k=len(ratios)))
+    return _judged(statistics.median, ratios, lambda: draw.choices(ratios, k=len(ratios)))
 
 
 def median_ratio_of_runs(runs, seed=1):
@@ -38,14 +38,26 @@ def median_ratio_of_runs(runs, seed=1):
         drawn = draw.choices(runs, k=len(runs))
         return [ratio for run in drawn for ratio in draw.choices(run, k=len(run))]
 
-    return _judged([ratio for run in runs for ratio in run], resampled)
+    return _judged(statistics.median, [ratio for run in runs for ratio in run], resampled)
 
 
-def _judged(ratios, resampled):
-    """Their median; the interval is that of the medians of what `resampled` gives."""
-    medians = sorted(statistics.median(resampled()) for _ in range(_RESAMPLES))
-    low, high = (medians[round(share * (_RESAMPLES - 1))] for share in (_OUTSIDE, 1 - _OUTSIDE))
-    return Ratio(statistics.median(ratios), low, high)
+def ratio_of_means(pairs, seed=1):
+    """What the first of all pairs, at least one, come to over the second: pairs were measured alike,
+    as with one seed, and are resampled."""
+    draw = random.Random(seed)
+    return _judged(_over, pairs, lambda: draw.choices(pairs, k=len(pairs)))
+
+
+def _over(pairs):
+    first, second = zip(*pairs)
+    return sum(first) / sum(second)
+
+
+def _judged(value_of, measured, resampled):
+    """Its value; the interval is that of what `resampled` gives."""
+    values = sorted(value_of(resampled()) for _ in range(_RESAMPLES))
+    low, high = (values[round(share * (_RESAMPLES - 1))] for share in (_OUTSIDE, 1 - _OUTSIDE))
+    return Ratio(value_of(measured), low, high)
 
 
 def in_pieces(values, length):
