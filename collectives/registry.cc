@@ -91,10 +91,10 @@ std::string_view DefaultName(const AlgorithmNeed& need) {
   const auto [collective, world_size, bytes, one_host, encoded] = need;
   if (encoded) return "two_shot";
   const bool is_power_of_two = std::has_single_bit(static_cast<unsigned>(world_size));
-  // Between hosts so many ranks are better off with direct, which sends a half of the bytes or less
-  // and is less deep.
+  // Between hosts direct suits so many ranks sooner: it is less deep than recursive doubling, and
+  // sends 0.6 of its bytes or less.
   const bool is_direct_early =
-      !one_host && world_size > kDirectSmallRanks && world_size <= kDirectRanks;
+      !one_host && world_size >= kDirectSmallRanks && world_size <= kDirectRanks;
   switch (collective) {
     case Collective::kAllReduce:
       if (bytes <= kFewMessagesBytes) return is_power_of_two ? "recursive_doubling" : "knomial";

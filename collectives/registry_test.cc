@@ -77,6 +77,8 @@ TEST(ChooseAlgorithmTest, Defaults) {
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, kTiny + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 8, kSmall), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 16, kFewest), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 8, kFewest), "recursive_doubling");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 8, kFewest + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 9, kFewest + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 16, kFewest + 1), "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 16, kLarge), "direct");
@@ -98,8 +100,8 @@ TEST(ChooseAlgorithmTest, Defaults) {
 }
 
 // What topk and low rank have left to sum grows with the ranks as a plain sum's bytes do.
-TEST(ChooseAlgorithmTest, BetweenHostsUpToSixteenRanksSendNoMoreThanTheyMust) {
-  for (const int n : {3, 6, 9, 12, 15, 16}) {
+TEST(ChooseAlgorithmTest, BetweenHostsEightToSixteenRanksSendNoMoreThanTheyMust) {
+  for (const int n : {8, 9, 12, 15, 16}) {
     for (const int64_t bytes : {4 * 1024 + 1, 64 * 1024, 1 << 20}) {
       const AlgorithmRow& row = **ChooseAlgorithm(
           {.collective = Collective::kAllReduce, .world_size = n, .bytes = bytes});
