@@ -7,11 +7,13 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "compress/codecs/carrier_jobs.h"
 #include "compress/codecs/codec_args.h"
 #include "compress/codecs/sparse_carrier.h"
 #include "compress/kernels/index_list/index_list.h"
+#include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/scalar_ref.h"
 #include "compress/kernels/topk/topk.h"
 
@@ -34,6 +36,12 @@ struct Scratch {
       : indices(reinterpret_cast<uint32_t*>(workspace.data), static_cast<size_t>(count)),
         values(reinterpret_cast<float*>(indices.data() + count), static_cast<size_t>(count)),
         search(workspace.Sub(count * kSelectedBytes, workspace.size - count * kSelectedBytes)) {}
+
+  // The values at the indices; p keeps the others.
+  void TakeFrom(float* p) {
+    for (size_t j = 0; j < indices.size(); ++j) values[j] = std::exchange(p[indices[j]], 0.0f);
+  }
+  double Energy() const { return EnergyOf(values.data(), std::ssize(values)); }
 
   // As a block that is not finite has them.
   void Spoil() {
@@ -109,8 +117,9 @@ class TopkPayload final : public CpuCodec {
   }
 
   void RunEncode(const EncodeJob& job) const override {
+    TopkHint hint;
     ForBlocks(job.elems, [&](int64_t first, int64_t elems, int64_t bytes) {
-      EncodeBlock(job.Sub(first, elems, bytes));
+      EncodeBlock(job.Sub(first, elems, bytes), &hint);
     });
   }
   bool RunDecode(const DecodeJob& job) const override {
@@ -121,26 +130,37 @@ class TopkPayload final : public CpuCodec {
     return written_so;
   }
 
-  void EncodeBlock(const EncodeJob& block) const {
+  void EncodeBlock(const EncodeJob& block, TopkHint* hint) const {
     const int64_t count = Count(block.elems);
     Scratch scratch(block.workspace, count);
-    const bool finite = SelectTopk({.grad = block.grad,
-                                    .dtype = block.dtype,
-                                    .in_scale = block.in_scale,
-                                    .e_in = block.e_in,
-                                    .elems = block.elems},
-                                   scratch.search, scratch.indices);
-    if (finite) {
-      SplitInput(block, scratch.indices, 1, scratch.values.data());
+    // In place p must not take the residual's place before it is known to be finite.
+    float memory[kTopkBlockElems];
+    const bool is_in_place = block.e_out == block.e_in;
+    EncodeStats stats;
+    InputJob input = block;
+    input.e_out = is_in_place ? memory : block.e_out;
+    input.stats = &stats;
+    if (SelectTopk(input, scratch.search, scratch.indices, hint)) {
+      scratch.TakeFrom(input.e_out);
+      if (is_in_place && block.e_out != nullptr) std::copy_n(memory, block.elems, block.e_out);
+      block.stats->sum_err2 += std::max(stats.sum_p2 - scratch.Energy(), 0.0);
     } else {
-      for (int64_t i = 0; i < block.elems; ++i) {
-        ref::FinishNonFinite(block, i, ref::Input(block, i));
-      }
+      if (!is_in_place) KeepResidual(block);
       scratch.Spoil();
     }
+    AddCounted(stats, block.stats);
     EncodeIndexList(scratch.indices, block.elems, block.out);
     std::memcpy(block.out + IndexListBytes(block.elems, count), scratch.values.data(),
                 scratch.values.size_bytes());
+  }
+
+  // Of a block that is not finite, in a slot of its own.
+  static void KeepResidual(const EncodeJob& block) {
+    if (block.e_in == nullptr) {
+      std::fill_n(block.e_out, block.elems, 0.0f);
+    } else {
+      std::copy_n(block.e_in, block.elems, block.e_out);
+    }
   }
 
   bool DecodeBlock(const DecodeJob& block) const {

@@ -1,16 +1,17 @@
-// Selection by candidates. A sample gives a floor that a few more than k elements should reach; one
-// pass appends the elements that do; what is beyond k is dropped.
+// Selection by candidates. A sample, or what was selected before, gives a floor that a few more
+// than k elements should reach; one pass appends the elements that do; what is beyond k is dropped.
 //
-// The sample only makes this fast. Too low a floor fills the candidates before the end: all but the
+// The floor only makes this fast. Too low a floor fills the candidates before the end: all but the
 // k largest are dropped, and the smallest kept is the new floor. Too high a floor leaves fewer than
-// k: a second pass starts with the floor zero. Room for twice k bounds the drops to elems / k of
-// O(k) each.
+// k: another pass starts with a sample's, the last with the floor zero. Room for twice k bounds the
+// drops to elems / k of O(k) each.
 #include "compress/kernels/topk/topk.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "compress/kernels/input/input_kernels.h"
 #include "compress/kernels/kernel_job.h"
@@ -36,13 +37,13 @@ TopkCandidates Carve(Bytes workspace, int64_t capacity) {
 }
 
 struct Rank {
-  uint32_t bits;  // of the k-th largest
-  int64_t equal;  // how many that equal it are among the k largest
+  uint32_t bits;  // what is larger is among the k largest, what is smaller is not
+  int64_t equal;  // how many that equal it are, at most
 };
 
-// Digit by digit, from the top of what the candidates differ in; most differ from the k-th in the
-// first. A few candidates have small digits, so that counts of nothing cost no more than they do.
-// There is a candidate, and k of them.
+// Digit by digit, from the top of what the candidates differ in, until all that begin as the k-th
+// are among the largest; most differ from it in the first. A few candidates have small digits, so
+// that counts of nothing cost no more than they do. There is a candidate, and k of them.
 Rank FindKth(const TopkCandidates& found, int64_t k) {
   const std::span<const uint32_t> all(found.bits, static_cast<size_t>(found.count));
   const auto [smallest, largest] = std::minmax_element(all.begin(), all.end());
@@ -61,6 +62,7 @@ Rank FindKth(const TopkCandidates& found, int64_t k) {
     uint32_t bin = bins - 1;
     for (; counts[bin] < k; --bin) k -= counts[bin];
     low += bin << shift;
+    if (counts[bin] == k) break;
     width = shift;
   }
   return {.bits = low, .equal = k};
@@ -99,8 +101,10 @@ uint32_t SampleFloor(const InputJob& input, int64_t k, TopkCandidates* found) {
   return FindKth(*found, rank).bits;
 }
 
-// Leaves the k largest of all that reach the floor, or fewer where there are fewer.
-void KeepLargestOfInput(const InputJob& input, int64_t k, uint32_t floor, TopkCandidates* found) {
+// Leaves the k largest of all that reach the floor, or fewer where there are fewer. Returns how
+// many there were, at least.
+int64_t KeepLargestOfInput(const InputJob& input, int64_t k, uint32_t floor,
+                           TopkCandidates* found) {
   const TopkScan scan = ActiveTopkScan();
   found->count = 0;
   if (input.stats != nullptr) *input.stats = {};
@@ -109,7 +113,24 @@ void KeepLargestOfInput(const InputJob& input, int64_t k, uint32_t floor, TopkCa
     floor = KeepLargest(k, found) + 1;
     at = scan(input, at, floor, found);
   }
-  if (found->count > k) KeepLargest(k, found);
+  const int64_t reached = found->count;
+  if (reached > k) KeepLargest(k, found);
+  return reached;
+}
+
+// Twice what is selected reaches a floor that is of use: fewer may be too few, more cost time.
+// `reached`: how many reached the last one, none: there was none.
+TopkHint NextHint(const TopkCandidates& selected, TopkHint last, std::optional<int64_t> reached) {
+  if (selected.count == 0) return {};
+  const uint32_t smallest = *std::min_element(selected.bits, selected.bits + selected.count);
+  if (smallest >= kInfBits) return {};
+  constexpr uint32_t kMostSlack = 1u << 24;  // two octaves
+  constexpr int64_t kSpare = 8;
+  if (reached && *reached < selected.count + selected.count / 2 + kSpare)
+    last.slack = std::min(2 * last.slack, kMostSlack);
+  if (reached && *reached > 3 * selected.count + kSpare) last.slack /= 2;
+  last.floor = smallest - std::min(last.slack, smallest);
+  return last;
 }
 
 }  // namespace
@@ -132,14 +153,18 @@ int64_t TopkWorkspaceBytes(int64_t elems, int64_t k) {
   return 2 * static_cast<int64_t>(sizeof(uint32_t)) * Capacity(elems, k);
 }
 
-bool SelectTopk(const InputJob& in, Bytes workspace, std::span<uint32_t> out) {
+bool SelectTopk(const InputJob& in, Bytes workspace, std::span<uint32_t> out, TopkHint* hint) {
   EncodeStats scanned;
   InputJob input = in;
   if (in.stats != nullptr) input.stats = &scanned;
   const auto k = static_cast<int64_t>(out.size());
   TopkCandidates found = Carve(workspace, Capacity(in.elems, k));
-  KeepLargestOfInput(input, k, SampleFloor(input, k, &found), &found);
+  std::optional<int64_t> reached;
+  if (hint != nullptr && hint->floor > 0)
+    reached = KeepLargestOfInput(input, k, hint->floor, &found);
+  if (!reached || *reached < k) KeepLargestOfInput(input, k, SampleFloor(input, k, &found), &found);
   if (found.count < k) KeepLargestOfInput(input, k, 0, &found);
+  if (hint != nullptr) *hint = NextHint(found, *hint, reached);
   if (k > 0) std::memcpy(out.data(), found.index, out.size_bytes());
   const bool finite = found.absmax_bits < kInfBits;
   if (in.stats != nullptr) {

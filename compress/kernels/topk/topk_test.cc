@@ -178,6 +178,29 @@ TEST_P(TopkTest, SelectsWhereTheSampleSeesOnlyTheSmallest) {
 }
 
 // Large enough for stores past the cache, at any alignment.
+// Blocks that are as the one before, and ones that are not.
+TEST_P(TopkTest, SelectsTheSameWithAnyHint) {
+  SCOPED_TRACE(TestSeedText());
+  RandomStream random(TestSeed());
+  constexpr int64_t kElems = 4096;
+  TopkHint hint;
+  for (int block = 0; block < 60; ++block) {
+    const Kind& kind = Kinds()[random.Below(3) == 0 ? random.Below(Kinds().size()) : 0];
+    const float scale = random.Below(4) == 0 ? 1e3f : 1.0f;
+    Floats p(kElems);
+    for (int64_t i = 0; i < kElems; ++i) p[i] = scale * kind.value(&random, i, kElems);
+    const GuardedFloats grad(p);
+    const auto k = static_cast<int64_t>(random.Below(4) == 0 ? 1 + random.Below(kElems) : 41);
+    const GuardedBuffer workspace(TopkWorkspaceBytes(kElems, k));
+    Indices selected(static_cast<size_t>(k));
+    EXPECT_EQ(SelectTopk({.grad = grad.bytes(), .elems = kElems},
+                         {workspace.data(), workspace.size()}, selected, &hint),
+              AllFinite(p));
+    ASSERT_EQ(selected, FirstAscending(SortedByMagnitude(p), k)) << kind.name << ", k " << k;
+    ASSERT_TRUE(workspace.intact());
+  }
+}
+
 TEST_P(TopkTest, WritesItsInputToTheResidualOfALargeTensor) {
   const int64_t elems = (int64_t{1} << 20) + 77;
   const GuardedFloats grad(Make(Kinds()[0], elems, &random_));
