@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
+from tests.lib import networks
 from tools import unittest_main
 
 _GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
@@ -20,11 +21,6 @@ _COLLECTIVES = (
     "all-reduce reduce broadcast all-gather reduce-scatter all-to-all barrier".split()
 )
 _FEW = ["-n", "2", "-w", "1"]
-
-
-def _can_make_networks():
-    probe = ["unshare", "--net", "--mount", "true"]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 def _gradwire(*args, **variables):
@@ -193,7 +189,7 @@ class PerfTest(unittest.TestCase):
         self.assertIn("float", row)
         self.assertTrue(running)
 
-    @unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
+    @unittest.skipUnless(networks.can_make(), "this process may not make network namespaces")
     def test_results_are_right_across_namespaces(self):
         for spec in ("none", "qsgd(bits=4)"):
             done = _gradwire("run", "-n", "3", "--netlab", "1gbit", "--timeout", "90", "--",

@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 
+from tests.lib import networks
 from tools import unittest_main
 
 _GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
@@ -35,11 +36,6 @@ def _close_when_full(write_end):
     while select.select([], [write_end], [], 0)[1]:
         time.sleep(0.01)
     os.close(write_end)
-
-
-def _can_make_networks():
-    probe = ["unshare", "--net", "--mount", "true"]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 class RunTest(unittest.TestCase):
@@ -325,7 +321,7 @@ class RunTest(unittest.TestCase):
     def test_nothing_survives_the_launcher(self):
         self._expect_nothing_survives()
 
-    @unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
+    @unittest.skipUnless(networks.can_make(), "this process may not make network namespaces")
     def test_no_network_survives_the_launcher(self):
         links = os.listdir("/sys/class/net")
         self._expect_nothing_survives("--netlab", "1gbit,delay=1ms")
@@ -336,14 +332,14 @@ class RunTest(unittest.TestCase):
                    "echo $GRADWIRE_INTERFACE $GRADWIRE_HOST_ID ${GRADWIRE_NETLAB-none}"]
         if os.geteuid() == 0:
             command = ["setpriv", "--bounding-set=-sys_admin", *command]
-        elif _can_make_networks():
+        elif networks.can_make():
             self.skipTest("this process may make network namespaces")
         job = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_LIMIT_S)
         self.assertIn("NOT SHAPED to 1gbit", job.stderr)
         self.assertEqual(sorted(job.stdout.splitlines()), ["[1] lo 1 none", "lo 0 none"])
 
 
-@unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
+@unittest.skipUnless(networks.can_make(), "this process may not make network namespaces")
 class NetlabTest(unittest.TestCase):
     def test_every_rank_is_a_host_of_its_own(self):
         job = _shell("echo $(ls /sys/class/net) $GRADWIRE_HOST_ID $GRADWIRE_INTERFACE "

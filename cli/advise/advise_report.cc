@@ -15,6 +15,9 @@ namespace {
 using Json = JsonValue;
 using Rows = std::vector<std::vector<std::string>>;
 
+// A table with more rows leaves no room for the first line on most terminals.
+constexpr size_t kRowsOfAScreen = 20;
+
 constexpr char kNothingHides[] =
     "without compute nothing can hide: give --compute-ms, what a step computes";
 
@@ -71,7 +74,10 @@ std::string AdviceText(const AdviseOptions& options, const RunFacts& facts, cons
   text += ModelLine(options.model, options.scale) + "\n";
   text += fmt::format("# compute {:g} ms; {}\n", options.compute_ms, options.automatic.spec);
   text += LinkLine(advice) + "\n";
-  return text + FormatColumns(TensorTable(advice)) + FormatColumns(PlanTable(advice));
+  text += FormatColumns(TensorTable(advice)) + FormatColumns(PlanTable(advice));
+  for (const std::string& line : FooterLines(facts)) text += line + "\n";
+  if (advice.tensors.size() > kRowsOfAScreen) text += "# " + Summary(advice) + "\n";
+  return text;
 }
 
 std::string AdviceJson(const AdviseOptions& options, const RunFacts& facts, const Advice& advice) {

@@ -70,6 +70,23 @@ TEST(AdviceText, BeginsWithTheSummary) {
   EXPECT_EQ(text.find("nothing can hide"), std::string::npos);
 }
 
+TEST(AdviceText, EndsWithTheSummaryWhereATableHidesTheFirstLine) {
+  Advice advice = Compressing(50);
+  EXPECT_EQ(Line(AdviceText(Options(50), {}, advice), "# compress"), "no such line");
+  advice.tensors.resize(30, advice.tensors[0]);
+  EXPECT_TRUE(AdviceText(Options(50), {}, advice).ends_with("\n# " + Summary(advice) + "\n"));
+}
+
+TEST(AdviceText, SaysThatTheMachineWasNotTheSameAllTheTime) {
+  RunFacts facts = {.ping_pong_before_us = 0.08, .ping_pong_after_us = 0.09, .probed = true};
+  const auto text = [&] { return AdviceText(Options(50), facts, Compressing(50)); };
+  EXPECT_EQ(Line(text(), "# machine state after"), "# machine state after  : 0.09 us (fast)");
+  EXPECT_EQ(Line(text(), "# the machine"), "no such line");
+  facts.ping_pong_after_us = 0.31;
+  EXPECT_EQ(Line(text(), "# the machine"),
+            "# the machine changed its state meanwhile: measure again");
+}
+
 TEST(AdviceText, SaysThatWithoutComputeNothingHides) {
   const std::string text = AdviceText(Options(0), {}, Compressing(0));
   EXPECT_EQ(Line(text, "# without compute"),

@@ -88,9 +88,11 @@ std::optional<double> PingPongUs(const Clock& clock, bool is_rank) {
   return least;
 }
 
+bool IsSlow(double us) { return us >= kSlowUs; }
+
 std::string MachineStateText(std::optional<double> us) {
   if (!us) return "not measured";
-  return fmt::format("{:.2f} us ({})", *us, *us < kSlowUs ? "fast" : "slow");
+  return fmt::format("{:.2f} us ({})", *us, IsSlow(*us) ? "slow" : "fast");
 }
 
 }  // namespace gradwire

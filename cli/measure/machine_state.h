@@ -16,7 +16,10 @@ namespace gradwire {
 // core, or where no thread can be made.
 std::optional<double> PingPongUs(const Clock& clock, bool is_rank);
 
-// "0.11 us (fast)": fast below 0.2 us, where the cores share a cache, slow above.
+// Above 0.2 us; below it the cores share a cache.
+bool IsSlow(double us);
+
+// "0.11 us (fast)"
 std::string MachineStateText(std::optional<double> us);
 
 }  // namespace gradwire

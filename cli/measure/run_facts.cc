@@ -57,6 +57,15 @@ std::vector<std::string> HeaderLines(const RunFacts& facts, const std::string& c
   return lines;
 }
 
+std::vector<std::string> FooterLines(const RunFacts& facts) {
+  if (!facts.probed) return {};
+  const auto &before = facts.ping_pong_before_us, &after = facts.ping_pong_after_us;
+  std::vector<std::string> lines = {"# machine state after  : " + MachineStateText(after)};
+  if (before && after && IsSlow(*before) != IsSlow(*after))
+    lines.emplace_back("# the machine changed its state meanwhile: measure again");
+  return lines;
+}
+
 Json FactsJson(const RunFacts& facts, const std::string& command_line) {
   return {{"schema_version", 1},
           {"version", Version()},

@@ -31,7 +31,10 @@ RunFacts CurrentFacts();
 // command line, then the machine's state where it was probed.
 std::vector<std::string> HeaderLines(const RunFacts& facts, const std::string& command_line);
 
-// Everything above as members of a JSON object.
+// The machine's state afterwards where it was probed, and whether that is another one.
+std::vector<std::string> FooterLines(const RunFacts& facts);
+
+// All of the facts as members of a JSON object.
 JsonValue FactsJson(const RunFacts& facts, const std::string& command_line);
 
 }  // namespace gradwire

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/json_value.h"
-#include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 
@@ -52,9 +51,7 @@ double PerfReport::AverageBusBandwidth() const {
 void PerfReport::PrintFooter(const RunFacts& facts) {
   Print(fmt::format("# Out of bounds values : {} {}", wrong(), wrong() == 0 ? "OK" : "FAILED"));
   Print(fmt::format("# Avg bus bandwidth    : {:g}", AverageBusBandwidth()));
-  if (facts.probed) {
-    Print("# machine state after  : " + MachineStateText(facts.ping_pong_after_us));
-  }
+  for (const std::string& line : FooterLines(facts)) Print(line);
 }
 
 std::string PerfReport::Json(const RunFacts& facts) const {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/json_value.h"
-#include "cli/measure/machine_state.h"
 #include "cli/models/model_options.h"
 #include "cli/text_output.h"
 #include "cli/train/gradient_times.h"
@@ -80,9 +79,7 @@ void TrainReport::PrintProgress() const {
 }
 
 void TrainReport::PrintFooter(const RunFacts& facts) const {
-  if (facts.probed) {
-    Print("# machine state after  : " + MachineStateText(facts.ping_pong_after_us));
-  }
+  for (const std::string& line : FooterLines(facts)) Print(line);
 }
 
 std::string TrainReport::Json(const RunFacts& facts) const {

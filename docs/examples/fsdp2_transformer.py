@@ -1,4 +1,4 @@
-"""A small transformer with FSDP2: sharded in pairs of ranks, compressed between the pairs:
+"""A small transformer with FSDP2: sharded in pairs of ranks, compressed between two pairs or more:
 
     torchrun --standalone --nproc-per-node 4 docs/examples/fsdp2_transformer.py
 """
@@ -34,7 +34,7 @@ class Transformer(nn.Module):
 
 
 dist.init_process_group("gloo")
-mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+mesh = init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("replicate", "shard"))
 text = torch.tensor([" 0123456789".index(c) for c in " ".join(map(str, range(20000)))])
 torch.manual_seed(1)
 model = Transformer(11)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import unittest
 
+from tests.lib import networks
 from tools import unittest_main
 
 _HERE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire")
@@ -18,12 +19,7 @@ _BOUND_S = 1.0 + 1.0 + 1.0
 _LEAVE_BOUND_S = 5.0
 
 
-def _can_make_networks():
-    probe = ["unshare", "--net", "--mount", "true"]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
-
-
-@unittest.skipUnless(_can_make_networks(), "this process may not make network namespaces")
+@unittest.skipUnless(networks.can_make(), "this process may not make network namespaces")
 class CutLinkTest(unittest.TestCase):
     def _events(self, transport, victim):
         """What each rank said: {event: (seconds, text)} by rank."""
