@@ -11,7 +11,11 @@
 namespace gradwire {
 
 Ballot::Ballot(int world_size)
-    : votes_(world_size), submitted_(world_size), tables_(world_size), observations_(world_size) {}
+    : votes_(world_size),
+      submitted_(world_size),
+      tables_(world_size),
+      observations_(world_size),
+      left_(world_size) {}
 
 Status Ballot::HearSubmitted(int rank, uint32_t submitted) {
   // A heartbeat may be older than what a turn's end has told.
@@ -42,6 +46,17 @@ Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, in
     if (!body.empty()) tables_[rank] = std::move(body);
   }
   return most_ ? CheckSubmitted(rank, *most_) : Status();
+}
+
+void Ballot::HearBye(int rank) {
+  left_[rank] = true;
+  ++left_ranks_;
+}
+
+bool Ballot::MayAbort() const {
+  // Hardly any vote is so late that ranks must be looked at.
+  return final_votes_ + left_ranks_ >= std::ssize(votes_) &&
+         std::ranges::all_of(Missing(), [this](int rank) { return left_[rank]; });
 }
 
 // One vote more. Those about a later operation are to come again.
@@ -85,7 +100,8 @@ std::vector<int> Ballot::Missing() const {
 TurnResult Ballot::Decide(uint16_t turn, const Status& revoked, NonFinitePolicy policy) const {
   std::vector<Vote> votes;
   for (size_t r = 0; r < votes_.size(); ++r) {
-    votes.push_back(*votes_[r]);
+    const bool is_final = votes_[r] && votes_[r]->fields.op_seq == in_doubt_;
+    votes.push_back(is_final ? *votes_[r] : Vote());
     votes.back().table = &tables_[r];
   }
   return DecideTurn(turn, votes, revoked, policy);

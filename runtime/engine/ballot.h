@@ -26,15 +26,20 @@ class Ballot {
   // the body.
   Status HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns);
 
+  // `rank` has left, for good: it votes no more. Once.
+  void HearBye(int rank);
+
   // All votes are there, and about the same operation.
   bool complete() const { return final_votes_ == std::ssize(votes_); }
+  // All that can come are: enough for a turn that is revoked.
+  bool MayAbort() const;
   // Ranks whose vote is missing, ascending. One about a later operation than another rank's is to
   // come again: whoever votes against tells all ranks about which.
   std::vector<int> Missing() const;
   // When the last vote of this turn came; 0: none has.
   int64_t last_vote_ns() const { return last_vote_ns_; }
 
-  // Of all votes; `revoked` as for DecideTurn.
+  // Of all votes; `revoked` as for DecideTurn. Who has left without one knows nothing of it.
   TurnResult Decide(uint16_t turn, const Status& revoked, NonFinitePolicy policy) const;
   // By rank, of votes in favour.
   const std::vector<std::string>& observations() const { return observations_; }
@@ -55,6 +60,8 @@ class Ballot {
   std::vector<std::optional<uint32_t>> submitted_;  // the most that was heard
   std::vector<std::string> tables_;                 // as told last
   std::vector<std::string> observations_;
+  std::vector<bool> left_;
+  int64_t left_ranks_ = 0;
   int64_t last_vote_ns_ = 0;
 };
 

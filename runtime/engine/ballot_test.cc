@@ -97,6 +97,36 @@ TEST(Ballot, WaitsForAllToVoteAboutTheFirstOperationInDoubt) {
   EXPECT_EQ(result.reason.detail().actual, "c (rank 2)");
 }
 
+// It hears no result, but those that are still there must.
+TEST(Ballot, AnAbortDoesWithoutTheVotesOfWhoHasLeft) {
+  Ballot ballot(4);
+  EXPECT_TRUE(ballot.HearVote(3, AgainstOver(5), EncodeOpText({{"op", "min"}}), 1).ok());
+  EXPECT_TRUE(ballot.HearVote(0, AgainstOver(2), EncodeOpText({{"op", "sum"}}), 2).ok());
+  ballot.HearBye(3);
+  ballot.HearBye(1);
+  EXPECT_FALSE(ballot.MayAbort()) << "rank 2 is here";
+  EXPECT_TRUE(ballot.HearVote(2, AgainstOver(2), EncodeOpText({{"op", "max"}}), 3).ok());
+  EXPECT_TRUE(ballot.MayAbort());
+  EXPECT_FALSE(ballot.complete());
+  const TurnResult result =
+      ballot.Decide(0, Status(gwMismatch, "operations differ"), NonFinitePolicy::kPropagate);
+  EXPECT_EQ(result.outcome, StepOutcome::kAbort);
+  EXPECT_EQ(result.reason.detail().expected, "sum (rank 0)");
+  EXPECT_EQ(result.reason.detail().actual, "max (rank 2)");
+  ballot.BeginTurn();
+  EXPECT_FALSE(ballot.MayAbort());
+}
+
+TEST(Ballot, WhoHasLeftBehindItsVoteIsNotCountedTwice) {
+  Ballot ballot(3);
+  EXPECT_TRUE(ballot.HearVote(1, AgainstOver(2), "", 1).ok());
+  ballot.HearBye(1);
+  EXPECT_TRUE(ballot.HearVote(0, AgainstOver(2), "", 2).ok());
+  EXPECT_FALSE(ballot.MayAbort()) << "rank 2 is here";
+  EXPECT_TRUE(ballot.HearVote(2, AgainstOver(2), "", 2).ok());
+  EXPECT_TRUE(ballot.MayAbort());
+}
+
 // 2^32 operations in one turn: the last before the wrap comes before the first after it.
 TEST(Ballot, TheNumbersOfOperationsWrap) {
   constexpr uint32_t kLast = kNoOpSeq - 1;

@@ -150,6 +150,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   std::string TableToTell(const TurnEnd& end);
   void SendVote(const TurnEnd& end, bool ok);
   void OnControl(const ControlMessage& message) override;
+  void OnBye(int rank);
   void HandleControl(const ControlMessage& message);
   void HearMine();
   void OnVote(int from, const ControlMessage& message);
@@ -189,6 +190,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   int GoneHub(int64_t still_ns) const;
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
+  Status MissedAs(int peer) const;
   bool CheckOperationTime(int64_t still_ns);
   bool CheckVoteTime(int64_t now_ns);
   bool CheckVoteAgainst(int64_t still_ns);

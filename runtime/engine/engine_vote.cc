@@ -63,10 +63,7 @@ void EngineCore::SendVote(const TurnEnd& end, bool ok) {
 }
 
 void EngineCore::OnControl(const ControlMessage& message) {
-  if (message.get<ByeFields>() != nullptr) {
-    left_[message.src] = true;
-    return;
-  }
+  if (message.get<ByeFields>() != nullptr) return OnBye(message.src);
   if (!fatal_.ok()) return;
   const auto* revoke = message.get<RevokeFields>();
   if (revoke != nullptr && revoke->scope == RevokeScope::kEpoch && revoke->culprit == kAllRanks) {
@@ -77,6 +74,14 @@ void EngineCore::OnControl(const ControlMessage& message) {
   // A rank that has heard the result of this turn may be in the next one already; an older turn's
   // words are void.
   if (message.turn == static_cast<uint16_t>(turn_ + 1)) later_.push_back(message);
+}
+
+// A revoked turn waits for its vote no more.
+void EngineCore::OnBye(int rank) {
+  left_[rank] = true;
+  if (options_.rank != 0) return;
+  ballot_.HearBye(rank);
+  DecideIfComplete();
 }
 
 void EngineCore::HandleControl(const ControlMessage& message) {
@@ -121,7 +126,8 @@ void EngineCore::OnVote(int from, const ControlMessage& message) {
 }
 
 void EngineCore::DecideIfComplete() {
-  if (this_turn_.result || !ballot_.complete()) return;
+  if (!fatal_.ok() || this_turn_.result) return;
+  if (this_turn_.revoked ? !ballot_.MayAbort() : !ballot_.complete()) return;
   TurnResult result =
       ballot_.Decide(turn_, this_turn_.revoked.value_or(Status()), options_.nonfinite);
   if (result.outcome == StepOutcome::kCommit)

@@ -137,7 +137,7 @@ int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
   const int awaited = driver_.AwaitedPeer();
   if (awaited >= 0 && left_[awaited] && still_ns > LeftNs(awaited)) return awaited;
   if (awaited < 0 && this_turn_.voted && options_.rank != 0 && left_[0]) return 0;
-  if (awaited < 0 && this_turn_.voted && options_.rank == 0) {
+  if (awaited < 0 && this_turn_.voted && options_.rank == 0 && !this_turn_.revoked) {
     for (int r : ballot_.Missing()) {
       if (left_[r]) return r;
     }
@@ -150,12 +150,23 @@ int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
 bool EngineCore::CheckLeft(int64_t still_ns) {
   const int peer = still_ns > kLeftNs ? WhoLeftTooEarly(still_ns) : -1;
   if (peer < 0) return false;
-  FatalForAll(
-      Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", peer),
-                          .hint = "All ranks must submit the same operations, and end the same "
-                                  "steps, before they finalize",
-                          .peer = peer}));
+  FatalForAll(MissedAs(peer));
   return true;
+}
+
+// Where it is missed only because something went wrong before, that is what must be mended.
+Status EngineCore::MissedAs(int peer) const {
+  const std::string gone = fmt::format("rank {} has left the communicator", peer);
+  if (!this_turn_.revoked) {
+    return Status(gwPeerLost, {.message = gone,
+                               .hint = "All ranks must submit the same operations, and end the "
+                                       "same steps, before they finalize",
+                               .peer = peer});
+  }
+  ErrorDetail detail = this_turn_.revoked->detail();
+  detail.message = fmt::format("{} amid an abort: {}", gone, detail.message);
+  detail.peer = peer;
+  return Status(gwPeerLost, std::move(detail));
 }
 
 bool EngineCore::CheckOperationTime(int64_t still_ns) {

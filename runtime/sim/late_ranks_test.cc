@@ -154,9 +154,60 @@ TEST_F(LateRanks, Rank0IsMissedByWhoWaitsForTheEndOfAnAbort) {
   for (int rank : {1, 2}) {
     ASSERT_TRUE(RunUntilFatal(rank)) << rank;
     ExpectMisses(rank, 0);
+    EXPECT_THAT(job_[rank].fatal().ToString(), HasSubstr("amid an abort: a rank gave the step up"));
   }
   EXPECT_GT(job_.now_ns() - begin_ns, kNsPerSecond) << "the result may be on its way";
 }
+
+// Rank 1 had all it needed, and has left.
+class RanksThatDisagree : public LateRanks, public testing::WithParamInterface<Collective> {
+ protected:
+  void ExpectTold(int rank, gwResult_t code) {
+    EXPECT_TRUE(job_[rank].fatal().ok()) << job_[rank].fatal().ToString();
+    ASSERT_EQ(job_[rank].turn(), 1) << rank;
+    EXPECT_EQ(job_[rank].results()[0].reason.code(), code) << rank;
+  }
+  bool RunUntilBothKnow() {
+    return RunUntil([&] { return job_[0].turn() == 1 && job_[2].turn() == 1; });
+  }
+};
+
+TEST_P(RanksThatDisagree, HearOfItThoughOthersHaveLeft) {
+  const auto root = Submit(0, GetParam());
+  ASSERT_TRUE(RunUntilDone(*Submit(1, GetParam())));
+  ASSERT_TRUE(Leave(1));
+  job_.SayBye(0);
+  ASSERT_TRUE(BeLate());
+  const int64_t begin_ns = job_.now_ns();
+  auto* const odd = reinterpret_cast<std::byte*>(&values_[2]);
+  const AlgorithmRow* const row =
+      *ChooseAlgorithm({.collective = GetParam(), .world_size = kRanks, .bytes = sizeof(float)});
+  job_[2].SubmitRaw(
+      {.collective = GetParam(), .send = odd, .recv = odd, .count = 1, .dtype = DType::kInt32},
+      *row, 0);
+  ASSERT_TRUE(RunUntilBothKnow());
+  EXPECT_LT(job_.now_ns() - begin_ns, kNsPerSecond);
+  for (int rank : {0, 2}) {
+    ExpectTold(rank, gwMismatch);
+    const ErrorDetail& told = job_[rank].results()[0].reason.detail();
+    EXPECT_EQ(told.field, "datatype");
+    EXPECT_EQ(told.expected, "float (rank 0)");
+    EXPECT_EQ(told.actual, "int32 (rank 2)");
+  }
+}
+
+TEST_P(RanksThatDisagree, AreToldOfDamageAsSuch) {
+  Submit(0, GetParam());
+  ASSERT_TRUE(RunUntilDone(*Submit(1, GetParam())));
+  ASSERT_TRUE(Leave(1));
+  ASSERT_TRUE(BeLate());
+  job_[2].core().RevokeStep(0, Status(gwDataCorrupt, "a frame is damaged"));
+  ASSERT_TRUE(RunUntilBothKnow());
+  for (int rank : {0, 2}) ExpectTold(rank, gwDataCorrupt);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rooted, RanksThatDisagree,
+                         testing::Values(Collective::kBroadcast, Collective::kReduce));
 
 // It did its part, but nobody would hear of rank 2 if that were lost.
 TEST_F(LateRanks, Rank0IsMissedByWhoWaitsForAnother) {

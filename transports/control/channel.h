@@ -41,8 +41,8 @@ class ControlChannel {
 
   // Sends to one rank (not this one) or to all others. src, dst, epoch and job are filled in here.
   // Never blocks; per pair of ranks messages stay in order. To a rank that is lost or has left:
-  // dropped. gwInvalidArgument for a rank that does not exist or a body over the bound, without
-  // effect.
+  // dropped, but for rank 0, which serves the others until they have left. gwInvalidArgument for a
+  // rank that does not exist or a body over the bound, without effect.
   virtual Status SendTo(int to_rank, ControlMessage message) = 0;
   virtual Status Broadcast(ControlMessage message) = 0;
 

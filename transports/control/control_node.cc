@@ -98,7 +98,7 @@ Status ControlNode::SendTo(int to_rank, ControlMessage message) {
   if (static_cast<int64_t>(message.body.size()) > kMaxControlBodyBytes) {
     return Status(gwInvalidArgument, "control message over 64 KiB");
   }
-  if (!Here(to_rank)) return {};
+  if (!Hears(to_rank)) return {};
   message = Stamp(std::move(message), static_cast<uint16_t>(to_rank));
   links_->Send(hub() ? to_rank : 0, EncodeControl(message));
   return {};
@@ -122,9 +122,7 @@ Status ControlNode::Broadcast(ControlMessage message) {
 void ControlNode::SendHeartbeats() {
   ControlMessage beat{.turn = progress_.turn, .fields = progress_.counters};
   for (int r = 0; r < (hub() ? options_.world_size : 1); ++r) {
-    // A hub that leaves watches the others until the last of them has left.
-    const bool watches = r == 0 ? presence_[0] != Presence::kLost : Here(r);
-    if (r == options_.rank || !watches) continue;
+    if (r == options_.rank || !Hears(r)) continue;
     links_->Send(r, EncodeControl(Stamp(beat, static_cast<uint16_t>(r))));
   }
 }

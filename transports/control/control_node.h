@@ -66,6 +66,10 @@ class ControlNode {
 
   bool hub() const { return options_.rank == 0; }
   bool Here(int rank) const { return presence_[rank] == Presence::kHere; }
+  // A hub that leaves serves the others until the last of them has left.
+  bool Hears(int rank) const {
+    return Here(rank) || (rank == 0 && presence_[0] == Presence::kLeft);
+  }
   bool IsRank(int rank) const { return rank >= 0 && rank < options_.world_size; }
   ControlMessage Stamp(ControlMessage message, uint16_t dst) const;
   void SendToAllHere(const ControlMessage& message, int except);

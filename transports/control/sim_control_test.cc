@@ -179,6 +179,9 @@ TEST(ControlNode, AHubThatWantsToLeaveStillServesWhoStays) {
   w.RunFor(6 * kBound);
   EXPECT_FALSE(w.sim.MayLeave(0));
   for (const Recorder& s : w.sinks) EXPECT_TRUE(s.lost.empty());
+  ASSERT_TRUE(w.sim.channel(1)->SendTo(0, {.fields = VoteFields{}}).ok());
+  w.RunFor(kNsPerSecond);
+  EXPECT_EQ(w.sinks[0].Count<VoteFields>(), 1);
   w.sim.Stop(2);
   w.RunFor(2 * kBound);
   for (const int r : {1, 3}) EXPECT_EQ(w.sinks[r].lost, std::vector<int>{2}) << "rank " << r;
