@@ -183,11 +183,14 @@ GW_API gwResult_t gwCommSplit(gwComm_t comm, int color, int key, gwComm_t* newco
                               const gwConfig_t* config);
 
 /* Completes what was submitted and takes leave of the other ranks. What does not move is ended by
- * op_timeout_ms; leaving takes at most abort_timeout_ms. gwPeerLost: a rank died before; gwTimeout:
- * rank 0, which leaves last, names who has not left; any other error: what ended the communicator
- * before, or that a step was aborted whose outcome nobody has waited for. A step that is open is
- * not committed, which the log tells. Afterwards only gwCommDestroy and functions that only look or
- * give back (statistics, errors, rank, gwRequestWait and -Test, gwTensorDeregister) are allowed. */
+ * op_timeout_ms; leaving takes at most abort_timeout_ms. Behind collectives outside steps a fifth
+ * of that, or a second, is for ranks that are not through with them: one of them may find that
+ * ranks disagree. gwPeerLost: a rank died before; gwTimeout: rank 0, which leaves last, names who
+ * has not left; any other error: what ended the communicator before, or why something was aborted
+ * that no call has told: a step whose outcome nobody has waited for, or collectives outside steps.
+ * A step that is open is not committed, which the log tells. Afterwards only gwCommDestroy and
+ * functions that only look or give back (statistics, errors, rank, gwRequestWait and -Test,
+ * gwTensorDeregister) are allowed. */
 GW_API gwResult_t gwCommFinalize(gwComm_t comm);
 
 /* Takes leave if that was not done, and frees everything. Returns within abort_timeout_ms: what the

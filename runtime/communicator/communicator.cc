@@ -13,8 +13,10 @@ namespace {
 
 // The results of turns a caller may still ask for: it is at most two behind.
 constexpr size_t kKeptResults = 8;
-// Leaving waits for the other ranks no longer than this.
-constexpr int64_t kByeNs = 5'000'000'000;
+// Leaving waits for the other ranks no longer than this: first that they are through as well, for a
+// part of it, then that they know.
+constexpr int64_t kLeaveNs = 5'000'000'000;
+constexpr int kThroughParts = 5;
 
 // Of the time that destroying may take, how long others are waited for. The rest is for taking back
 // what they did not come to.
@@ -75,6 +77,9 @@ Communicator::~Communicator() {
   const Deadline end = Deadline::After(*clock_, parts_.abort_timeout_ns);
   if (!finalized_ && !is_fatal_.load()) {
     (void)Leave(Deadline::After(*clock_, PatienceNs(parts_.abort_timeout_ns)));
+    // Nobody can ask for the last error any more.
+    if (const Status untold = UntoldAbort(); !untold.ok())
+      GW_LOG(kWarn, kStep, "{}", untold.ToString());
   }
   const Status destroyed(gwAborted, {.message = "the communicator was destroyed",
                                      .hint = "Wait for all requests before gwCommDestroy",
@@ -277,20 +282,37 @@ Status Communicator::Leave(const Deadline& end) {
     }
     LeaveStep();
   }
+  if (failed_turn_) FollowTurn(*std::exchange(failed_turn_, std::nullopt), end);
   Status waited = is_fatal_.load() ? async_error() : WaitForTurn(user_turn_, end);
-  if (waited.ok()) {
-    // An operation that does not move is ended by op_timeout_ms.
-    const auto ended = [&](const EngineCore& core) {
-      return is_fatal_.load() || (core.fatal().ok() && core.idle());
-    };
-    engine_->HelpUntil(ended, end);
-    waited = async_error();
-  }
+  if (waited.ok()) waited = AwaitOthers(end);
   finalized_ = true;
   PassFailpoint(Failpoint::kBye);
+  const int64_t leave_ns = std::min(kLeaveNs, parts_.abort_timeout_ns);
   const Status bye = parts_.control->GracefulBye(
-      std::min({kByeNs, parts_.abort_timeout_ns, end.RemainingNs(*clock_)}));
+      std::min(leave_ns - leave_ns / kThroughParts, end.RemainingNs(*clock_)));
   return waited.ok() ? bye : waited;
+}
+
+// Until what was submitted is complete, and a little longer: a broadcast or a reduce may let this
+// rank through before another one finds that ranks disagree in it, and once this rank has left it
+// hears nothing of that.
+Status Communicator::AwaitOthers(const Deadline& end) {
+  // An operation that does not move is ended by op_timeout_ms.
+  const auto ended = [&](const EngineCore& core) {
+    return is_fatal_.load() || (core.fatal().ok() && core.idle());
+  };
+  const auto settled = [&](const EngineCore& core) {
+    return is_fatal_.load() || (ended(core) && core.settled());
+  };
+  if (engine_->HelpUntil(ended, end)) {
+    engine_->WithCore([](EngineCore& core) { core.TellThrough(); });
+    const Deadline soon =
+        Deadline::After(*clock_, std::min(kLeaveNs, parts_.abort_timeout_ns) / kThroughParts);
+    // An abort that has begun by then is awaited too.
+    if (!engine_->HelpUntil(settled, Earlier(end, soon))) engine_->HelpUntil(ended, end);
+  }
+  const Status fatal = async_error();
+  return fatal.ok() ? UntoldAbort() : fatal;
 }
 
 void Communicator::Abort() {

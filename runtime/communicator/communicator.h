@@ -175,6 +175,7 @@ class Communicator final : private EngineListener {
 
   Status CheckUsable() const;
   Status WaitForRest(const char* done);
+  Status UntoldAbort();
   Status CatchUp();
   StatusOr<std::shared_ptr<Operation>> MakeRawOperation(RawOp op, std::string_view name);
   Status CheckSubmit(std::span<const SubmittedTensor> tensors);
@@ -187,13 +188,14 @@ class Communicator final : private EngineListener {
   void SubmitAll(std::span<const SubmittedTensor> tensors,
                  std::span<const std::shared_ptr<Operation>> operations);
   Status WaitForTurn(uint16_t turn, const Deadline& deadline);
-  void FollowTurn(uint16_t failed);
+  void FollowTurn(uint16_t failed, const Deadline& deadline = Deadline::Never());
   void FollowLooks();
   std::optional<TurnResult> ResultOf(uint16_t turn);
   TurnEnd MakeTurnEnd(bool no_wait);
   void LeaveStep();
   void BeginAnew(uint32_t draws);
   Status Leave(const Deadline& end);
+  Status AwaitOthers(const Deadline& end);
   void WriteRecord();
   void WriteTimeline();
 

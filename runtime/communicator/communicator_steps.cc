@@ -21,15 +21,21 @@ constexpr int64_t kMaxTableBytes = kMaxControlBodyBytes / 2;
 
 }  // namespace
 
-// A turn that ended without this thread's doing was aborted. The caller hears of each such turn
-// once, here or as the outcome of the step that it begins in it, then goes on in the next.
-Status Communicator::CatchUp() {
-  FollowLooks();
+// Of a turn that ended without this thread's doing: it was aborted.
+Status Communicator::UntoldAbort() {
   if (TurnsAhead(user_turn_, engine_turn_.load()) >= 0) return Status();
   const std::optional<TurnResult> result = ResultOf(user_turn_);
+  return result && !result->reason.ok() ? result->reason
+                                        : Status(gwAborted, "the step was aborted");
+}
+
+// The caller hears of each such turn once, here or as the outcome of the step that it begins in it,
+// then goes on in the next.
+Status Communicator::CatchUp() {
+  FollowLooks();
+  Status reason = UntoldAbort();
+  if (reason.ok()) return reason;
   if (!step_open_) ++user_turn_;
-  Status reason =
-      result && !result->reason.ok() ? result->reason : Status(gwAborted, "the step was aborted");
   ErrorDetail detail = reason.detail();
   detail.hint = step_open_ ? "End the step and run it again" : detail.hint;
   return Status(step_open_ ? gwAborted : reason.code(), std::move(detail));
@@ -145,10 +151,10 @@ Status Communicator::WaitForTurn(uint16_t turn, const Deadline& deadline) {
 
 // An operation that failed took its turn along. Its error has been told, so the next call must not
 // find the turn ended and tell it again.
-void Communicator::FollowTurn(uint16_t failed) {
+void Communicator::FollowTurn(uint16_t failed, const Deadline& deadline) {
   const bool left_behind = TurnsAhead(user_turn_, failed) > 0;
   if (step_open_ || left_behind) return;
-  (void)WaitForTurn(static_cast<uint16_t>(failed + 1), Deadline::Never());
+  (void)WaitForTurn(static_cast<uint16_t>(failed + 1), deadline);
   user_turn_ = static_cast<uint16_t>(failed + 1);
 }
 

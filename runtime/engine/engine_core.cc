@@ -1,6 +1,7 @@
 #include "runtime/engine/engine_core.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/wrapping.h"
@@ -42,6 +43,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
       hub_(options.silence_ns),
       ballot_(options.world_size),
       left_(options.world_size),
+      through_(options.world_size),
       last_move_ns_(clock->NowNs()) {
   driver_.SetCompletedBelow(pipeline_.submitted());
   TellProgress();
@@ -121,6 +123,18 @@ void EngineCore::EndTurn(const TurnEnd& end) {
 
 void EngineCore::NoteStepBegin(uint64_t step, int64_t time_ns) {
   notes_.Add({.kind = RecordKind::kStepBegin, .time_ns = time_ns, .turn = turn_, .step = step});
+}
+
+void EngineCore::TellThrough() {
+  through_[options_.rank] = true;
+  has_progress_ = true;
+  if (pipeline_.submitted() == 0 || !fatal_.ok()) return;
+  // Who waits for the last one is not to wait for its heartbeat.
+  (void)control_->Broadcast({.turn = turn_, .fields = MyProgress()});
+}
+
+bool EngineCore::settled() const {
+  return pipeline_.submitted() == 0 || std::ranges::all_of(through_, std::identity());
 }
 
 bool EngineCore::Poll() {
@@ -245,7 +259,8 @@ HeartbeatFields EngineCore::MyProgress() const {
   HeartbeatFields mine = {.slices_done = pipeline_.slices_done(),
                           .submitted = pipeline_.submitted(),
                           .op_seq = pipeline_.submitted(),
-                          .looks = looks_};
+                          .looks = looks_,
+                          .is_through = static_cast<uint8_t>(through_[options_.rank])};
   const Operation* oldest = pipeline_.oldest();
   if (oldest == nullptr) return mine;
   mine.op_seq = oldest->op_seq;

@@ -94,6 +94,8 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   void RevokeStep(uint16_t turn, Status why);
   // The caller has begun a step, at `time_ns`: only for the record.
   void NoteStepBegin(uint64_t step, int64_t time_ns);
+  // The caller submits nothing more, and is about to leave: the others are told.
+  void TellThrough();
   // Moves everything once; true if anything moved. Never blocks.
   bool Poll();
   // Ends the epoch from this side. Idempotent.
@@ -108,6 +110,9 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
     return pipeline_.empty() && ends_.empty() && !this_turn_.result && !this_turn_.revoked &&
            messages_.idle();
   }
+  // No other rank can find any more that an operation of this turn was unlike its own: there is
+  // none, or all are through.
+  bool settled() const;
   DriverCounters counters() const;
   int window() const { return pipeline_.window(); }
   void SetRecord(MessageRecord* record) { driver_.SetRecord(record); }
@@ -220,6 +225,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   std::optional<uint64_t> told_table_;  // digest of the table told last
   Ballot ballot_;                       // of use at rank 0 only
   std::vector<bool> left_;              // ranks that said BYE
+  std::vector<bool> through_;           // and those that are about to
   Status fatal_;
   bool fatal_told_ = false;
   int64_t check_messages_ns_ = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -113,6 +114,36 @@ TEST(EngineCore, WhatHasNotBegunIsNotCompared) {
   submit(2);
   ASSERT_TRUE(job.RunUntil([&] { return job[0].turn() == 1; }, 2 * kNsPerSecond));
   EXPECT_EQ(job[0].results()[0].outcome, StepOutcome::kCommit);
+}
+
+// Each waits for the last of the others, who may also have left without a word.
+TEST(EngineCore, WhatAllAreThroughWithIsSettled) {
+  SimJob job({.world_size = kThreeRanks});
+  const AlgorithmRow& broadcast = **FindAlgorithm(Collective::kBroadcast, "tree");
+  std::array<float, kThreeRanks> values = {};
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (int rank = 0; rank < kThreeRanks; ++rank) {
+    EXPECT_TRUE(job[rank].core().settled()) << "nothing was submitted";
+    auto* const value = reinterpret_cast<std::byte*>(&values[rank]);
+    operations.push_back(job[rank].SubmitRaw(
+        {.collective = Collective::kBroadcast, .send = value, .recv = value, .count = 1}, broadcast,
+        0));
+  }
+  const auto all_done = [&] {
+    return std::ranges::all_of(operations, [](const auto& op) { return op->done.load(); });
+  };
+  ASSERT_TRUE(job.RunUntil(all_done, kNsPerSecond));
+  const auto settled = [&](int rank) { return job[rank].core().settled(); };
+  job[0].core().TellThrough();
+  job[1].core().TellThrough();
+  EXPECT_FALSE(job.RunUntil([&] { return settled(0) || settled(1); }, 2 * kNsPerSecond));
+  job.SayBye(2);
+  const int64_t begin_ns = job.now_ns();
+  ASSERT_TRUE(job.RunUntil([&] { return settled(0) && settled(1); }, 3 * kNsPerSecond));
+  EXPECT_FALSE(settled(2)) << "it has not said that it is through";
+  job[2].core().TellThrough();
+  EXPECT_TRUE(settled(2));
+  EXPECT_LT(job.now_ns() - begin_ns, 5 * kNsPerMs) << "not by a heartbeat";
 }
 
 }  // namespace

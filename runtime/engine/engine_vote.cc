@@ -78,7 +78,7 @@ void EngineCore::OnControl(const ControlMessage& message) {
 
 // A revoked turn waits for its vote no more.
 void EngineCore::OnBye(int rank) {
-  left_[rank] = true;
+  left_[rank] = through_[rank] = true;
   if (options_.rank != 0) return;
   ballot_.HearBye(rank);
   DecideIfComplete();
@@ -88,6 +88,7 @@ void EngineCore::HandleControl(const ControlMessage& message) {
   if (const auto* heartbeat = message.get<HeartbeatFields>()) {
     RevokeUnlessOk(ballot_.HearSubmitted(message.src, heartbeat->submitted));
     CheckAlike(message.src, *heartbeat);
+    if (heartbeat->is_through != 0) through_[message.src] = true;
     if (message.src == 0) hub_.Hear(*heartbeat, clock_->NowNs());
   } else if (message.get<VoteFields>() != nullptr) {
     OnVote(message.src, message);

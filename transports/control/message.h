@@ -76,7 +76,8 @@ struct HeartbeatFields {
   uint32_t op_seq = 0;       // of the oldest operation that is not complete
   uint64_t signature = 0;    // of that one, what ranks must agree on; 0: nothing is told of it
   uint32_t looks = 0;        // of rank 0: grows while its engine runs and others may wait for it
-  uint32_t reserved = 0;
+  uint8_t is_through = 0;    // 0 or 1: the sender submits nothing more, and leaves in a moment
+  std::array<uint8_t, 3> reserved = {};
   friend bool operator==(const HeartbeatFields&, const HeartbeatFields&) = default;
 };
 

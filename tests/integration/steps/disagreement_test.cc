@@ -131,6 +131,50 @@ TEST_P(OddRank, OfAPlainCallIsToldToAll) {
   });
 }
 
+// Its tree lets through whoever does not meet the odd rank; the next call is the last.
+constexpr int kTreeRanks = 5;
+
+constexpr Disagreement kLast[] = {
+    {"count", "1000", "999",
+     [](gwComm_t comm, bool is_odd) {
+       return gwBroadcast(mine, theirs, is_odd ? 999 : 1000, gwFloat32, 0, comm, nullptr);
+     }},
+    {"count", "1000", "999",
+     [](gwComm_t comm, bool is_odd) {
+       return gwReduce(mine, theirs, is_odd ? 999 : 1000, gwFloat32, gwSum, 0, comm, nullptr);
+     }},
+    {"root", "1", "2",
+     [](gwComm_t comm, bool is_odd) {
+       return gwBroadcast(mine, theirs, 100, gwFloat32, is_odd ? 2 : 1, comm, nullptr);
+     }},
+    {"op", "sum", "max",
+     [](gwComm_t comm, bool is_odd) {
+       return gwReduce(mine, theirs, 100, gwFloat32, is_odd ? gwMax : gwSum, 4, comm, nullptr);
+     }},
+};
+
+class OddLeaver : public testing::TestWithParam<std::tuple<int, Disagreement>> {};
+
+TEST_P(OddLeaver, OfTheLastCallIsToldToAll) {
+  const auto& [odd, d] = GetParam();
+  RunRanks(kTreeRanks, "", [&, odd = odd, d = d](int rank, gwComm_t comm) {
+    SCOPED_TRACE(testing::Message() << d.field << ", rank " << rank);
+    const Stopwatch watch;
+    gwResult_t result = d.call(comm, rank == odd);
+    const bool was_through = result == gwSuccess;
+    if (was_through) result = gwCommFinalize(comm);
+    EXPECT_EQ(result, gwMismatch) << gwGetLastError(comm);
+    EXPECT_LT(watch.elapsed(), kBound);
+    ExpectNamed(gwGetLastError(comm), {d.field, d.common, d.odd, rank, odd});
+    if (!was_through) {
+      EXPECT_EQ(gwCommFinalize(comm), gwSuccess) << "told twice: " << gwGetLastError(comm);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OddLeaver,
+                         testing::Combine(testing::Range(0, kTreeRanks), testing::ValuesIn(kLast)));
+
 // In a step, with what the odd rank does instead. Every rank ends its step and hears why.
 struct StepDisagreement {
   const char* field;
