@@ -179,7 +179,11 @@ void EngineCore::GiveUp(uint64_t step) {
              {.message = fmt::format("step {} was aborted after it was ended without waiting{}{}",
                                      step, reason.message.empty() ? "" : ": ", reason.message),
               .tensor = reason.tensor,
-              .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry"}));
+              .hint = "Restart from a checkpoint; pass gwStepEnd an outcome to be able to retry",
+              .peer = reason.peer,
+              .field = reason.field,
+              .expected = reason.expected,
+              .actual = reason.actual}));
 }
 
 // No rank is condemned, but none can go on.

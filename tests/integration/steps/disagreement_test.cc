@@ -316,6 +316,31 @@ TEST_P(OddRank, OfAStepIsToldToAll) {
   });
 }
 
+// The vote alone finds these, and the next call is the first that can tell.
+TEST(OddStep, ThatNobodyWaitsForIsToldToAll) {
+  for (int odd = 0; odd < kRanks; ++odd) {
+    for (const bool in_table : {false, true}) {
+      RunRanks(kRanks, "", [=](int rank, gwComm_t comm) {
+        SCOPED_TRACE(testing::Message() << "rank " << rank << ", odd " << odd);
+        const bool is_odd = rank == odd;
+        const int64_t shape[] = {in_table && is_odd ? 3 : 2};
+        gwTensor_t tensor = nullptr;
+        EXPECT_EQ(gwTensorRegister(comm, "w", shape, 1, gwFloat32, nullptr, &tensor), gwSuccess);
+        EXPECT_EQ(gwStepBegin(comm, !in_table && is_odd ? 6 : 5), gwSuccess);
+        EXPECT_EQ(gwStepEnd(comm, nullptr), gwSuccess);
+        EXPECT_EQ(gwCommFinalize(comm), gwRevoked);
+        const std::string text = gwGetLastError(comm);
+        const Named step = {"step", "5 (rank ", "6 (rank ", rank, odd};
+        const Named table = {"tensor table", "tensor w [2] float", "tensor w [3]", rank, odd};
+        ExpectNamed(text, in_table ? table : step);
+        if (!is_odd) {
+          EXPECT_THAT(text, testing::HasSubstr(fmt::format("; peer {}; ", odd)));
+        }
+      });
+    }
+  }
+}
+
 // Whoever was heard first.
 TEST_P(OddRank, ThatSubmitsNothingIsToldToAll) {
   std::barrier together(kRanks);
