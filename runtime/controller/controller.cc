@@ -206,6 +206,8 @@ void Controller::NoteOperation(uint16_t turn, int64_t submit_ns, int64_t complet
 void Controller::EndTurn(uint16_t turn, bool commit, std::string_view order,
                          std::span<TensorState* const> tensors) {
   std::lock_guard lock(mu_);
+  // Not while ranks wait for what Advise returns.
+  log_.WriteOut();
   ++turns_;
   // Also before a tensor of spec `auto` is there: ranks hear of such a tensor in different turns,
   // and must tell what tensors measured in the same ones.

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +32,8 @@ using testing::SizeIs;
 // is told.
 class Job {
  public:
-  explicit Job(const char* spec = "auto") {
+  explicit Job(const char* spec = "auto", std::string log_path = "")
+      : log_path_(std::move(log_path)) {
     tensor_.name = "w";
     tensor_.id = 7;
     tensor_.shape = {kElems};
@@ -62,15 +66,20 @@ class Job {
   // What is asked for outside of steps.
   void OutsideSteps() { (void)controller.RungFor(tensor_, turn_, false); }
 
+  bool has_decided() const { return !order_.empty(); }
+
   float compute_us = 100, codec_wait_us = 400;
 
  private:
   static constexpr int64_t kElems = 4096;
+  const std::string log_path_;
   ManualClock clock_;
 
  public:
-  Controller controller{
-      {.slice_elems = 1 << 16, .algorithms = {.world_size = 2}, .clock = &clock_}};
+  Controller controller{{.slice_elems = 1 << 16,
+                         .algorithms = {.world_size = 2},
+                         .clock = &clock_,
+                         .log_path = log_path_}};
 
  private:
   TensorState tensor_;
@@ -112,6 +121,21 @@ TEST(Controller, APauseBetweenStepsIsNoPartOfThem) {
     controller.NoteBlocked((is_pause ? 9'000 : 5) * kNsPerUs);
     clock.Advance((is_pause ? 10'000 : 100) * kNsPerUs);
   }
+}
+
+// Its disk may be slow, and all ranks wait for the decision.
+TEST(Controller, WritesItsLogWhenTheResultIsOut) {
+  const std::string path = testing::TempDir() + "/controller_log";
+  const auto text = [&] { return (std::stringstream() << std::ifstream(path).rdbuf()).str(); };
+  {
+    Job job("auto", path);
+    for (int steps = 0; steps < kWarmUp && !job.has_decided(); ++steps) job.Steps(1);
+    ASSERT_TRUE(job.has_decided());
+    EXPECT_THAT(text(), Not(HasSubstr("\"decision\"")));
+    job.Steps(1);
+    EXPECT_THAT(text(), HasSubstr("\"decision\""));
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(Controller, TellsWhatAResumedPlanChanges) {

@@ -9,9 +9,9 @@ namespace gradwire {
 
 PlanLogFile::~PlanLogFile() {
   if (!file_.is_open()) return;
-  Write(EndLine(inputs_));
-  file_.flush();
-  EndIfFailed();
+  Put(EndLine(inputs_));
+  has_decided_ = true;
+  WriteOut();
 }
 
 void PlanLogFile::Begin(std::string_view path, uint64_t job) {
@@ -23,29 +23,35 @@ void PlanLogFile::Begin(std::string_view path, uint64_t job) {
 }
 
 void PlanLogFile::Add(const JobFacts& job) {
-  if (file_.is_open()) Write(JobLine(job));
+  if (file_.is_open()) Put(JobLine(job));
 }
 
 void PlanLogFile::AddKnowledge(std::string_view knowledge) {
-  if (file_.is_open()) Write(KnowledgeLine(knowledge));
+  if (file_.is_open()) Put(KnowledgeLine(knowledge));
 }
 
 void PlanLogFile::Add(const DecideInput& input) {
   if (!file_.is_open()) return;
   ++inputs_;
-  Write(InputLine(input));
+  Put(InputLine(input));
 }
 
 void PlanLogFile::Add(const Decision& decision) {
   if (!file_.is_open()) return;
-  Write(DecisionLine(decision));
-  file_.flush();
+  Put(DecisionLine(decision));
+  has_decided_ = true;
+}
+
+void PlanLogFile::WriteOut() {
+  if (!file_.is_open() || waiting_.empty()) return;
+  file_ << std::exchange(waiting_, {});
+  if (std::exchange(has_decided_, false)) file_.flush();
   EndIfFailed();
 }
 
-void PlanLogFile::Write(std::string line) {
-  file_ << seal_.Sealed(std::move(line)) << '\n';
-  EndIfFailed();
+void PlanLogFile::Put(std::string line) {
+  waiting_ += seal_.Sealed(std::move(line));
+  waiting_ += '\n';
 }
 
 void PlanLogFile::EndIfFailed() {

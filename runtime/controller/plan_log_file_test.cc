@@ -22,7 +22,7 @@ std::string Read(const std::string& path) {
   return text.str();
 }
 
-TEST(PlanLogFile, HoldsADecisionAtOnceAndItsEndWhenItGoes) {
+TEST(PlanLogFile, HoldsADecisionWhenToldAndItsEndWhenItGoes) {
   const std::string path = testing::TempDir() + "/plan_log_file";
   {
     PlanLogFile log;
@@ -31,6 +31,8 @@ TEST(PlanLogFile, HoldsADecisionAtOnceAndItsEndWhenItGoes) {
     log.AddKnowledge("known");
     log.Add(DecideInput());
     log.Add(Decision());
+    EXPECT_EQ(Read(path), "");
+    log.WriteOut();
     EXPECT_THAT(Read(path), HasSubstr("\"decision\""));
     EXPECT_THAT(Read(path), HasSubstr("\"knowledge\""));
     log.Add(DecideInput());
@@ -68,8 +70,11 @@ TEST(PlanLogFile, SaysOnceThatItsDiskIsFull) {
     log.Begin("/dev/full", 1);
     log.Add(JobFacts());
     log.Add(Decision());
+    EXPECT_THAT(lines.all(), SizeIs(0));
+    log.WriteOut();
     EXPECT_THAT(lines.With("'/dev/full' cannot be written any further"), SizeIs(1));
     log.Add(Decision());
+    log.WriteOut();
     log.Begin("/dev/full", 1);
   }
   EXPECT_THAT(lines.all(), SizeIs(1));
@@ -81,6 +86,7 @@ TEST(PlanLogFile, SaysSoAlsoOfALongLine) {
   PlanLogFile log;
   log.Begin("/dev/full", 1);
   log.AddKnowledge(std::string(1 << 20, 'k'));
+  log.WriteOut();
   EXPECT_THAT(lines.With("cannot be written any further"), SizeIs(1));
 }
 
