@@ -25,6 +25,14 @@ def whose_ranks(ranks):
             "the job")
 
 
+def for_others(error):
+    """Its words for other ranks, who get advice of their own."""
+    text = str(error)
+    for words in ADVICE.values():
+        text = text.replace(f" ({words})", "")
+    return text
+
+
 def for_users(error, advice, whose=""):
     """The error, with that advice if there is some for its kind. whose: what whose_ranks() gives."""
     text = str(error)

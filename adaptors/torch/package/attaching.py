@@ -166,6 +166,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     comm = rendezvous.join(place, settings)
     try:
         with rendezvous.agreement(*(one.again() for one in (place, *others))):
+            wrapped.join_others(others, settings)
             tensors = wrapped.tensors(comm, name, spec, selection)
             ledger = comm.ledger()
             rules.check_rows(ledger["tensors"])
@@ -178,6 +179,7 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
     except BaseException:
         with contextlib.suppress(gradwire.GradwireError):
             comm.close()
+        wrapped.leave_others()
         raise
     handle = wrapped.handle(comm, tensors, name, scaler)
     handle.check_specs_by(rules)

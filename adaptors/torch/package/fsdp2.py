@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor
 import gradwire
 from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
+from gradwire.torch.fsdp2_shards import Shards, WatchedReduceScatter, unwatch, watch
 from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
 from gradwire.torch.handle import Router
 from gradwire.torch.parameters import HOST_MEMORY_ONLY, TENSOR_PARALLEL, early_update, plain_name
@@ -230,6 +231,7 @@ class Fsdp2Model(WrappedModel):
         router = self._make_router()
         for module, unit in self._units:
             module.set_all_reduce_hook(None)
+            unwatch(module, _param_group(unit.module, module))
             if isinstance(_param_group(unit.module, module)._reduce_scatter_comm, _Scatter):
                 module.set_custom_reduce_scatter(DefaultReduceScatter())
             self._hook_unit(module, unit, router)
@@ -263,6 +265,7 @@ class ReplicatedModel(Fsdp2Model):
     def __init__(self, model, across):
         super().__init__(model)
         self._across = _group_across(across)
+        self._shards = None
 
     @property
     def groups(self):
@@ -312,15 +315,24 @@ class ReplicatedModel(Fsdp2Model):
         for parameter in self._model.parameters():
             dist.broadcast(local(parameter.detach()), first, group=self._across)
 
+    def join_others(self, places, settings):
+        self._shards = Shards.join(*places, settings, self._units[0][1].shards)
+
+    def leave_others(self):
+        if self._shards:
+            self._shards.discard()
+
     def _make_router(self):
         return _Router(self._across)
 
     def _hook_unit(self, module, unit, router):
-        _forget_at_reset(_param_group(unit.module, module), unit)
+        group = _param_group(unit.module, module)
+        _forget_at_reset(group, unit)
         module.set_all_reduce_hook(_AllReduce(router, unit))
+        watch(module, group, router)
 
     def handle(self, comm, tensors, name, scaler):
-        return ReplicatedHandle(comm, tensors, name, scaler, self._units[0][1])
+        return ReplicatedHandle(comm, tensors, name, scaler, self._units[0][1].shard, self._shards)
 
 
 class ShardedModel(Fsdp2Model):
@@ -356,7 +368,8 @@ class ShardedModel(Fsdp2Model):
         super().check_hooks()
         for module, unit in self._units:
             scatter = type(_param_group(unit.module, module)._reduce_scatter_comm)
-            if scatter is not _Scatter and not scatter.__module__.startswith("torch."):
+            is_ours = issubclass(scatter, (_Scatter, WatchedReduceScatter))
+            if not is_ours and not scatter.__module__.startswith("torch."):
                 raise ValueError(f"{unit.module} has a reduce-scatter of its own already, and it "
                                  "takes only one: attach first")
 

@@ -1,26 +1,18 @@
 """What attach() returns for FSDP2: a training's steps, with replicas and without."""
 
 import contextlib
-import datetime
 import functools
-import time
 import weakref
 
 import torch
-from torch import distributed as dist
 from torch.autograd import Variable
 
 import gradwire
-from gradwire._library import SLICE_S
-from gradwire.torch.advice import for_users
+from gradwire.torch.advice import for_others, for_users
 from gradwire.torch.checkpoint import Checkpoint, place_of
+from gradwire.torch.fsdp2_shards import LOST
 from gradwire.torch.handle import Handle
 from gradwire.torch.parameters import pointer_to
-
-# Of a wait for other shards.
-_SLICE = datetime.timedelta(seconds=SLICE_S)
-# What a shard whose step failed waits for the others to hear of it.
-_FAREWELL_S = 5.0
 
 # Where hooks raise, FSDP does not come to its own end of backward, and keeps what it had begun.
 _MEND = ("mend that; before the next backward model.reset_iter_state(), since torch 2.15; earlier ones "
@@ -169,10 +161,11 @@ class ShardedHandle(Fsdp2Handle):
 class ReplicatedHandle(Fsdp2Handle):
     """Of a model of several replicas."""
 
-    def __init__(self, comm, tensors, name, scaler, unit):
+    def __init__(self, comm, tensors, name, scaler, shard, shards):
+        """shard: the name of this rank's. shards: fsdp2_shards.Shards of this replica."""
         super().__init__(comm, tensors, name, scaler)
-        self._shard = unit.shard
-        self._shards = unit.shards
+        self._shard = shard
+        self._shards = shards
 
     def on_gradients(self, unit, output):
         """Averages, or sums, over the replicas in place."""
@@ -184,6 +177,23 @@ class ReplicatedHandle(Fsdp2Handle):
             return self._comm.submit(group, "sum", keep=output)
         return self._submit_average(group, output)
 
+    def wait_for_shards(self, work):
+        """For a collective of torch's within the replica, of a forward or a backward."""
+        with self.taking_part():
+            try:
+                self._shards.wait_for(work)
+            except RuntimeError as error:
+                self._leave_replicas(for_others(error))
+                raise
+
+    def _leave_replicas(self, why):
+        """They hear why at once, and wait for this rank no longer."""
+        with contextlib.suppress(gradwire.GradwireError):
+            if not self._is_open:
+                self._begin()
+        self._abandon(why)
+        self._comm.abort()
+
     def _outcome(self, sent):
         """What the shards of this replica agree on: the replicas of each have voted by themselves.
 
@@ -192,61 +202,55 @@ class ReplicatedHandle(Fsdp2Handle):
         """
         try:
             mine = super()._outcome(sent)
-        except gradwire.GradwireError:
-            # Its own error matters more than whether the others hear of it.
-            with contextlib.suppress(RuntimeError):
-                self._worst_of_shards(gradwire.Outcome.ABORTED, _FAREWELL_S)
-            raise
-        outcome, shard = self._worst_of_shards(mine)
-        if outcome is not mine and mine is gradwire.Outcome.COMMITTED:
+        except gradwire.GradwireError as error:
+            raise self._with_words_of_shards(error) from None
+        worst = self._worst_of_shards(mine.value)
+        if worst.number != mine.value and mine is gradwire.Outcome.COMMITTED:
             self._reset_tensors()
+        where = f"in shard {worst.shard} of this replica"
+        if worst.number == LOST:
+            raise gradwire.PeerLost(f"{where} a rank is lost: {worst.text}")
+        outcome = gradwire.Outcome(worst.number)
         if outcome is gradwire.Outcome.ABORTED:
-            raise gradwire.Aborted(f"the step failed in shard {shard} of this replica, whose error "
-                                   "says why: run it again if that one can")
+            raise gradwire.Aborted(f"the step failed {where}, whose error says why: run it again if "
+                                   f"that one can ({worst.text})")
         if outcome is not mine:
-            self._reason = f"shard {shard} of this replica had a NaN or an infinity in the step"
+            self._reason = f"shard {worst.shard} of this replica had a NaN or an infinity in the step"
         return outcome
 
-    def _worst_of_shards(self, mine, limit_s=float("inf")):
-        """(outcome, number of a shard that has it)"""
-        rank, size = dist.get_rank(self._shards), dist.get_world_size(self._shards)
-        outcome, shard = divmod(self._most_of_shards(mine.value * size + rank, limit_s), size)
-        return gradwire.Outcome(outcome), shard
+    def _worst_of_shards(self, number):
+        try:
+            return max(self._shards.agree(number))
+        except gradwire.GradwireError as error:
+            self._leave_replicas(for_others(error))
+            raise
+
+    def _with_words_of_shards(self, error):
+        """The error of this shard's step, which the others are told; that a rank is lost another one
+        may know better."""
+        is_lost, mine = isinstance(error, gradwire.PeerLost), for_others(error)
+        words = self._shards.farewell(LOST if is_lost else gradwire.Outcome.ABORTED.value, mine)
+        lost = [word for word in words if word.number == LOST and word.text != mine]
+        if not lost:
+            return error
+        return gradwire.PeerLost(f"{error} (shard {lost[0].shard} of this replica: {lost[0].text})")
 
     def _is_anywhere(self, is_here):
         """A shard that began anew when others skipped a step keeps less than they do."""
-        return bool(self._most_of_shards(int(is_here)))
+        return bool(self._worst_of_shards(int(is_here)).number)
 
-    def _most_of_shards(self, number, limit_s=float("inf")):
-        most = torch.tensor(number)
+    def _is_broken(self):
+        return super()._is_broken() or self._shards.is_broken
+
+    def close(self):
         try:
-            work = dist.all_reduce(most, dist.ReduceOp.MAX, group=self._shards, async_op=True)
-            _wait_in_slices(work, limit_s)
-        except gradwire.GradwireError:
-            raise  # their group is gradwire's own
-        except RuntimeError as error:
-            words = str(error).partition("\n")[0]
-            raise self._for_users(gradwire.PeerLost(
-                "the shards of this replica have not agreed on the step, as torch's group has it: "
-                f"{words}. One of their ranks has ended or stands still, and its own output says why"
-            )) from error
-        return most.item()
+            super().close()
+        finally:
+            self._shards.close()
+
+    def abort(self):
+        super().abort()
+        self._shards.discard()
 
     def _checkpoint(self):
         return Checkpoint(self._comm, self._name, place_of(self._comm, self._shard))
-
-
-def _wait_in_slices(work, limit_s):
-    """At most as long as its process group does."""
-    end = time.monotonic() + limit_s
-    while True:
-        try:
-            work.wait(_SLICE)
-            return
-        except RuntimeError:
-            # Its own, which it raises again, or that of the slice, behind which it may have ended well.
-            if work.get_future().done():
-                work.wait()
-                return
-            if time.monotonic() >= end:
-                raise

@@ -238,6 +238,13 @@ def _call(outcome, function, *args):
         del outcome
 
 
+def call_elsewhere(name, function, *args):
+    """The future of a call that another thread makes."""
+    call = futures.Future()
+    threading.Thread(target=_call, args=(call, function, *args), name=name, daemon=True).start()
+    return call
+
+
 def _ends(call, within_s):
     return bool(futures.wait([call], within_s).done)
 
@@ -245,9 +252,7 @@ def _ends(call, within_s):
 def _start(place, *args):
     """The communicator. The library does not look into the store, so another thread calls it, and
     this one hears of ranks that cannot join."""
-    call = futures.Future()
-    threading.Thread(target=_call, args=(call, gradwire.Comm.from_unique_id, *args),
-                     name="gradwire-join", daemon=True).start()
+    call = call_elsewhere("gradwire-join", gradwire.Comm.from_unique_id, *args)
     try:
         while not _ends(call, SLICE_S):
             failure = place.failure()

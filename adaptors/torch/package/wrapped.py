@@ -42,6 +42,15 @@ class WrappedModel(abc.ABC):
         places: rendezvous.Place of each of the groups, which have been settled.
         """
 
+    def join_others(self, places, settings):
+        """Besides the communicator of the first group; handle() takes what it makes along.
+
+        places: of the other groups.
+        """
+
+    def leave_others(self):
+        """Where attach() fails behind join_others()."""
+
     @abc.abstractmethod
     def tensors(self, comm, prefix, spec, selection):
         """The Tensors of its gradients, registered as selection (parameters.Selection) says."""

@@ -1,5 +1,6 @@
 """What test_failures runs on two ranks: failure_program.py SCENARIO [KIND]."""
 
+import contextlib
 import faulthandler
 import os
 import signal
@@ -19,7 +20,8 @@ from models import FEEDBACK, attached
 
 def _tell_time(event):
     """By the clock of the machine, which all ranks share."""
-    print(f"{event} at {time.monotonic():.3f}", flush=True)
+    # In one piece: the library's log comes between.
+    print(f"{event} at {time.monotonic():.3f}\n", end="", flush=True)
 
 
 def _expect_peer_lost(model):
@@ -103,6 +105,49 @@ def killed_shard(kind):
     except RuntimeError as error:
         _tell_time("told")
         print(f"told: {type(error).__name__}: {error}", flush=True)
+    os._exit(0)
+
+
+def _end_backward_of(layer, end):
+    layer.register_full_backward_hook(end)
+
+
+def _end_forward_of(layer, end):
+    layer.register_forward_pre_hook(end)  # behind FSDP's, which has gathered its parameters
+
+
+# By where the others' collectives of torch wait for the rank that ends.
+_PLACES = {"reduce-scatter": _end_backward_of, "all-gather": _end_forward_of}
+
+
+def lost_shard(sign, place):
+    """Rank 3 of two replicas of two shards, while its shard mate is on its way into a collective of
+    torch's. Nobody ends before all are told."""
+    import fsdp2_models
+
+    model, handle = fsdp2_models.attached("none")
+    models.train(model, range(3))
+    store = dist.distributed_c10d._get_default_store()
+
+    def end(*args):
+        store.set("process", str(os.getpid()))
+        _tell_time("ended")
+        os.kill(os.getpid(), getattr(signal, sign))
+
+    if dist.get_rank() == 3:
+        _PLACES[place](model[2], end)
+    try:
+        models.train(model, range(3, 6))
+    except RuntimeError as error:
+        _tell_time("told")
+        print(f"told: {type(error).__name__}: {error}", flush=True)
+    store.set(f"{dist.get_rank()} is told", "")
+    store.wait([f"{rank} is told" for rank in range(3)])
+    handle.close()
+    print(f"attached {handle.attached}", flush=True)
+    if dist.get_rank() == 0:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(store.get("process")), signal.SIGKILL)
     os._exit(0)
 
 

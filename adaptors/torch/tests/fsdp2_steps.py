@@ -14,7 +14,7 @@ import fsdp2_models
 import gradwire.torch
 import models
 from fsdp2_models import attached, mesh
-from gradwire.torch import fsdp2_handles
+from gradwire.torch import fsdp2_shards
 from models import FEEDBACK, expect_equal, expect_raises
 
 
@@ -121,18 +121,20 @@ def shards_end_a_flush_together():
 
 
 def a_wait_for_another_shard_is_bounded():
-    """The failed shard's own error comes where the others never answer."""
-    shards = mesh()["shard"].get_group()
-    late = torch.ones(1)
-    if _place()[0] == 0:
-        work = dist.all_reduce(late, group=shards, async_op=True)
-        expect_raises(RuntimeError, "", lambda: fsdp2_handles._wait_in_slices(work, 0.0))
-        dist.barrier()
-        fsdp2_handles._wait_in_slices(work, float("inf"))
-    else:
-        dist.barrier()
-        dist.all_reduce(late, group=shards)
-    assert late == dist.get_world_size(shards)
+    """The failed shard's own error comes where the others never answer. Who comes late hears it, and
+    the next words are those of the next step."""
+    shard, replica = _place()
+    model, handle = attached("none")
+    if (shard, replica) == (0, 0):
+        with mock.patch.object(fsdp2_shards, "_FAREWELL_S", 0.1):
+            assert handle._shards.farewell(2, "of shard 0") == []
+    dist.barrier()
+    if replica == 0 and shard == 1:
+        first, second = handle._shards.agree(0)
+        assert (first.number, first.text, second.number) == (2, "of shard 0", 0), first
+    models.train(model, range(2))
+    assert handle.stats()["steps"] == 2
+    handle.close()
 
 
 def a_scaler_steps_on_shards():
@@ -330,3 +332,50 @@ def gradients_on_other_devices_are_refused():
     with mock.patch.object(_param_group(model[2]), "device", torch.device("cuda")):
         expect_raises(RuntimeError, "2 has its gradients on cuda, and this build takes host memory",
                       lambda: attached("none", model))
+
+
+# ---- FSDP's own collectives ----
+
+class _OwnAllGather(fsdp2_shards.DefaultAllGather):
+    calls = 0
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        return super().__call__(*args, **kwargs)
+
+
+def collectives_of_the_user_stay():
+    model, mine = fsdp2_models.network(), _OwnAllGather()
+    model[2].set_custom_all_gather(mine)
+    for _ in range(2):
+        _, handle = attached("none", model)
+        group = _param_group(model[2])
+        assert group._all_gather_comm is mine
+        assert isinstance(group._reduce_scatter_comm, fsdp2_shards.WatchedReduceScatter)
+        models.train(model, range(1))
+        handle.close()
+    assert mine.calls
+
+
+def watched_collectives_go_with_replicas():
+    """The same model, attached as one of which all ranks have a shard."""
+    model, handle = attached("none")
+    handle.close()
+    handle = gradwire.torch.attach(model, "none")
+    group = _param_group(model[2])
+    assert type(group._all_gather_comm) is fsdp2_shards.DefaultAllGather
+    assert not isinstance(group._reduce_scatter_comm, fsdp2_shards.WatchedReduceScatter)
+    models.train(model, range(1))
+    handle.close()
+
+
+def parameters_that_are_gathered_ahead():
+    """FSDP waits for them by itself: unshard(async_op=True)."""
+    model, handle = attached("none")
+    native = fsdp2_models.hsdp()
+    for one in (model, native):
+        for module in fsdp2_models.sharded_modules(one):
+            module.unshard(async_op=True)
+    assert isinstance(_param_group(model)._all_gather_result.all_gather_work, fsdp2_shards._Work)
+    _expect_native_gradients(model, native, 0)
+    handle.close()

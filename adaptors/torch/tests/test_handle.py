@@ -14,7 +14,7 @@ import torch
 
 import gradwire.torch
 from gradwire._bindings import gwResult_t
-from gradwire.torch import advice, fsdp2_handles
+from gradwire.torch import advice
 from gradwire.torch.ddp import DdpHandle
 from gradwire.torch.handle import Handle, Phase, Router
 from gradwire.torch.tensors import Description, Tensors
@@ -51,6 +51,11 @@ def test_ranks_that_a_group_numbers_are_told_by_the_jobs_numbers():
         assert str(for_users(error, whose=whose)).endswith(words)
         assert for_users(nothing, whose=whose) is nothing
     assert advice.whose_ranks([0, 1, 2]) == "" and for_users(error) is error
+
+
+def test_other_ranks_are_told_without_advice():
+    error = Handle._for_users(gradwire.PeerLost("rank 1 is lost"))
+    assert advice.for_others(error) == "rank 1 is lost" != str(error)
 
 
 def test_other_errors_stay_as_they_are():
@@ -260,48 +265,6 @@ def test_loaded_state_may_lie_anywhere():
     for key, value in handle.state_dict().items():
         assert torch.equal(value, state[key])
     handle.close()
-
-
-class _Work:
-    """Of a process group: a slice of its wait passes, and by then it has ended."""
-
-    def __init__(self, error=None):
-        self._error = error
-
-    def wait(self, limit=None):
-        if limit is not None:
-            raise RuntimeError("Operation timed out!")
-        if self._error:
-            raise self._error
-
-    def get_future(self):
-        return mock.Mock(done=lambda: True)
-
-
-def test_what_ends_as_a_slice_of_its_wait_does_has_not_timed_out():
-    fsdp2_handles._wait_in_slices(_Work(), 60.0)
-    with pytest.raises(RuntimeError, match="its own"):
-        fsdp2_handles._wait_in_slices(_Work(RuntimeError("its own")), 60.0)
-
-
-def test_shards_whose_group_is_gradwires_own_keep_its_errors():
-    handle = fsdp2_handles.ReplicatedHandle.__new__(fsdp2_handles.ReplicatedHandle)
-    handle._shards = None
-    work = _Work(gradwire.TimedOut("rank 1 is late"))
-    with mock.patch.object(fsdp2_handles.dist, "all_reduce", return_value=work):
-        with pytest.raises(gradwire.TimedOut, match="rank 1 is late"):
-            handle._most_of_shards(1)
-
-
-def test_shards_that_do_not_agree_are_told_in_words_of_gradwire():
-    handle = fsdp2_handles.ReplicatedHandle.__new__(fsdp2_handles.ReplicatedHandle)
-    handle._shards = None
-    work = _Work(RuntimeError("Connection closed by peer\nframe #0: ..."))
-    with mock.patch.object(fsdp2_handles.dist, "all_reduce", return_value=work):
-        with pytest.raises(gradwire.PeerLost) as told:
-            handle._most_of_shards(1)
-    assert "have not agreed on the step" in str(told.value) and "torchrun" in str(told.value)
-    assert "Connection closed by peer" in str(told.value) and "frame" not in str(told.value)
 
 
 def test_backend_stats_without_a_group_of_the_backend():
