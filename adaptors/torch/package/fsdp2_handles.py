@@ -90,6 +90,8 @@ class Fsdp2Handle(Handle):
         self._came.add(unit)
         try:
             request = submit()
+        except gradwire.InvalidArgument:
+            raise  # this rank refuses it
         except gradwire.GradwireError as error:
             self._error = self._error or error
             return

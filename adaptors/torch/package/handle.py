@@ -104,6 +104,7 @@ class Handle:
     def check_specs_by(self, rules):
         """rules: specs.Rules that attach() went by, for set_spec()."""
         self._rules = rules
+        self._tensors.check_new_by(rules)
 
     # ---- steps ----
 

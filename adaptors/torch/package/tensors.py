@@ -32,12 +32,33 @@ class Tensors:
         self._spec = spec
         self._describe = describe
         self._made = {}  # id of the owner -> (owner, its tensor)
+        self._rules = None  # for those to come
+
+    def check_new_by(self, rules):
+        """rules: specs.Rules, which those that are there have been checked by."""
+        self._rules = rules
 
     def of(self, owner):
-        """Registers it at its first use, if torch sends what did not seem to train."""
+        """Registers it at its first use, if torch sends what did not seem to train. InvalidArgument:
+        it is not to have the spec."""
         if id(owner) not in self._made:
-            self._made[id(owner)] = owner, self._register(owner, self._prefix, self._spec)
+            tensor = self._register(owner, self._prefix, self._spec)
+            self._check_new(tensor)
+            self._made[id(owner)] = owner, tensor
         return self._made[id(owner)][1]
+
+    def _check_new(self, tensor):
+        if self._rules is None:
+            return
+        try:
+            self._rules.check_rows(self._rows_of([tensor]))
+        except ValueError as error:
+            tensor.deregister()
+            raise gradwire.InvalidArgument(str(error)) from None
+
+    def _rows_of(self, tensors):
+        names = {tensor.name for tensor in tensors}
+        return [row for row in self._comm.ledger()["tensors"] if row["name"] in names]
 
     def name_of(self, owner):
         """The model's own; also of one that the library does not take."""
@@ -54,8 +75,7 @@ class Tensors:
         try:
             for owner, _ in self._made.values():
                 others.append(self._register(owner, f"{self._prefix}?", spec))
-            names = {tensor.name for tensor in others}
-            return [row for row in self._comm.ledger()["tensors"] if row["name"] in names]
+            return self._rows_of(others)
         finally:
             for tensor in others:
                 tensor.deregister()

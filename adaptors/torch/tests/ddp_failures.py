@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 from torch import distributed as dist
+from torch import nn
 
 import gradwire.torch
 import models
@@ -203,6 +204,31 @@ def two_models_in_a_backward_that_fails():
     dist.barrier()
     for handle in (first, second):
         handle.close()
+
+
+class _HalfHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.trunk, self.head = nn.Linear(64, 64), nn.Linear(64, 8).half()
+
+    def forward(self, x):
+        return self.head(self.trunk(x).half())
+
+
+def a_parameter_that_first_trains_when_it_must_not_have_the_codec():
+    """It is refused as by attach(), which has not seen it, and the step is given up on all ranks."""
+    model = models.wrap(_HalfHead())
+    model.module.head.requires_grad_(False)
+    handle = gradwire.torch.attach(model, FEEDBACK, min_numel=64)
+    before = [row["name"] for row in handle.ledger()["tensors"]]
+    model.module.head.requires_grad_(True)
+    expect_raises(gradwire.InvalidArgument, "model/head.weight has gradients in float16",
+                  models.loss_of(model, 0).backward)
+    assert [row["name"] for row in handle.ledger()["tensors"]] == before
+    assert handle.stats()["aborts"] == 1 and not handle._is_open
+    dist.barrier()
+    handle.close()
 
 
 def interrupted_amid_a_backward():

@@ -62,6 +62,34 @@ def half_precision():
             attach("qsgd(bits=8)").close()
 
 
+def _half_in_the_first_layer(over):
+    """It is frozen when attach() looks."""
+    module = models.network()
+    module[0].requires_grad_(False)
+    fully_shard(module[0], mesh=over, mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.float16))
+    return fully_shard(module, mesh=over)
+
+
+def units_that_first_train_when_they_must_not_have_the_codec():
+    """They are refused as by attach(), with replicas and without, and the step is given up on all
+    ranks."""
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    scattered = fsdp2_models.network(over=everybody)
+    scattered[0].requires_grad_(False)
+    for model, replicas, spec, options, words in (
+            (_half_in_the_first_layer(mesh()["shard"]), across(), FEEDBACK, {}, "or scaler=False"),
+            (_half_in_the_first_layer(everybody), None, FEEDBACK, {}, "or scaler=False"),
+            (scattered, None, "topk(0.1)", {"exclude": ["2", "4", "<root>"]}, "scattered to shards")):
+        handle = gradwire.torch.attach(model, spec, across=replicas, min_numel=64, **options)
+        before = [row["name"] for row in handle.ledger()["tensors"]]
+        model[0].requires_grad_(True)
+        error = expect_raises(gradwire.InvalidArgument, words, models.loss_of(model, 0).backward)
+        assert "0" in str(error)
+        assert [row["name"] for row in handle.ledger()["tensors"]] == before
+        assert handle.stats()["aborts"] == 1 and not handle._is_open
+        _close_together(handle)
+
+
 def a_spec_misspelt_on_one_rank():
     """Shards of its replica, and their replicas, are told all the same."""
     model = fsdp2_models.network()
