@@ -8,7 +8,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 import gradwire
 from gradwire.torch.ddp_handle import DdpHandle, end_open_steps_of
 from gradwire.torch.ddp_reducer import Usage, shape_in_memory, trained_by
-from gradwire.torch.handle import Router
+from gradwire.torch.handle import Router, failing_together
 from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, local_update, plain_name
 from gradwire.torch.tensors import Description, Tensors
 from gradwire.torch.wrapped import WrappedModel
@@ -46,15 +46,19 @@ class _Router(Router):
         super().__init__(model.process_group)
         self._model = weakref.ref(model)
 
-    def route(self, bucket):
-        if bucket.index() == 0:
-            # Also where torch averages: within a hook it divides by the number of all ranks, too.
-            _check_join(self._model())
-        if self.is_free:
-            return allreduce_hook(self.group, bucket)
-        if bucket.index() == 0:
+    def _check_step(self):
+        # Also where torch averages: within a hook it divides by the number of all ranks, too.
+        _check_join(self._model())
+        if not self.is_free:
             _check_finalization(self._model())
             _check_scaler(self._model(), self.handle.has_scaler)
+
+    def route(self, bucket):
+        if bucket.index() == 0:
+            with failing_together("another model", self.handle):
+                self._check_step()
+        if self.is_free:
+            return allreduce_hook(self.group, bucket)
         with self.handle.taking_part():
             return self.handle.on_bucket(bucket)
 

@@ -25,6 +25,22 @@ _ENDED = {
 handles = weakref.WeakSet()  # all that somebody has
 
 
+@contextlib.contextmanager
+def failing_together(what, mine=None):
+    """What raises in it ends the backward, and so the steps that other models have in it: torch does
+    not call their ends any more, for which the other ranks would wait.
+
+    what: fails, for those who are told. mine: the handle whose step it is itself.
+    """
+    try:
+        yield
+    except BaseException as error:
+        for other in list(handles):
+            if other is not mine and other.is_open_in(threading.get_ident()):
+                other._abandon(f"{what} failed in the same backward: {error}")
+        raise
+
+
 class Phase(enum.Enum):
     """Who averages a model's gradients.
 
@@ -102,7 +118,7 @@ class Handle:
         self._whose_ranks = whose_ranks(ranks)
 
     def check_specs_by(self, rules):
-        """rules: specs.Rules that attach() went by, for set_spec()."""
+        """rules: specs.Rules that attach() went by, for set_spec() and what first trains later."""
         self._rules = rules
         self._tensors.check_new_by(rules)
 
@@ -142,18 +158,8 @@ class Handle:
                 self._comm.abort()
                 raise
 
-    @contextlib.contextmanager
     def _failing_together(self):
-        """What raises in it ends the backward, and so the steps that other models have in it: torch
-        does not call their ends any more, for which the other ranks would wait."""
-        try:
-            yield
-        except BaseException as error:
-            why = f"the step of '{self._name}' failed in the same backward: {error}"
-            for other in list(handles):
-                if other is not self and other.is_open_in(threading.get_ident()):
-                    other._abandon(why)
-            raise
+        return failing_together(f"the step of '{self._name}'", self)
 
     def is_open_in(self, thread):
         """Whether it is in a step that the thread has begun."""

@@ -231,6 +231,24 @@ def a_parameter_that_first_trains_when_it_must_not_have_the_codec():
     handle.close()
 
 
+def two_models_in_a_backward_that_is_refused():
+    """Likewise, also where torch averages the one that is refused."""
+    for closes_first in (False, True):
+        one, first = attached(FEEDBACK, name="one")
+        two, second = attached(FEEDBACK, name="two", settings={"op_timeout_ms": 60_000})
+        if closes_first:
+            first.close()
+        loss = models.loss_of(one, 0) + models.loss_of(two, 0)  # the last comes first
+        one.join(divide_by_initial_world_size=False)
+        # Who is late hears of it by the other model, from the rank that gave its step up.
+        expect_raises((gradwire.InvalidArgument, gradwire.Aborted),
+                      "divide_by_initial_world_size=True", loss.backward)
+        assert second.stats()["aborts"] == 1 and not second._is_open
+        dist.barrier()
+        for handle in (first, second):
+            handle.close()
+
+
 def interrupted_amid_a_backward():
     """Ctrl-C while it computes shows in the hook: the others wait for no further bucket."""
     model, handle = attached(FEEDBACK)
