@@ -6,6 +6,7 @@
 #include <barrier>
 #include <chrono>
 #include <cstdint>
+#include <latch>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -174,6 +175,33 @@ TEST_P(OddLeaver, OfTheLastCallIsToldToAll) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OddLeaver,
                          testing::Combine(testing::Range(0, kTreeRanks), testing::ValuesIn(kLast)));
+
+// All but the one that sends to it are through, and in gwCommFinalize, before it calls.
+TEST(OddLeaf, ThatComesLateIsToldToAllThatLeave) {
+  for (const int odd : {3, 4}) {
+    const int sender = odd == 3 ? 2 : 0;
+    std::latch through(kTreeRanks - 2);
+    RunRanks(kTreeRanks, "", [&](int rank, gwComm_t comm) {
+      SCOPED_TRACE(testing::Message() << "rank " << rank << ", odd " << odd);
+      const bool is_odd = rank == odd;
+      if (is_odd) through.wait();
+      const Stopwatch watch;
+      gwResult_t result = kLast[0].call(comm, is_odd);
+      if (!is_odd && rank != sender) {
+        EXPECT_EQ(result, gwSuccess) << gwGetLastError(comm);
+        through.count_down();
+      }
+      const bool was_through = result == gwSuccess;
+      if (was_through) result = gwCommFinalize(comm);
+      EXPECT_EQ(result, gwMismatch) << gwGetLastError(comm);
+      EXPECT_LT(watch.elapsed(), kBound);
+      ExpectNamed(gwGetLastError(comm), {"count", "1000", "999", rank, odd});
+      if (!was_through) {
+        EXPECT_EQ(gwCommFinalize(comm), gwSuccess) << gwGetLastError(comm);
+      }
+    });
+  }
+}
 
 // In a step, with what the odd rank does instead. Every rank ends its step and hears why.
 struct StepDisagreement {
