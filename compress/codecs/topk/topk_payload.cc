@@ -41,7 +41,6 @@ struct Scratch {
   void TakeFrom(float* p) {
     for (size_t j = 0; j < indices.size(); ++j) values[j] = std::exchange(p[indices[j]], 0.0f);
   }
-  double Energy() const { return EnergyOf(values.data(), std::ssize(values)); }
 
   // As a block that is not finite has them.
   void Spoil() {
@@ -135,17 +134,17 @@ class TopkPayload final : public CpuCodec {
     Scratch scratch(block.workspace, count);
     // In place p must not take the residual's place before it is known to be finite.
     float memory[kTopkBlockElems];
-    const bool is_in_place = block.e_out == block.e_in;
+    const bool has_slot = block.e_out != nullptr && block.e_out != block.e_in;
     EncodeStats stats;
     InputJob input = block;
-    input.e_out = is_in_place ? memory : block.e_out;
+    input.e_out = has_slot ? block.e_out : memory;
     input.stats = &stats;
     if (SelectTopk(input, scratch.search, scratch.indices, hint)) {
       scratch.TakeFrom(input.e_out);
-      if (is_in_place && block.e_out != nullptr) std::copy_n(memory, block.elems, block.e_out);
-      block.stats->sum_err2 += std::max(stats.sum_p2 - scratch.Energy(), 0.0);
+      if (!has_slot && block.e_out != nullptr) std::copy_n(memory, block.elems, block.e_out);
+      block.stats->sum_err2 += EnergyOf(input.e_out, block.elems);
     } else {
-      if (!is_in_place) KeepResidual(block);
+      if (has_slot) KeepResidual(block);
       scratch.Spoil();
     }
     AddCounted(stats, block.stats);
