@@ -132,7 +132,8 @@ class TopkPayload final : public CpuCodec {
   void EncodeBlock(const EncodeJob& block, TopkHint* hint) const {
     const int64_t count = Count(block.elems);
     Scratch scratch(block.workspace, count);
-    // In place p must not take the residual's place before it is known to be finite.
+    // Takes p where there is no residual, or one in place, which p must not replace before it is
+    // known to be finite.
     float memory[kTopkBlockElems];
     const bool has_slot = block.e_out != nullptr && block.e_out != block.e_in;
     EncodeStats stats;

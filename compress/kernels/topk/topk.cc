@@ -128,7 +128,8 @@ TopkHint NextHint(const TopkCandidates& selected, TopkHint last, std::optional<i
   constexpr int64_t kSpare = 8;
   if (reached && *reached < selected.count + selected.count / 2 + kSpare)
     last.slack = std::min(2 * last.slack, kMostSlack);
-  if (reached && *reached > 3 * selected.count + kSpare) last.slack /= 2;
+  if (reached && *reached > 3 * selected.count + kSpare)
+    last.slack = std::max(last.slack / 2, uint32_t{1});
   last.floor = smallest - std::min(last.slack, smallest);
   return last;
 }

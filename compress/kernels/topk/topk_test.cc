@@ -201,6 +201,20 @@ TEST_P(TopkTest, SelectsTheSameWithAnyHint) {
   }
 }
 
+// Blocks of equal elements, all of which reach the floor, must not narrow it for good.
+TEST_P(TopkTest, AHintKeepsASlackThatCanGrow) {
+  constexpr int64_t kElems = 1024, kSelected = 10;
+  const GuardedFloats grad(Floats(kElems, 1.0f));
+  const GuardedBuffer workspace(TopkWorkspaceBytes(kElems, kSelected));
+  Indices selected(kSelected);
+  TopkHint hint;
+  for (int block = 0; block < 40; ++block) {
+    EXPECT_TRUE(SelectTopk({.grad = grad.bytes(), .elems = kElems},
+                           {workspace.data(), workspace.size()}, selected, &hint));
+  }
+  EXPECT_EQ(hint.slack, 1u);
+}
+
 TEST_P(TopkTest, WritesItsInputToTheResidualOfALargeTensor) {
   const int64_t elems = (int64_t{1} << 20) + 77;
   const GuardedFloats grad(Make(Kinds()[0], elems, &random_));
