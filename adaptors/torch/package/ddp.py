@@ -8,8 +8,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 import gradwire
 from gradwire.torch.ddp_handle import DdpHandle, end_open_steps_of
 from gradwire.torch.ddp_reducer import Usage, shape_in_memory, trained_by
-from gradwire.torch.handle import Router, failing_together
+from gradwire.torch.handle import failing_together
 from gradwire.torch.parameters import DATA_TYPES, TENSOR_PARALLEL, local_update, plain_name
+from gradwire.torch.routing import Router
 from gradwire.torch.tensors import Description, Tensors
 from gradwire.torch.wrapped import WrappedModel
 

@@ -8,8 +8,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 import gradwire
 from gradwire.torch.ddp_reducer import gradient_of
-from gradwire.torch.handle import Handle, Phase, handles
+from gradwire.torch.handle import Handle, handles
 from gradwire.torch.parameters import DATA_TYPES, local_update, pointer_to
+from gradwire.torch.routing import Phase
 
 
 class _Bucket:

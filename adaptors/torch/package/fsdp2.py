@@ -21,8 +21,8 @@ from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_shards import Shards, WatchedReduceScatter, unwatch, watch
 from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
-from gradwire.torch.handle import Router
 from gradwire.torch.parameters import HOST_MEMORY_ONLY, TENSOR_PARALLEL, early_update, plain_name
+from gradwire.torch.routing import Router
 from gradwire.torch.tensors import Description, Tensors
 from gradwire.torch.wrapped import WrappedModel
 

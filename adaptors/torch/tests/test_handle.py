@@ -16,7 +16,8 @@ import gradwire.torch
 from gradwire._bindings import gwResult_t
 from gradwire.torch import advice
 from gradwire.torch.ddp import DdpHandle
-from gradwire.torch.handle import Handle, Phase, Router
+from gradwire.torch.handle import Handle
+from gradwire.torch.routing import Phase, Router
 from gradwire.torch.tensors import Description, Tensors
 
 
