@@ -40,6 +40,8 @@ class AdviseTest(unittest.TestCase):
         plans = {plan["plan"].split("(")[0]: plan for plan in advice["plans"]}
         self.assertEqual(plans["advised"]["step_ms"], plans["none"]["step_ms"])
         self.assertGreaterEqual(plans["none"]["step_ms"], 1000)
+        self.assertGreater(plans["none"]["tried_ms"], 1000)
+        self.assertIsNone(plans["bf16"]["tried_ms"])
         self.assertGreater(plans["bf16"]["codec_ms"], 0)
         # The rounding to 8 bits of mantissa, of two ranks and of their sum.
         self.assertTrue(0.0005 < plans["bf16"]["distance"] < 0.004, plans["bf16"])
@@ -56,6 +58,10 @@ class AdviseTest(unittest.TestCase):
         self.assertIn("nothing can hide", note)
         for plan in advice["plans"]:
             self.assertIn("\n  " + plan["plan"], text)
+        # Nothing hides, so that codecs were tried too.
+        tried = {plan["plan"]: plan["tried_ms"] for plan in advice["plans"] if plan["tried_ms"]}
+        self.assertIn("none", tried)
+        self.assertEqual(advice["compress"], tried["advised"] < 0.97 * tried["none"])
         names = [plan["plan"].split("(")[0] for plan in advice["plans"]]
         self.assertEqual(names, ["none", "bf16", *3 * ["qsgd"], "topk", *4 * ["powersgd"],
                                  "advised"])

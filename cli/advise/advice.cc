@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -14,6 +15,10 @@
 
 namespace gradwire {
 namespace {
+
+// Beside the plan of no codec. The model does not see how ranks share their processors, which
+// decides between plans that are near each other.
+constexpr size_t kMostTried = 3;
 
 ModelState StateOf(const JobFacts& job, const ModelShapes& model, double compute_ms,
                    const Measurements& measured) {
@@ -34,29 +39,39 @@ class Adviser {
   Adviser(const JobFacts& job, const ModelState& state, const Measurements& measured)
       : job_(job), state_(state), measured_(measured) {}
 
-  Plan Best() const {
+  // Other than everything on `none`; the fastest first.
+  std::vector<Plan> CompressedPlans() const {
+    const Allowed allowed = AllAllowed();
     const Plan none = AllOn(job_, kNoneRung);
-    Plan best = BestPlan(job_, state_, AllAllowed());
-    const bool worth = StepUs(job_, state_, best) < kWorthTrying * StepUs(job_, state_, none);
-    return worth ? best : none;
+    std::vector<Plan> plans = {BestPlan(job_, state_, allowed)};
+    for (int rung = kBf16Rung; rung < std::ssize(job_.tensors[0].ladder); ++rung)
+      plans.push_back(UpTo(job_, allowed, rung));
+    std::erase(plans, none);
+    const auto step_us = [&](const Plan& plan) { return StepUs(job_, state_, plan); };
+    std::ranges::sort(plans, {}, [&](const Plan& plan) { return std::pair(step_us(plan), plan); });
+    const auto repeated = std::ranges::unique(plans);
+    plans.erase(repeated.begin(), repeated.end());
+    return plans;
   }
 
-  PlanAdvice Row(const Plan& plan, std::string name) const {
+  PlanAdvice Row(const Plan& plan, std::string name, const std::vector<TriedPlan>& tried) const {
     PlanAdvice row = {.name = std::move(name),
-                      .step_ms = StepUs(job_, state_, plan) / kUsPerMs,
+                      .predicted_ms = StepUs(job_, state_, plan) / kUsPerMs,
                       .wire_bytes = WireBytes(job_, plan)};
+    const auto trial = std::ranges::find(tried, plan, &TriedPlan::plan);
+    if (trial != tried.end()) row.tried_ms = trial->step_ms;
     for (int t = 0; t < std::ssize(plan); ++t)
       row.codec_ms += CodecUs(job_, state_, t, plan[t]) / kUsPerMs;
     return row;
   }
 
   // In the order of the ladder; codecs that no tensor can use have none.
-  std::vector<PlanAdvice> UniformRows() const {
+  std::vector<PlanAdvice> UniformRows(const std::vector<TriedPlan>& tried) const {
     std::vector<PlanAdvice> rows;
     for (int rung = 0; rung < std::ssize(job_.tensors[0].ladder); ++rung) {
       const int c = CandidateOn(rung);
       if (c < 0) continue;
-      PlanAdvice row = Row(AllOn(job_, rung), job_.candidates[c].spec);
+      PlanAdvice row = Row(AllOn(job_, rung), job_.candidates[c].spec, tried);
       if (measured_.codecs[c]) {
         row.distance = DistanceOf(c);
         row.bound = job_.candidates[c].bound;
@@ -68,6 +83,7 @@ class Adviser {
 
   std::vector<TensorAdvice> TensorRows(const Plan& plan) const {
     const double advised_us = StepUs(job_, state_, plan);
+    const std::vector<std::string> specs = SpecsOf(job_, plan);
     std::vector<TensorAdvice> rows;
     for (size_t t = 0; t < plan.size(); ++t) {
       const JobTensor& tensor = job_.tensors[t];
@@ -78,7 +94,7 @@ class Adviser {
       const double without_us = StepUs(job_, state_, without);
       rows.push_back({.name = tensor.name,
                       .elems = tensor.elems,
-                      .choice = job_.candidates[chosen.candidate].spec,
+                      .choice = specs[t],
                       .without_ms = without_us / kUsPerMs,
                       .gain_ms = (without_us - advised_us) / kUsPerMs,
                       .saved = 1 - chosen.wire_bytes / none.wire_bytes});
@@ -119,6 +135,9 @@ class Adviser {
   const Measurements& measured_;
 };
 
+// Too little is waited for that a codec could be worth it.
+bool Hides(double none_ms, double compute_ms) { return kWorthTrying * none_ms < compute_ms; }
+
 // Three digits.
 std::string MsText(double ms) {
   return fmt::format("{} ms", ms >= 100 ? fmt::format("{:.0f}", ms) : fmt::format("{:.3g}", ms));
@@ -141,18 +160,39 @@ JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automat
   return job;
 }
 
+std::vector<Plan> PlansToTry(const JobFacts& job, const ModelShapes& model, double compute_ms,
+                             const Measurements& measured) {
+  const ModelState state = StateOf(job, model, compute_ms, measured);
+  std::vector<Plan> plans = {AllOn(job, kNoneRung)};
+  if (Hides(StepUs(job, state, plans[0]) / kUsPerMs, compute_ms)) return plans;
+  std::vector<Plan> candidates = Adviser(job, state, measured).CompressedPlans();
+  candidates.resize(std::min(candidates.size(), kMostTried));
+  plans.insert(plans.end(), candidates.begin(), candidates.end());
+  return plans;
+}
+
+std::vector<std::string> SpecsOf(const JobFacts& job, const Plan& plan) {
+  std::vector<std::string> specs;
+  for (size_t t = 0; t < plan.size(); ++t)
+    specs.push_back(job.candidates[job.tensors[t].ladder[plan[t]].candidate].spec);
+  return specs;
+}
+
 Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_ms,
-                  const Measurements& measured) {
+                  const Measurements& measured, const std::vector<TriedPlan>& tried) {
   const ModelState state = StateOf(job, model, compute_ms, measured);
   const Adviser adviser(job, state, measured);
-  const Plan best = adviser.Best();
+  const TriedPlan& none = tried[0];
+  const TriedPlan& fastest = *std::ranges::min_element(tried, {}, &TriedPlan::step_ms);
+  const bool is_worth = fastest.step_ms < kWorthTrying * none.step_ms;
+  const Plan& best = (is_worth ? fastest : none).plan;
   return {.compute_ms = compute_ms,
           .measured = measured,
           .us_per_message = state.us_per_message,
           .us_per_byte = state.us_per_byte,
-          .compress = best != AllOn(job, kNoneRung),
-          .plans = adviser.UniformRows(),
-          .advised = adviser.Row(best, "advised"),
+          .compress = is_worth,
+          .plans = adviser.UniformRows(tried),
+          .advised = adviser.Row(best, "advised", tried),
           .tensors = adviser.TensorRows(best)};
 }
 
@@ -162,18 +202,18 @@ std::string Summary(const Advice& advice) {
     return fmt::format(
         "{}compress: a step takes about {} instead of {} and sends {:.0f} % fewer bytes",
         advice.compute_ms > 0 ? "" : "if nothing else is computed, ",
-        MsText(advice.advised.step_ms), MsText(none.step_ms),
+        MsText(advice.advised.step_ms()), MsText(none.step_ms()),
         100 * (1 - advice.advised.wire_bytes / none.wire_bytes));
   }
-  if (kWorthTrying * none.step_ms < advice.compute_ms) {
+  if (Hides(none.step_ms(), advice.compute_ms)) {
     return fmt::format(
         "do not compress: communication hides behind compute and adds about {} to {}",
-        MsText(none.step_ms - advice.compute_ms), MsText(advice.compute_ms));
+        MsText(none.step_ms() - advice.compute_ms), MsText(advice.compute_ms));
   }
   return fmt::format(
       "do not compress: no codec within its bound makes a step of about {} at least {:.0f} % "
       "shorter",
-      MsText(none.step_ms), 100 * (1 - kWorthTrying));
+      MsText(none.step_ms()), 100 * (1 - kWorthTrying));
 }
 
 }  // namespace gradwire

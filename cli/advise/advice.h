@@ -20,24 +20,33 @@ namespace gradwire {
 JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automatic,
                const AlgorithmRule& algorithms, int64_t slice_elems);
 
-// The longest of all ranks.
+// By the slowest rank.
 struct Measurements {
   double none_ms = 0, bf16_ms = 0;                 // a step that computes nothing
   std::vector<std::optional<ProbeReport>> codecs;  // by candidate; nothing: it could not be tried
 };
 
+// Steps with synthetic gradients.
+struct TriedPlan {
+  Plan plan;
+  double step_ms = 0;
+};
+
 struct PlanAdvice {
   std::string name;
-  double step_ms = 0, codec_ms = 0, wire_bytes = 0;  // of a rank
+  double predicted_ms = 0, codec_ms = 0, wire_bytes = 0;  // of a rank's step
+  std::optional<double> tried_ms;                         // likewise, of a plan that was tried
   // Of a codec that has been tried.
   std::optional<double> distance, bound;
+
+  double step_ms() const { return tried_ms.value_or(predicted_ms); }
 };
 
 struct TensorAdvice {
   std::string name;
   int64_t elems = 0;
   std::string choice;     // a spec
-  double without_ms = 0;  // a step as advised, but with this tensor as it is
+  double without_ms = 0;  // a step predicted as advised, but with this tensor as it is
   double gain_ms = 0;     // of it, what the choice saves
   double saved = 0;       // part of the bytes on the wire
 };
@@ -52,9 +61,19 @@ struct Advice {
   std::vector<TensorAdvice> tensors;
 };
 
-// `job` is JobOf(model, ...). The computing is an accelerator's: codecs do not make it longer.
+// Here and below `job` is JobOf(model, ...), and the computing is an accelerator's: codecs do not
+// make it longer.
+
+// What to try before advice is given: everything uncompressed; then, where that does not hide
+// behind the computing, those of the plans within bounds that are predicted to be the fastest.
+std::vector<Plan> PlansToTry(const JobFacts& job, const ModelShapes& model, double compute_ms,
+                             const Measurements& measured);
+// By tensor.
+std::vector<std::string> SpecsOf(const JobFacts& job, const Plan& plan);
+
+// `tried`: of PlansToTry. Advised is the fastest of them, if it is worth it.
 Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_ms,
-                  const Measurements& measured);
+                  const Measurements& measured, const std::vector<TriedPlan>& tried);
 
 // One sentence, which begins with "compress: " or "do not compress: "; where nothing is computed
 // the first is said under that condition.

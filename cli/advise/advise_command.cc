@@ -10,7 +10,7 @@
 #include "cli/advise/advise_options.h"
 #include "cli/advise/advise_report.h"
 #include "cli/advise/codec_trials.h"
-#include "cli/advise/link_steps.h"
+#include "cli/advise/step_trials.h"
 #include "cli/measure/comm_calls.h"
 #include "cli/measure/rank_job.h"
 #include "cli/subcommand.h"
@@ -37,13 +37,27 @@ StatusOr<JobFacts> JobOn(gwComm_t comm, const AdviseOptions& options) {
 
 StatusOr<Advice> MeasureAndAdvise(gwComm_t comm, const AdviseOptions& options,
                                   const JobFacts& job) {
-  const StatusOr<std::vector<double>> steps =
-      MeasureLinkSteps(comm, options.model, {"none", "bf16"}, SteadyClock());
-  if (!steps.ok()) return steps.status();
+  StepTrials steps(comm, options.model, SteadyClock());
+  GW_RETURN_IF_ERROR(steps.Prepare());
+  const StatusOr<double> none_ms = steps.LinkMs("none");
+  if (!none_ms.ok()) return none_ms.status();
+  const StatusOr<double> bf16_ms = steps.LinkMs("bf16");
+  if (!bf16_ms.ok()) return bf16_ms.status();
   auto codecs = TryCodecs(comm, job, options.model, options.automatic, SteadyClock());
   if (!codecs.ok()) return codecs.status();
-  return MakeAdvice(job, options.model, options.compute_ms,
-                    {.none_ms = (*steps)[0], .bf16_ms = (*steps)[1], .codecs = std::move(*codecs)});
+  const Measurements measured = {
+      .none_ms = *none_ms, .bf16_ms = *bf16_ms, .codecs = std::move(*codecs)};
+
+  std::vector<TriedPlan> tried;
+  std::vector<std::vector<std::string>> specs;
+  for (Plan& plan : PlansToTry(job, options.model, options.compute_ms, measured)) {
+    specs.push_back(SpecsOf(job, plan));
+    tried.push_back({.plan = std::move(plan)});
+  }
+  const auto tried_ms = steps.TryInTurns(specs, options.compute_ms);
+  if (!tried_ms.ok()) return tried_ms.status();
+  for (size_t p = 0; p < tried.size(); ++p) tried[p].step_ms = (*tried_ms)[p];
+  return MakeAdvice(job, options.model, options.compute_ms, measured, tried);
 }
 
 // One rank's part. Rank 0 keeps the advice.

@@ -18,6 +18,8 @@ using Rows = std::vector<std::vector<std::string>>;
 // A table with more rows leaves no room for the first line on most terminals.
 constexpr size_t kRowsOfAScreen = 20;
 
+constexpr char kUnknown[] = "-";
+
 constexpr char kNothingHides[] =
     "without compute nothing can hide: give --compute-ms, what a step computes";
 
@@ -41,12 +43,13 @@ Rows TensorTable(const Advice& advice) {
 }
 
 std::string Text(const std::optional<double>& value) {
-  return value ? fmt::format("{:.3g}", *value) : "-";
+  return value ? fmt::format("{:.3g}", *value) : kUnknown;
 }
 
 std::vector<std::string> PlanCells(const PlanAdvice& plan) {
   return {"  " + plan.name,
-          fmt::format("{:.3f}", plan.step_ms),
+          fmt::format("{:.3f}", plan.predicted_ms),
+          plan.tried_ms ? fmt::format("{:.3f}", *plan.tried_ms) : kUnknown,
           fmt::format("{:.3f}", 1e-6 * plan.wire_bytes),
           fmt::format("{:.3f}", plan.codec_ms),
           Text(plan.distance),
@@ -54,15 +57,21 @@ std::vector<std::string> PlanCells(const PlanAdvice& plan) {
 }
 
 Rows PlanTable(const Advice& advice) {
-  Rows rows = {{"# plan", "step_ms", "wire_MB", "codec_ms", "distance", "bound"}};
+  Rows rows = {{"# plan", "predicted_ms", "tried_ms", "wire_MB", "codec_ms", "distance", "bound"}};
   for (const PlanAdvice& plan : advice.plans) rows.push_back(PlanCells(plan));
   rows.push_back(PlanCells(advice.advised));
   return rows;
 }
 
 Json PlanJson(const PlanAdvice& plan) {
-  return {{"plan", plan.name},         {"step_ms", plan.step_ms},   {"wire_bytes", plan.wire_bytes},
-          {"codec_ms", plan.codec_ms}, {"distance", plan.distance}, {"bound", plan.bound}};
+  return {{"plan", plan.name},
+          {"step_ms", plan.step_ms()},
+          {"predicted_ms", plan.predicted_ms},
+          {"tried_ms", plan.tried_ms},
+          {"wire_bytes", plan.wire_bytes},
+          {"codec_ms", plan.codec_ms},
+          {"distance", plan.distance},
+          {"bound", plan.bound}};
 }
 
 }  // namespace

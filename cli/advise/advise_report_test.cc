@@ -24,14 +24,14 @@ Advice Compressing(double compute_ms) {
       .us_per_message = 80,
       .us_per_byte = 0.009,
       .compress = true,
-      .plans = {{.name = "none", .step_ms = 205.2, .wire_bytes = 8e6},
+      .plans = {{.name = "none", .predicted_ms = 200, .wire_bytes = 8e6, .tried_ms = 205.2},
                 {.name = "bf16",
-                 .step_ms = 110,
+                 .predicted_ms = 110,
                  .codec_ms = 2,
                  .wire_bytes = 4e6,
                  .distance = 0.003,
                  .bound = 0.1}},
-      .advised = {.name = "advised", .step_ms = 61.04, .wire_bytes = 2e6},
+      .advised = {.name = "advised", .predicted_ms = 58, .wire_bytes = 2e6, .tried_ms = 61.04},
       .tensors = {{"matrix", 1000, "bf16", 98.5, 37.46, 0.5}, {"bias", 10, "none", 61.04, 0, 0}}};
 }
 
@@ -53,7 +53,7 @@ TEST(Summary, IsOneSentence) {
   EXPECT_EQ(Summary(advice),
             "do not compress: no codec within its bound makes a step of about 205 ms at least 3 % "
             "shorter");
-  advice.plans[0].step_ms = 51.24;
+  advice.plans[0].tried_ms = 51.24;
   EXPECT_EQ(Summary(advice),
             "do not compress: communication hides behind compute and adds about 1.24 ms to 50 ms");
 }
@@ -64,9 +64,14 @@ TEST(AdviceText, BeginsWithTheSummary) {
   EXPECT_EQ(Line(text, "# tensor"), "# tensor  elems  choice  without_ms  gain_ms  saved");
   EXPECT_EQ(Line(text, "  matrix"), "  matrix  1000   bf16    98.500      37.460   50.0%");
   EXPECT_EQ(Line(text, "  bias"), "  bias    10     none    61.040      0.000    0.0%");
-  EXPECT_EQ(Line(text, "  none"), "  none     205.200  8.000    0.000     -         -");
-  EXPECT_EQ(Line(text, "  bf16"), "  bf16     110.000  4.000    2.000     0.003     0.1");
-  EXPECT_EQ(Line(text, "  advised"), "  advised  61.040   2.000    0.000     -         -");
+  EXPECT_EQ(Line(text, "# plan"),
+            "# plan     predicted_ms  tried_ms  wire_MB  codec_ms  distance  bound");
+  EXPECT_EQ(Line(text, "  none"),
+            "  none     200.000       205.200   8.000    0.000     -         -");
+  EXPECT_EQ(Line(text, "  bf16"),
+            "  bf16     110.000       -         4.000    2.000     0.003     0.1");
+  EXPECT_EQ(Line(text, "  advised"),
+            "  advised  58.000        61.040    2.000    0.000     -         -");
   EXPECT_EQ(text.find("nothing can hide"), std::string::npos);
 }
 
@@ -112,6 +117,10 @@ TEST(AdviceJson, HasEverythingPrinted) {
   EXPECT_EQ(json["plans"][1]["distance"], 0.003);
   EXPECT_EQ(json["plans"][2]["plan"], "advised");
   EXPECT_EQ(json["plans"][2]["step_ms"], 61.04);
+  EXPECT_EQ(json["plans"][2]["tried_ms"], 61.04);
+  EXPECT_EQ(json["plans"][2]["predicted_ms"], 58);
+  EXPECT_EQ(json["plans"][1]["step_ms"], 110);
+  EXPECT_TRUE(json["plans"][1]["tried_ms"].is_null());
 }
 
 }  // namespace

@@ -1,62 +1,91 @@
-#include "cli/advise/link_steps.h"
+#include "cli/advise/step_trials.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "cli/measure/comm_calls.h"
 #include "cli/measure/quantile.h"
-#include "cli/train/rank_trainer.h"
-#include "cli/train/step_memory.h"
-#include "cli/train/train_options.h"
 
 namespace gradwire {
 namespace {
+
+// What registers the tensors; the trials say which specs they are for.
+constexpr char kFirstSpec[] = "none";
+constexpr int kFirstSpecNumber = 0;
 
 // The first step of a block is not counted; of the first block that is the one that allocates.
 constexpr int kFirstSteps = 3;
 constexpr int kMaxSteps = 11;
 // A large model on a slow link: fewer steps, which vary less there.
 constexpr double kBudgetMs = 20'000;
+// In turns a block is short, so that what drifts meets all plans alike, and there are many.
+constexpr int kTurnSteps = 4;
+constexpr int kMaxTurns = 25;
+
+double QuantileMs(std::vector<double> times, double q) {
+  std::sort(times.begin(), times.end());
+  return Quantile(times, q);
+}
+
+void AddTimes(const BlockResult& block, std::vector<double>* times) {
+  for (const StepTime& step : block.counted()) times->push_back(step.step_ms);
+}
 
 // What else the machine does only adds, but a single fast step may be luck.
 double TypicalMs(const BlockResult& block) {
   std::vector<double> times;
-  for (const StepTime& step : block.counted()) times.push_back(step.step_ms);
-  std::sort(times.begin(), times.end());
-  return Quantile(times, 0.25);
-}
-
-// Equal on all ranks: blocks have the times of the slowest.
-StatusOr<double> MeasureSpec(int spec, RankTrainer* trainer) {
-  const StatusOr<BlockResult> first = trainer->RunBlock({.spec = spec, .steps = kFirstSteps});
-  if (!first.ok()) return first.status();
-  const double affordable = std::min<double>(kBudgetMs / TypicalMs(*first), kMaxSteps);
-  const int steps = std::max(static_cast<int>(affordable), kFirstSteps);
-  const StatusOr<BlockResult> block = trainer->RunBlock({.spec = spec, .steps = steps});
-  if (!block.ok()) return block.status();
-  return TypicalMs(*block);
+  AddTimes(block, &times);
+  return QuantileMs(std::move(times), 0.25);
 }
 
 }  // namespace
 
-StatusOr<std::vector<double>> MeasureLinkSteps(gwComm_t comm, const ModelShapes& model,
-                                               const std::vector<std::string>& specs,
-                                               const Clock& clock) {
-  const TrainOptions options = {.model = model, .specs = specs};
+StepTrials::StepTrials(gwComm_t comm, const ModelShapes& model, const Clock& clock)
+    : comm_(comm), options_{.model = model, .specs = {kFirstSpec}}, clock_(clock) {}
+
+Status StepTrials::Prepare() {
   int rank = 0;
-  (void)gwCommUserRank(comm, &rank);
-  StepMemory memory;
-  GW_RETURN_IF_ERROR(memory.Make(model, options.seed, rank));
-  RankTrainer trainer({.comm = comm, .options = &options, .clock = &clock, .memory = &memory});
-  std::vector<int> all(specs.size());
-  std::iota(all.begin(), all.end(), 0);
-  GW_RETURN_IF_ERROR(trainer.Prepare(all));
-  std::vector<double> times;
-  for (int spec = 0; spec < std::ssize(specs); ++spec) {
-    const StatusOr<double> ms = MeasureSpec(spec, &trainer);
-    if (!ms.ok()) return ms.status();
-    times.push_back(*ms);
+  GW_RETURN_IF_ERROR(CheckedResult(comm_, gwCommUserRank(comm_, &rank)));
+  GW_RETURN_IF_ERROR(memory_.Make(options_.model, options_.seed, rank));
+  trainer_.emplace(RankTrainer::Parts{
+      .comm = comm_, .options = &options_, .clock = &clock_, .memory = &memory_});
+  return trainer_->Prepare({&kFirstSpecNumber, 1});
+}
+
+StatusOr<double> StepTrials::LinkMs(const std::string& spec) {
+  trainer_->SetComputeMs(0);
+  const int plan = trainer_->AddPlan(std::vector<std::string>(options_.model.tensors.size(), spec));
+  const StatusOr<BlockResult> first = trainer_->RunBlock({.spec = plan, .steps = kFirstSteps});
+  if (!first.ok()) return first.status();
+  const double affordable = std::min<double>(kBudgetMs / TypicalMs(*first), kMaxSteps);
+  const int steps = std::max(static_cast<int>(affordable), kFirstSteps);
+  const StatusOr<BlockResult> block = trainer_->RunBlock({.spec = plan, .steps = steps});
+  if (!block.ok()) return block.status();
+  return TypicalMs(*block);
+}
+
+StatusOr<std::vector<double>> StepTrials::TryInTurns(
+    const std::vector<std::vector<std::string>>& plans, double compute_ms) {
+  trainer_->SetComputeMs(compute_ms);
+  std::vector<int> numbers;
+  double turn_ms = 0;
+  for (const std::vector<std::string>& plan : plans) {
+    numbers.push_back(trainer_->AddPlan(plan));
+    const auto block = trainer_->RunBlock({.spec = numbers.back(), .steps = kFirstSteps});
+    if (!block.ok()) return block.status();
+    turn_ms += kTurnSteps * TypicalMs(*block);
   }
-  return times;
+  const double affordable = std::min<double>(kBudgetMs / turn_ms, kMaxTurns);
+  std::vector<std::vector<double>> times(plans.size());
+  for (int turn = 0; turn < std::max(static_cast<int>(affordable), 1); ++turn) {
+    for (size_t p = 0; p < plans.size(); ++p) {
+      const auto block = trainer_->RunBlock({.spec = numbers[p], .steps = kTurnSteps});
+      if (!block.ok()) return block.status();
+      AddTimes(*block, &times[p]);
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& of_plan : times) medians.push_back(QuantileMs(std::move(of_plan), 0.5));
+  return medians;
 }
 
 }  // namespace gradwire

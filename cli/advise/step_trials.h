@@ -1,24 +1,50 @@
-// How long the exchange of a model's gradients takes on this link.
-#ifndef GRADWIRE_CLI_ADVISE_LINK_STEPS_H_
-#define GRADWIRE_CLI_ADVISE_LINK_STEPS_H_
+// Steps of a model on this link, with synthetic gradients.
+#ifndef GRADWIRE_CLI_ADVISE_STEP_TRIALS_H_
+#define GRADWIRE_CLI_ADVISE_STEP_TRIALS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "cli/models/model_shapes.h"
+#include "cli/train/rank_trainer.h"
+#include "cli/train/step_memory.h"
+#include "cli/train/train_options.h"
 #include "gradwire/gradwire.h"
 
 namespace gradwire {
 
-// For each of `specs` on all tensors: the lower quartile of steps that compute nothing, in
-// milliseconds, by the slowest rank. In such a step an operation is under way all the time.
-// Registers the tensors. Collective.
-StatusOr<std::vector<double>> MeasureLinkSteps(gwComm_t comm, const ModelShapes& model,
-                                               const std::vector<std::string>& specs,
-                                               const Clock& clock);
+// All ranks make one and call the same in the same order; times are equal on all of them, in
+// milliseconds by the slowest. One thread.
+class StepTrials {
+ public:
+  // All of it outlives this.
+  StepTrials(gwComm_t comm, const ModelShapes& model, const Clock& clock);
+  StepTrials(const StepTrials&) = delete;
+  StepTrials& operator=(const StepTrials&) = delete;
+
+  // Registers the tensors. Before all else.
+  Status Prepare();
+
+  // All tensors on `spec`, in steps that compute nothing, in which an operation is under way all
+  // the time: the lower quartile.
+  StatusOr<double> LinkMs(const std::string& spec);
+
+  // A spec for each tensor, in each of `plans`: medians of steps that compute for `compute_ms`, the
+  // plans in turns.
+  StatusOr<std::vector<double>> TryInTurns(const std::vector<std::vector<std::string>>& plans,
+                                           double compute_ms);
+
+ private:
+  const gwComm_t comm_;
+  const TrainOptions options_;
+  const Clock& clock_;
+  StepMemory memory_;
+  std::optional<RankTrainer> trainer_;
+};
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_CLI_ADVISE_LINK_STEPS_H_
+#endif  // GRADWIRE_CLI_ADVISE_STEP_TRIALS_H_

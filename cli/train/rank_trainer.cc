@@ -24,6 +24,7 @@ RankTrainer::RankTrainer(const Parts& parts)
       memory_(*parts.memory),
       computation_(MakeComputation(options_.compute)) {
   (void)gwCommUserRank(comm_, &rank_);
+  SetComputeMs(options_.compute_ms);
 }
 
 Status RankTrainer::Prepare(std::span<const int> specs) {
@@ -36,23 +37,37 @@ Status RankTrainer::Prepare(std::span<const int> specs) {
 Status RankTrainer::Register(int spec) {
   gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
   config.spec = options_.specs[static_cast<size_t>(spec)].c_str();
-  const std::vector<int64_t> ready_ns =
-      GradientTimes(options_.model, Nanoseconds(options_.compute_ms));
   for (const TensorShape& shape : options_.model.tensors) {
-    Tensor tensor = {.ready_ns = ready_ns[tensors_.size()]};
-    GW_RETURN_IF_ERROR(
-        CheckedResult(comm_, gwTensorRegister(comm_, shape.name.c_str(), shape.lengths.data(),
-                                              static_cast<int>(shape.lengths.size()), gwFloat32,
-                                              &config, &tensor.handle)));
+    gwTensor_t tensor = nullptr;
+    GW_RETURN_IF_ERROR(CheckedResult(
+        comm_,
+        gwTensorRegister(comm_, shape.name.c_str(), shape.lengths.data(),
+                         static_cast<int>(shape.lengths.size()), gwFloat32, &config, &tensor)));
     tensors_.push_back(tensor);
   }
   return Status::Ok();
 }
 
+int RankTrainer::AddPlan(std::vector<std::string> specs) {
+  plans_.push_back(std::move(specs));
+  return static_cast<int>(options_.specs.size() + plans_.size()) - 1;
+}
+
+void RankTrainer::SetComputeMs(double ms) {
+  compute_ms_ = ms;
+  ready_ns_ = GradientTimes(options_.model, Nanoseconds(ms));
+}
+
+const std::string& RankTrainer::SpecOf(size_t tensor, int spec) const {
+  const auto number = static_cast<size_t>(spec);
+  const size_t uniform = options_.specs.size();
+  return number < uniform ? options_.specs[number] : plans_[number - uniform][tensor];
+}
+
 Status RankTrainer::UseSpec(int spec) {
-  for (const Tensor& tensor : tensors_) {
-    const char* text = options_.specs[static_cast<size_t>(spec)].c_str();
-    GW_RETURN_IF_ERROR(CheckedResult(comm_, gwTensorSetSpec(tensor.handle, text)));
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    const char* text = SpecOf(t, spec).c_str();
+    GW_RETURN_IF_ERROR(CheckedResult(comm_, gwTensorSetSpec(tensors_[t], text)));
   }
   spec_ = spec;
   return Status::Ok();
@@ -116,13 +131,13 @@ Status RankTrainer::ComputeAndSubmit(std::vector<Request>* requests) {
   computation_->Begin();
   int64_t late_ns = 0;
   for (const LateRank& late : options_.late) late_ns += Nanoseconds(late.MsIn(rank_, steps_));
-  computation_->AdvanceTo(late_ns + Nanoseconds(options_.compute_ms * kForwardShare),
+  computation_->AdvanceTo(late_ns + Nanoseconds(compute_ms_ * kForwardShare),
                           memory_.OfAll(steps_));
   for (size_t t = tensors_.size(); t-- > 0;) {
-    computation_->AdvanceTo(late_ns + tensors_[t].ready_ns, memory_.Of(t, steps_));
+    computation_->AdvanceTo(late_ns + ready_ns_[t], memory_.Of(t, steps_));
     gwRequest_t request = nullptr;
     GW_RETURN_IF_ERROR(
-        CheckedResult(comm_, gwAllReduceTensor(tensors_[t].handle, memory_.gradient(t, steps_),
+        CheckedResult(comm_, gwAllReduceTensor(tensors_[t], memory_.gradient(t, steps_),
                                                memory_.sum(t), gwAvg, nullptr, &request)));
     requests->emplace_back(request);
   }

@@ -36,6 +36,11 @@ class RankTrainer {
   // its own words.
   Status Prepare(std::span<const int> specs);
 
+  // A spec for each tensor. Returns its number for blocks, behind those of the options' specs.
+  int AddPlan(std::vector<std::string> specs);
+  // From the next step on, in place of the options'.
+  void SetComputeMs(double ms);
+
   // Steps that no block counts. After an error, here and below, the communicator must be aborted,
   // because the others still wait.
   StatusOr<std::vector<StepTime>> WarmUp(int spec, int steps);
@@ -45,10 +50,6 @@ class RankTrainer {
   StatusOr<std::vector<PlanChange>> PlanChanges();
 
  private:
-  struct Tensor {
-    gwTensor_t handle = nullptr;  // the communicator's
-    int64_t ready_ns = 0;         // of computing in a step
-  };
   struct FreeRequest {
     void operator()(gwRequest_t request) const { (void)gwRequestFree(request); }
   };
@@ -56,6 +57,7 @@ class RankTrainer {
 
   Status Register(int spec);
   Status UseSpec(int spec);
+  const std::string& SpecOf(size_t tensor, int spec) const;
   StatusOr<StepTime> RunStep();
   Status ComputeAndSubmit(std::vector<Request>* requests);
   StatusOr<double> SentBytes();
@@ -70,9 +72,12 @@ class RankTrainer {
   StepMemory& memory_;
   int rank_ = 0;
   std::unique_ptr<Computation> computation_;
-  std::vector<Tensor> tensors_;  // in forward order
-  int spec_ = 0;                 // in use
-  uint64_t steps_ = 0;           // begun so far: the next one's number
+  std::vector<gwTensor_t> tensors_;  // the communicator's, in forward order
+  std::vector<std::vector<std::string>> plans_;
+  double compute_ms_ = 0;
+  std::vector<int64_t> ready_ns_;  // by tensor: of computing in a step
+  int spec_ = 0;                   // in use
+  uint64_t steps_ = 0;             // begun so far: the next one's number
 };
 
 }  // namespace gradwire
