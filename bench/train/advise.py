@@ -1,11 +1,11 @@
-"""Advise: what `gradwire advise` predicts without training, beside what a training then takes."""
+"""Advise: what `gradwire advise` promises, beside what a training then takes."""
 
 import cells
 import ratios
 import runs
 
 NAME = "advise"
-TITLE = "Advise: predicted steps against measured ones"
+TITLE = "Advise: promised steps against measured ones"
 select, parts = cells.select, runs.one_part
 _ALLOWED_ERROR = 0.15
 # A smaller gain or loss may be advised or not.
@@ -23,7 +23,7 @@ def measure(jobs, cell, _part, size):
 
 
 def row(cell, by_part):
-    """Whether the step advised takes as long as predicted, and the answer is right."""
+    """Whether the step advised takes as long as promised, and the answer is right."""
     measured = by_part["all"]
     advice, results = measured["advice"], measured["train"]["results"]
     by_round = {r["spec"]: runs.block_medians(r) for r in results}

@@ -16,9 +16,11 @@
 namespace gradwire {
 namespace {
 
-// Beside the plan of no codec. The model does not see how ranks share their processors, which
-// decides between plans that are near each other.
+// By the model, beside those of no codec and of bf16. It does not see how ranks share their
+// processors, which decides between plans that are near each other.
 constexpr size_t kMostTried = 3;
+// In times of the step of no codec, predicted both: the model is too dark by less.
+constexpr double kHopeless = 1.2;
 
 ModelState StateOf(const JobFacts& job, const ModelShapes& model, double compute_ms,
                    const Measurements& measured) {
@@ -39,19 +41,27 @@ class Adviser {
   Adviser(const JobFacts& job, const ModelState& state, const Measurements& measured)
       : job_(job), state_(state), measured_(measured) {}
 
-  // Other than everything on `none`; the fastest first.
-  std::vector<Plan> CompressedPlans() const {
+  std::vector<Plan> PlansToTry() const {
     const Allowed allowed = AllAllowed();
-    const Plan none = AllOn(job_, kNoneRung);
-    std::vector<Plan> plans = {BestPlan(job_, state_, allowed)};
+    const Plan none = AllOn(job_, kNoneRung), bf16 = UpTo(job_, allowed, kBf16Rung);
+    const double none_us = StepUs(job_, state_, none);
+    std::vector<std::pair<double, Plan>> plans;
+    const auto add = [&](const Plan& plan) {
+      const double step_us = StepUs(job_, state_, plan);
+      if (plan != none && step_us < kHopeless * none_us) plans.emplace_back(step_us, plan);
+    };
+    add(BestPlan(job_, state_, allowed));
     for (int rung = kBf16Rung; rung < std::ssize(job_.tensors[0].ladder); ++rung)
-      plans.push_back(UpTo(job_, allowed, rung));
-    std::erase(plans, none);
-    const auto step_us = [&](const Plan& plan) { return StepUs(job_, state_, plan); };
-    std::ranges::sort(plans, {}, [&](const Plan& plan) { return std::pair(step_us(plan), plan); });
+      add(UpTo(job_, allowed, rung));
+    std::ranges::sort(plans);
     const auto repeated = std::ranges::unique(plans);
     plans.erase(repeated.begin(), repeated.end());
-    return plans;
+
+    // bf16 is the lightest on the processor: it may win where the others lose for one reason.
+    std::vector<Plan> to_try;
+    for (const auto& [step_us, plan] : plans)
+      if (to_try.size() < kMostTried || plan == bf16) to_try.push_back(plan);
+    return to_try;
   }
 
   PlanAdvice Row(const Plan& plan, std::string name, const std::vector<TriedPlan>& tried) const {
@@ -135,9 +145,6 @@ class Adviser {
   const Measurements& measured_;
 };
 
-// Too little is waited for that a codec could be worth it.
-bool Hides(double none_ms, double compute_ms) { return kWorthTrying * none_ms < compute_ms; }
-
 // Three digits.
 std::string MsText(double ms) {
   return fmt::format("{} ms", ms >= 100 ? fmt::format("{:.0f}", ms) : fmt::format("{:.3g}", ms));
@@ -160,15 +167,12 @@ JobFacts JobOf(const ModelShapes& model, std::shared_ptr<const AutoSpec> automat
   return job;
 }
 
+bool Hides(double step_ms, double compute_ms) { return kWorthTrying * step_ms < compute_ms; }
+
 std::vector<Plan> PlansToTry(const JobFacts& job, const ModelShapes& model, double compute_ms,
                              const Measurements& measured) {
   const ModelState state = StateOf(job, model, compute_ms, measured);
-  std::vector<Plan> plans = {AllOn(job, kNoneRung)};
-  if (Hides(StepUs(job, state, plans[0]) / kUsPerMs, compute_ms)) return plans;
-  std::vector<Plan> candidates = Adviser(job, state, measured).CompressedPlans();
-  candidates.resize(std::min(candidates.size(), kMostTried));
-  plans.insert(plans.end(), candidates.begin(), candidates.end());
-  return plans;
+  return Adviser(job, state, measured).PlansToTry();
 }
 
 std::vector<std::string> SpecsOf(const JobFacts& job, const Plan& plan) {
@@ -190,6 +194,7 @@ Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_
           .measured = measured,
           .us_per_message = state.us_per_message,
           .us_per_byte = state.us_per_byte,
+          .tried_plans = tried.size(),
           .compress = is_worth,
           .plans = adviser.UniformRows(tried),
           .advised = adviser.Row(best, "advised", tried),

@@ -55,6 +55,7 @@ struct Advice {
   double compute_ms = 0;
   Measurements measured;
   double us_per_message = 0, us_per_byte = 0;  // of the wire
+  size_t tried_plans = 0;
   bool compress = false;
   std::vector<PlanAdvice> plans;  // everything uncompressed, then each codec alone
   PlanAdvice advised;
@@ -64,14 +65,17 @@ struct Advice {
 // Here and below `job` is JobOf(model, ...), and the computing is an accelerator's: codecs do not
 // make it longer.
 
-// What to try before advice is given: everything uncompressed; then, where that does not hide
-// behind the computing, those of the plans within bounds that are predicted to be the fastest.
+// Of a step with everything uncompressed: too little is waited for that a codec could be worth it.
+bool Hides(double step_ms, double compute_ms);
+// What to try beside that before advice is given, where it does not hide: of the plans within
+// bounds those that are predicted to be the fastest, and the one of bf16; none that is hopeless.
+// Equal on all ranks if the arguments are.
 std::vector<Plan> PlansToTry(const JobFacts& job, const ModelShapes& model, double compute_ms,
                              const Measurements& measured);
 // By tensor.
 std::vector<std::string> SpecsOf(const JobFacts& job, const Plan& plan);
 
-// `tried`: of PlansToTry. Advised is the fastest of them, if it is worth it.
+// `tried`: first everything uncompressed. Advised is the fastest, if it is worth it.
 Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_ms,
                   const Measurements& measured, const std::vector<TriedPlan>& tried);
 

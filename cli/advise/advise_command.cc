@@ -35,6 +35,29 @@ StatusOr<JobFacts> JobOn(gwComm_t comm, const AdviseOptions& options) {
                stats->value("slice_elems", int64_t{1}));
 }
 
+// Everything uncompressed, and what may be faster.
+StatusOr<std::vector<TriedPlan>> TryPlans(const AdviseOptions& options, const JobFacts& job,
+                                          const Measurements& measured, StepTrials* steps) {
+  std::vector<TriedPlan> tried;
+  std::vector<StepTrials::Started> started;
+  const auto start = [&](Plan plan) -> Status {
+    const auto first = steps->Start(SpecsOf(job, plan), options.compute_ms);
+    if (!first.ok()) return first.status();
+    started.push_back(*first);
+    tried.push_back({.plan = std::move(plan)});
+    return Status::Ok();
+  };
+  GW_RETURN_IF_ERROR(start(AllOn(job, kNoneRung)));
+  if (!Hides(started[0].step_ms, options.compute_ms)) {
+    for (Plan& plan : PlansToTry(job, options.model, options.compute_ms, measured))
+      GW_RETURN_IF_ERROR(start(std::move(plan)));
+  }
+  const auto tried_ms = steps->TryInTurns(started);
+  if (!tried_ms.ok()) return tried_ms.status();
+  for (size_t p = 0; p < tried.size(); ++p) tried[p].step_ms = (*tried_ms)[p];
+  return tried;
+}
+
 StatusOr<Advice> MeasureAndAdvise(gwComm_t comm, const AdviseOptions& options,
                                   const JobFacts& job) {
   StepTrials steps(comm, options.model, SteadyClock());
@@ -48,16 +71,9 @@ StatusOr<Advice> MeasureAndAdvise(gwComm_t comm, const AdviseOptions& options,
   const Measurements measured = {
       .none_ms = *none_ms, .bf16_ms = *bf16_ms, .codecs = std::move(*codecs)};
 
-  std::vector<TriedPlan> tried;
-  std::vector<std::vector<std::string>> specs;
-  for (Plan& plan : PlansToTry(job, options.model, options.compute_ms, measured)) {
-    specs.push_back(SpecsOf(job, plan));
-    tried.push_back({.plan = std::move(plan)});
-  }
-  const auto tried_ms = steps.TryInTurns(specs, options.compute_ms);
-  if (!tried_ms.ok()) return tried_ms.status();
-  for (size_t p = 0; p < tried.size(); ++p) tried[p].step_ms = (*tried_ms)[p];
-  return MakeAdvice(job, options.model, options.compute_ms, measured, tried);
+  const StatusOr<std::vector<TriedPlan>> tried = TryPlans(options, job, measured, &steps);
+  if (!tried.ok()) return tried.status();
+  return MakeAdvice(job, options.model, options.compute_ms, measured, *tried);
 }
 
 // One rank's part. Rank 0 keeps the advice.

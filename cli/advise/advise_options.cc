@@ -16,8 +16,10 @@ namespace {
 
 constexpr char kDescription[] =
     "Measures the link between the ranks and their codecs, and says whether compression makes a\n"
-    "training step of a model shorter, tensor by tensor. It decides as the spec `auto` does, by\n"
-    "the same model and bounds, but has run no training step: take it as a first answer.\n\n"
+    "training step of a model shorter, tensor by tensor. It predicts steps as the spec `auto` "
+    "does,\n"
+    "by the same model and bounds, and tries the plans that look best, with synthetic "
+    "gradients.\n\n"
     "example: gradwire run -n 4 --netlab 1gbit -- gradwire advise --model resnet50 --compute-ms 80";
 
 // As on the command line.

@@ -83,6 +83,8 @@ std::string AdviceText(const AdviseOptions& options, const RunFacts& facts, cons
   text += ModelLine(options.model, options.scale) + "\n";
   text += fmt::format("# compute {:g} ms; {}\n", options.compute_ms, options.automatic.spec);
   text += LinkLine(advice) + "\n";
+  text += fmt::format("# tried: {} plan{}\n", advice.tried_plans,
+                      advice.tried_plans == 1 ? "" : "s in turns");
   text += FormatColumns(TensorTable(advice)) + FormatColumns(PlanTable(advice));
   for (const std::string& line : FooterLines(facts)) text += line + "\n";
   if (advice.tensors.size() > kRowsOfAScreen) text += "# " + Summary(advice) + "\n";
@@ -93,6 +95,7 @@ std::string AdviceJson(const AdviseOptions& options, const RunFacts& facts, cons
   Json json = FactsJson(facts, options.command_line);
   json["summary"] = Summary(advice);
   json["compress"] = advice.compress;
+  json["tried_plans"] = advice.tried_plans;
   if (advice.compute_ms == 0) json["note"] = kNothingHides;
   json["model"] = ModelJson(options.model, options.scale);
   json["compute_ms"] = advice.compute_ms;

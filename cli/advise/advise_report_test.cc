@@ -23,6 +23,7 @@ Advice Compressing(double compute_ms) {
       .measured = {.none_ms = 205.2, .bf16_ms = 104},
       .us_per_message = 80,
       .us_per_byte = 0.009,
+      .tried_plans = 3,
       .compress = true,
       .plans = {{.name = "none", .predicted_ms = 200, .wire_bytes = 8e6, .tried_ms = 205.2},
                 {.name = "bf16",
@@ -73,6 +74,7 @@ TEST(AdviceText, BeginsWithTheSummary) {
   EXPECT_EQ(Line(text, "  advised"),
             "  advised  58.000        61.040    2.000    0.000     -         -");
   EXPECT_EQ(text.find("nothing can hide"), std::string::npos);
+  EXPECT_EQ(Line(text, "# tried"), "# tried: 3 plans in turns");
 }
 
 TEST(AdviceText, EndsWithTheSummaryWhereATableHidesTheFirstLine) {
@@ -104,6 +106,7 @@ TEST(AdviceJson, HasEverythingPrinted) {
   EXPECT_EQ(json["ranks"], 4);
   EXPECT_EQ(json["summary"], Summary(Compressing(0)));
   EXPECT_EQ(json["compress"], true);
+  EXPECT_EQ(json["tried_plans"], 3);
   EXPECT_NE(json["note"].get<std::string>().find("nothing can hide"), std::string::npos);
   EXPECT_EQ(json["model"]["elems"], 1010);
   EXPECT_EQ(json["spec"], MakeAutoSpec("auto")->spec);

@@ -90,14 +90,18 @@ StatusOr<std::vector<std::optional<ProbeReport>>> TryCodecs(gwComm_t comm, const
     GW_RETURN_IF_ERROR(ours.TryTensor(t, model.tensors[static_cast<size_t>(t)]));
 
   std::vector<double> worst;
-  for (const Trial& trial : ours.trials())
-    worst.insert(worst.end(), {trial.us / std::max(trial.elems, 1.0), trial.relative_error});
+  for (const Trial& trial : ours.trials()) {
+    const double untried = trial.elems > 0 ? 0 : 1;
+    worst.insert(worst.end(),
+                 {trial.us / std::max(trial.elems, 1.0), trial.relative_error, untried});
+  }
   GW_RETURN_IF_ERROR(AllReduceValues(comm, worst, gwMax));
   std::vector<std::optional<ProbeReport>> reports;
   for (size_t c = 0; c < ours.trials().size(); ++c) {
-    const bool tried = ours.trials()[c].elems > 0;
-    reports.push_back(tried ? std::optional(ProbeReport{worst[2 * c], worst[2 * c + 1]})
-                            : std::nullopt);
+    const double* const of_codec = &worst[3 * c];
+    const bool tried_by_all = of_codec[2] == 0;
+    reports.push_back(tried_by_all ? std::optional(ProbeReport{of_codec[0], of_codec[1]})
+                                   : std::nullopt);
   }
   return reports;
 }

@@ -17,7 +17,7 @@ namespace gradwire {
 
 // By candidate of `job`, which is JobOf(model, automatic, ...): the mean time over all tensors that
 // can use it, each its fastest try, and the largest error of any of them, both the worst of the
-// ranks; nothing where no piece of a tensor could be tried. On synthetic gradients. Collective.
+// ranks; nothing where a rank could try no piece of a tensor. On synthetic gradients. Collective.
 StatusOr<std::vector<std::optional<ProbeReport>>> TryCodecs(gwComm_t comm, const JobFacts& job,
                                                             const ModelShapes& model,
                                                             const AutoSpec& automatic,

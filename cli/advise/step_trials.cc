@@ -1,6 +1,7 @@
 #include "cli/advise/step_trials.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/measure/comm_calls.h"
 #include "cli/measure/quantile.h"
@@ -20,6 +21,8 @@ constexpr double kBudgetMs = 20'000;
 // In turns a block is short, so that what drifts meets all plans alike, and there are many.
 constexpr int kTurnSteps = 4;
 constexpr int kMaxTurns = 25;
+// Of a plan that is compared with none.
+constexpr int kTurnsAlone = 3;
 
 double QuantileMs(std::vector<double> times, double q) {
   std::sort(times.begin(), times.end());
@@ -63,22 +66,24 @@ StatusOr<double> StepTrials::LinkMs(const std::string& spec) {
   return TypicalMs(*block);
 }
 
-StatusOr<std::vector<double>> StepTrials::TryInTurns(
-    const std::vector<std::vector<std::string>>& plans, double compute_ms) {
+StatusOr<StepTrials::Started> StepTrials::Start(const std::vector<std::string>& plan,
+                                                double compute_ms) {
   trainer_->SetComputeMs(compute_ms);
-  std::vector<int> numbers;
+  const int number = trainer_->AddPlan(plan);
+  const auto block = trainer_->RunBlock({.spec = number, .steps = kFirstSteps});
+  if (!block.ok()) return block.status();
+  return Started{number, TypicalMs(*block)};
+}
+
+StatusOr<std::vector<double>> StepTrials::TryInTurns(const std::vector<Started>& plans) {
   double turn_ms = 0;
-  for (const std::vector<std::string>& plan : plans) {
-    numbers.push_back(trainer_->AddPlan(plan));
-    const auto block = trainer_->RunBlock({.spec = numbers.back(), .steps = kFirstSteps});
-    if (!block.ok()) return block.status();
-    turn_ms += kTurnSteps * TypicalMs(*block);
-  }
-  const double affordable = std::min<double>(kBudgetMs / turn_ms, kMaxTurns);
+  for (const Started& plan : plans) turn_ms += kTurnSteps * plan.step_ms;
+  const double affordable =
+      std::min<double>(kBudgetMs / turn_ms, plans.size() > 1 ? kMaxTurns : kTurnsAlone);
   std::vector<std::vector<double>> times(plans.size());
   for (int turn = 0; turn < std::max(static_cast<int>(affordable), 1); ++turn) {
     for (size_t p = 0; p < plans.size(); ++p) {
-      const auto block = trainer_->RunBlock({.spec = numbers[p], .steps = kTurnSteps});
+      const auto block = trainer_->RunBlock({.spec = plans[p].number, .steps = kTurnSteps});
       if (!block.ok()) return block.status();
       AddTimes(*block, &times[p]);
     }

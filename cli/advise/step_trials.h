@@ -17,7 +17,8 @@
 namespace gradwire {
 
 // All ranks make one and call the same in the same order; times are equal on all of them, in
-// milliseconds by the slowest. One thread.
+// milliseconds by the slowest. Takes three times the model's memory, and what the codecs of its
+// plans keep back. One thread.
 class StepTrials {
  public:
   // All of it outlives this.
@@ -32,10 +33,15 @@ class StepTrials {
   // the time: the lower quartile.
   StatusOr<double> LinkMs(const std::string& spec);
 
-  // A spec for each tensor, in each of `plans`: medians of steps that compute for `compute_ms`, the
-  // plans in turns.
-  StatusOr<std::vector<double>> TryInTurns(const std::vector<std::vector<std::string>>& plans,
-                                           double compute_ms);
+  // A plan, which has a spec for each tensor, that has made its first steps, which allocate.
+  struct Started {
+    int number = 0;
+    double step_ms = 0;  // by a few steps only
+  };
+  // Steps compute for `compute_ms` from now on, which is to be the same in all calls.
+  StatusOr<Started> Start(const std::vector<std::string>& plan, double compute_ms);
+  // Medians, by plan, of steps as they were started with: the plans in turns.
+  StatusOr<std::vector<double>> TryInTurns(const std::vector<Started>& plans);
 
  private:
   const gwComm_t comm_;
