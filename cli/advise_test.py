@@ -12,7 +12,7 @@ from tools import unittest_main
 
 _GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
 _LIMIT_S = 100
-_RUN = ["run", "-n", "2", "--timeout", "60"]
+_RUN = ["run", "-n", "2", "--timeout", "90"]
 _ADVISE = ["--", "gradwire", "advise"]
 _LAUNCH = [*_RUN, *_ADVISE]
 _SMALL = ["--model", "fashion-mlp"]
