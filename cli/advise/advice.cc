@@ -53,9 +53,8 @@ class Adviser {
     add(BestPlan(job_, state_, allowed));
     for (int rung = kBf16Rung; rung < std::ssize(job_.tensors[0].ladder); ++rung)
       add(UpTo(job_, allowed, rung));
-    std::ranges::sort(plans);
-    const auto repeated = std::ranges::unique(plans);
-    plans.erase(repeated.begin(), repeated.end());
+    std::sort(plans.begin(), plans.end());
+    plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
 
     // bf16 is the lightest on the processor: it may win where the others lose for one reason.
     std::vector<Plan> to_try;
@@ -68,8 +67,8 @@ class Adviser {
     PlanAdvice row = {.name = std::move(name),
                       .predicted_ms = StepUs(job_, state_, plan) / kUsPerMs,
                       .wire_bytes = WireBytes(job_, plan)};
-    const auto trial = std::ranges::find(tried, plan, &TriedPlan::plan);
-    if (trial != tried.end()) row.tried_ms = trial->step_ms;
+    for (const TriedPlan& trial : tried)
+      if (trial.plan == plan) row.tried_ms = trial.step_ms;
     for (int t = 0; t < std::ssize(plan); ++t)
       row.codec_ms += CodecUs(job_, state_, t, plan[t]) / kUsPerMs;
     return row;
@@ -187,7 +186,9 @@ Advice MakeAdvice(const JobFacts& job, const ModelShapes& model, double compute_
   const ModelState state = StateOf(job, model, compute_ms, measured);
   const Adviser adviser(job, state, measured);
   const TriedPlan& none = tried[0];
-  const TriedPlan& fastest = *std::ranges::min_element(tried, {}, &TriedPlan::step_ms);
+  const TriedPlan& fastest = *std::min_element(
+      tried.begin(), tried.end(),
+      [](const TriedPlan& a, const TriedPlan& b) { return a.step_ms < b.step_ms; });
   const bool is_worth = fastest.step_ms < kWorthTrying * none.step_ms;
   const Plan& best = (is_worth ? fastest : none).plan;
   return {.compute_ms = compute_ms,
