@@ -19,7 +19,7 @@ namespace {
 // By the model, beside those of no codec and of bf16. It does not see how ranks share their
 // processors, which decides between plans that are near each other.
 constexpr size_t kMostTried = 3;
-// In times of the step of no codec, predicted both: the model is too dark by less.
+// In times of the step of no codec, both predicted: what the model puts above that is not faster.
 constexpr double kHopeless = 1.2;
 
 ModelState StateOf(const JobFacts& job, const ModelShapes& model, double compute_ms,
