@@ -8,8 +8,6 @@
 #ifndef GRADWIRE_BASE_RNG_H_
 #define GRADWIRE_BASE_RNG_H_
 
-#include <Random123/philox.h>
-
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -22,12 +20,7 @@ struct PhiloxInput {
   std::array<uint32_t, 4> counter;
 };
 
-inline std::array<uint32_t, 4> Philox(const PhiloxInput& in) {
-  const philox4x32_key_t key = {{in.key[0], in.key[1]}};
-  const philox4x32_ctr_t counter = {{in.counter[0], in.counter[1], in.counter[2], in.counter[3]}};
-  const philox4x32_ctr_t out = philox4x32_R(10, counter, key);
-  return {out.v[0], out.v[1], out.v[2], out.v[3]};
-}
+std::array<uint32_t, 4> Philox(const PhiloxInput& in);
 
 // What a draw is for. Different purposes of one element give independent bits.
 enum class DitherPurpose : uint32_t {
@@ -92,15 +85,7 @@ class RandomStream {
 
   explicit RandomStream(uint64_t seed, uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
-  uint64_t operator()() {
-    const uint64_t block = next_ >> 1;
-    if ((next_++ & 1) == 0) {
-      words_ = Philox({.key = {Low(seed_), High(seed_)},
-                       .counter = {Low(block), High(block), Low(stream_), High(stream_)}});
-      return words_[0] | (static_cast<uint64_t>(words_[1]) << 32);
-    }
-    return words_[2] | (static_cast<uint64_t>(words_[3]) << 32);
-  }
+  uint64_t operator()();
 
   // Uniform in [0, 1), 53 bits.
   double Unit() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
@@ -111,9 +96,6 @@ class RandomStream {
   }
 
  private:
-  static constexpr uint32_t Low(uint64_t v) { return static_cast<uint32_t>(v); }
-  static constexpr uint32_t High(uint64_t v) { return static_cast<uint32_t>(v >> 32); }
-
   uint64_t seed_;
   uint64_t stream_;
   uint64_t next_ = 0;
