@@ -156,7 +156,7 @@ int SimNetwork::Drain(int rank, Sink* sink) {
   ApplyDue();
   Rank& mine = ranks_[rank];
   const std::vector<SendToken> sent = std::exchange(mine.sent, {});
-  const std::deque<int32_t> inbox = std::exchange(mine.inbox, {});
+  const std::vector<int32_t> inbox = std::exchange(mine.inbox, {});
   const std::vector<int> lost = std::exchange(mine.lost_news, {});
   if (!mine.alive) {
     for (int32_t id : inbox) Free(id);

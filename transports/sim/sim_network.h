@@ -120,7 +120,7 @@ class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
     bool taken = false, alive = true;
     int64_t egress_free_ns = 0, ingress_free_ns = 0;
     std::vector<SendToken> sent;
-    std::deque<int32_t> inbox;   // fragments
+    std::vector<int32_t> inbox;  // fragments
     std::vector<bool> lost;      // by peer: known here
     std::vector<int> lost_news;  // to be reported
   };
