@@ -20,8 +20,15 @@ namespace {
 
 constexpr int64_t kStartBoundNs = 20'000 * kNsPerMs;
 constexpr int64_t kHardBoundNs = 12'000 * kNsPerMs;  // after the fault
-// heartbeat_timeout_ms of such trials, and what a busy machine adds.
+// heartbeat_timeout_ms of such trials, and what a busy machine adds; where ranks meet, the time
+// that they have for that, and as much.
 constexpr int64_t kStopBoundNs = kSlowness * 2'000 * kNsPerMs;
+constexpr int64_t kStopAtStartBoundNs = kSlowness * (kInitTimeoutMs + 1'000) * kNsPerMs;
+
+int64_t ErrorBoundNs(const FaultTrial& trial) {
+  if (trial.fault != Fault::kStop) return kErrorBoundNs;
+  return trial.phase == Phase::kInit ? kStopAtStartBoundNs : kStopBoundNs;
+}
 
 // "rank 2", "peer 2", "ranks 2 of 4": it alone.
 bool NamesRank(const std::string& text, int rank) {
@@ -147,8 +154,7 @@ class Watch {
     if (report.rank == trial_.victim) return;
     const int64_t took_ns = report.time_ns - fault_ns_;
     result_.worst_error_ns = std::max(result_.worst_error_ns, took_ns);
-    const int64_t bound_ns = trial_.fault == Fault::kStop ? kStopBoundNs : kErrorBoundNs;
-    if (took_ns > bound_ns)
+    if (took_ns > ErrorBoundNs(trial_))
       Complain(fmt::format("rank {} was told after {} ms", report.rank, took_ns / kNsPerMs));
     const bool running = trial_.phase == Phase::kCollectives || trial_.phase == Phase::kSteps;
     if (running ? NamesCulpritAndCall(report, trial_.victim)
