@@ -1,7 +1,8 @@
 """Runs a program on some ranks, each a process with a time-out of its own."""
 
+import functools
+import json
 import os
-import signal
 import subprocess
 import sys
 from typing import NamedTuple
@@ -15,7 +16,6 @@ import free_port
 
 RANKS = 2
 LIMIT_S = 300
-_STACKS_S = 20  # to print them, on cores that others use
 
 
 class Ended(NamedTuple):
@@ -30,33 +30,26 @@ def environment(**variables):
     return {**os.environ, "OMP_NUM_THREADS": "1", **variables}
 
 
-def _end_late(process):
-    """What it printed, and by its faulthandler where it is."""
-    process.send_signal(signal.SIGABRT)
-    try:
-        output, _ = process.communicate(timeout=_STACKS_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-    return f"{output}\nended after {LIMIT_S} s"
+@functools.cache
+def _launcher():
+    """It ends with the process that asks."""
+    command = [sys.executable, "-X", "faulthandler", os.path.join(_FOLDER, "launcher.py")]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env=environment())
 
 
 def ranks(program, *args, count=RANKS, **variables):
     """What torchrun does, but it ends nobody when a rank fails: [Ended] by rank."""
     port = str(free_port.find())
-    command = [sys.executable, "-X", "faulthandler", os.path.join(_FOLDER, program), *args]
-    processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                         env=environment(RANK=str(rank), WORLD_SIZE=str(count),
-                                         LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count),
-                                         MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **variables))
-        for rank in range(count)
+    environments = [
+        environment(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_RANK=str(rank),
+                    LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                    **variables) for rank in range(count)
     ]
-    ended = []
-    for process in processes:
-        try:
-            output, _ = process.communicate(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            output = _end_late(process)
-        ended.append(Ended(process.returncode, output))
-    return ended
+    request = {"program": os.path.join(_FOLDER, program), "args": args,
+               "environments": environments}
+    launcher = _launcher()
+    print(json.dumps(request), file=launcher.stdin, flush=True)
+    answer = launcher.stdout.readline()
+    assert answer, f"the launcher of ranks has ended with {launcher.wait()}"
+    return [Ended(*rank) for rank in json.loads(answer)]
