@@ -14,6 +14,7 @@
 #include "base/float16.h"
 #include "base/rng.h"
 #include "compress/kernels/dispatch.h"
+#include "tests/lib/sanitized.h"
 
 namespace gradwire {
 namespace {
@@ -238,6 +239,7 @@ TEST_P(EveryTarget, EveryFloat16WithSome) {
     std::vector<uint16_t> every(65536);
     for (int i = 0; i < 65536; ++i) every[i] = static_cast<uint16_t>(i);
     for (uint64_t other : SpecialBits(dtype)) {
+      if (kSanitized && other % 4 != 0) continue;  // zeros, units, infinities remain
       const std::vector<uint16_t> same(65536, static_cast<uint16_t>(other));
       for (ReduceOp op : kOps) {
         ExpectReference(dtype, op, ArrayOf(every), ArrayOf(same));

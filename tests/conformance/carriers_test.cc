@@ -144,7 +144,7 @@ TEST_P(CarriersTest, SameBytesAsTheReferenceOnAllRanks) {
   for (int n : kRankCounts) {
     for (Kind kind : kKinds) {
       for (int64_t elems : Sizes(n)) {
-        if (kSanitized && random_.Below(16) != 0) continue;
+        if (kSanitized && random_.Below(32) != 0) continue;
         const DType dtype = kGradTypes[random_.Below(3)];
         const ResidualMode mode = AnyMode();
         SCOPED_TRACE(::testing::Message() << n << " ranks, " << Name(kind) << ", " << elems);
@@ -163,6 +163,7 @@ TEST_P(CarriersTest, SameBytesAsTheReferenceWhereBlocksAreZero) {
   for (int n : kRankCounts) {
     const int64_t block = OfWholeTensors() ? 256 : Quantum(n), elems = 6 * block + 19;
     for (ResidualMode mode : Modes()) {
+      if (kSanitized && random_.Below(4) != 0) continue;
       SCOPED_TRACE(::testing::Message() << n << " ranks");
       auto cases = Cases(Kind::kZeros, n, elems, DType::kFloat32, mode);
       if (!Takes(cases[0], n)) continue;
@@ -181,7 +182,7 @@ TEST_P(CarriersTest, SameBytesAsTheReferenceWhereBlocksAreZero) {
 }
 
 TEST_P(CarriersTest, IntegersAddInAnyOrder) {
-  for (int n = 2; n <= 16; ++n) {
+  for (int n = 2; n <= 16; n += kSanitized ? 7 : 1) {
     const auto cases = Cases(Kind::kGaussian, n, 1000, DType::kFloat32, Residual());
     if (HasRoundOf(DType::kFloat32)) continue;
     SumOrder order = InOrder(n);
@@ -436,9 +437,10 @@ TEST_P(CarriersTest, IsUnbiasedIfItSaysSo) {
 TEST_P(CarriersTest, DamagedSumsAreHarmless) {
   if (traits().lossless) return;
   constexpr int kRanks = 3;
+  constexpr int kTrials = kSanitized ? 50 : 250, kOfGaussians = kTrials * 4 / 5;
   int refused = 0;
-  for (int trial = 0; trial < 250; ++trial) {
-    const Kind kind = trial < 200 ? Kind::kGaussian : Kind::kZeros;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const Kind kind = trial < kOfGaussians ? Kind::kGaussian : Kind::kZeros;
     auto cases = Cases(kind, kRanks, 1 + static_cast<int64_t>(random_.Below(900)), DType::kFloat32,
                        ResidualMode::kNone);
     if (kind == Kind::kZeros) cases[1].grad = cases[0].grad;

@@ -7,6 +7,7 @@
 #include "compress/kernels/dispatch.h"
 #include "tests/conformance/codec_world.h"
 #include "tests/lib/guarded_buffer.h"
+#include "tests/lib/sanitized.h"
 
 namespace gradwire {
 namespace {
@@ -97,7 +98,7 @@ TEST_P(CodecsHostileTest, SurvivesBitFlips) {
 }
 
 TEST_P(CodecsHostileTest, SurvivesRandomBytes) {
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < (kSanitized ? 100 : 300); ++round) {
     const auto elems = static_cast<int64_t>(random().Below(1100));
     std::vector<std::byte> bytes = Payload(Kind::kGaussian, elems);
     // All of it, or a stretch, so that scales often stay valid.

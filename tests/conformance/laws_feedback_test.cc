@@ -182,7 +182,7 @@ class LawsOfFeedback : public testing::TestWithParam<std::string> {};
 TEST_P(LawsOfFeedback, ResidualsStayBounded) {
   SCOPED_TRACE(TestSeedText());
   constexpr int64_t kElems = 3 * 256;  // a block for each rank to own
-  constexpr int kSteps = kSanitized ? 800 : 10'000, kEarly = kSanitized ? 500 : 1'000;
+  constexpr int kSteps = kSanitized ? 450 : 10'000, kEarly = kSanitized ? 300 : 1'000;
   constexpr int kFilled = kEarly / 2;  // no residual is still on its way up from zero
   LawSteps steps({.world_size = 3}, {kElems}, TestSeed());
   steps.SetSpec(0, GetParam());

@@ -23,6 +23,7 @@ def gw_fuzz_target(name, srcs, deps = [], local_defines = [], **kwargs):
             "//base:rng",
             "//tests/fuzz:corpus",
             "//tests/fuzz:fuzz_target",
+            "//tests/lib:sanitized",
         ],
         local_defines = local_defines + [
             'GRADWIRE_FUZZ_CORPUS=\\"%s/corpus/%s\\"' % (native.package_name(), name),

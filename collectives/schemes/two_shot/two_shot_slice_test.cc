@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "collectives/schemes/slice_world.h"
 #include "compress/registry.h"
+#include "tests/lib/sanitized.h"
 
 namespace gradwire {
 namespace {
@@ -177,7 +178,7 @@ TEST(CutIntoShards, CoversEveryElementOnceAtCutsWithEvenPayloads) {
 
 TEST(TwoShotSlice, ConservesWhatIsPutIn) {
   RandomStream random(4);
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < (kSanitized ? 10 : 40); ++seed) {
     SCOPED_TRACE(seed);
     const auto tensors = RandomTensors(&random);
     World world(static_cast<int>(2 + random.Below(4)), tensors, seed);
@@ -215,7 +216,7 @@ TEST(TwoShotSlice, ScalesOnceAtTheOutput) {
 // Shards of any length, so that blocks begin where no block of the tensor does.
 TEST(TwoShotSlice, ScattersWhatIsPutIn) {
   RandomStream random(8);
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < (kSanitized ? 15 : 60); ++seed) {
     const int n = static_cast<int>(2 + random.Below(4));
     const char* spec = kSpecs[random.Below(std::size(kSpecs))];
     const auto shard = static_cast<int64_t>(1 + random.Below(random.Below(3) == 0 ? 70'000 : 2000));
