@@ -26,7 +26,9 @@ namespace {
 // An idle poll takes about 100 ns.
 constexpr int64_t kPollNs = 100;
 // When ranks and their callers outnumber the cores, spinning takes the core from who has the work.
-constexpr int kCrowdedSpins = 20, kCrowdedYields = 500, kYields = 100;
+// Within a host that may be the rank that is waited for. What comes over a wire takes longer than a
+// thread takes to wake: yields would fill the time of all cores and win none.
+constexpr int kCrowdedSpins = 20, kCrowdedYields = 500, kCrowdedWireYields = 5, kYields = 100;
 
 struct Identity {
   int rank = 0;
@@ -122,13 +124,13 @@ bool IsCrowded(const Roster& roster) {
   return std::ssize(cores) > (usable > 0 ? usable : std::thread::hardware_concurrency());
 }
 
-IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster) {
+IdlePolicy ChooseIdle(const Settings& settings, const Roster& roster, const TransportCaps& caps) {
   const bool crowded = IsCrowded(roster);
-  if (crowded && !settings.is_set("spin_us")) {
-    return {.spins = kCrowdedSpins, .yields = kCrowdedYields};
-  }
-  return {.spins = static_cast<int>(settings.DurationNs("spin_us") / kPollNs),
-          .yields = crowded ? kCrowdedYields : kYields};
+  const int crowded_yields = caps.within_host ? kCrowdedYields : kCrowdedWireYields;
+  const bool few_spins = crowded && !settings.is_set("spin_us");
+  return {.spins = few_spins ? kCrowdedSpins
+                             : static_cast<int>(settings.DurationNs("spin_us") / kPollNs),
+          .yields = crowded ? crowded_yields : kYields};
 }
 
 std::string BlobOf(const Settings& settings, const TransportOffer& offer, const OpText& agreed) {
@@ -202,7 +204,8 @@ StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
 
 // Of the job that rank 0 has named.
 StatusOr<CommParts> DescribeParts(const Identity& me, const Settings& settings,
-                                  const Roster& roster) {
+                                  const Meeting& meeting) {
+  const Roster& roster = meeting.joined.roster;
   const OpText chosen = DecodeOpText(roster.settings);
   const StatusOr<uint64_t> job = NumberIn(chosen, "job", 0, UINT64_MAX);
   if (!job.ok()) return job.status();
@@ -220,7 +223,7 @@ StatusOr<CommParts> DescribeParts(const Identity& me, const Settings& settings,
                    .world_size = me.world_size,
                    .job = *job,
                    .agreed = std::move(*agreed),
-                   .idle = ChooseIdle(settings, roster),
+                   .idle = ChooseIdle(settings, roster, meeting.transport->caps()),
                    .op_timeout_ns = settings.DurationNs("op_timeout_ms"),
                    .abort_timeout_ns = settings.DurationNs("abort_timeout_ms"),
                    .silence_ns = LivenessOf(settings).bound_ns,
@@ -248,7 +251,7 @@ StatusOr<std::unique_ptr<Communicator>> Start(Identity me, const Settings& setti
   StatusOr<Meeting> meeting = Meet(&me, settings);
   if (!meeting.ok()) return meeting.status();
   // An error of what rank 0 has chosen is the same on all ranks.
-  StatusOr<CommParts> parts = DescribeParts(me, settings, meeting->joined.roster);
+  StatusOr<CommParts> parts = DescribeParts(me, settings, *meeting);
   if (!parts.ok()) return parts.status();
   StatusOr<std::unique_ptr<ControlPlane>> control =
       StartControl(*parts, settings, std::move(meeting->joined.links));
