@@ -42,7 +42,7 @@ def _ddp():
 
 def _fsdp2():
     """Two replicas of a rank each, and a model that both ranks shard."""
-    import fsdp2_models  # the others need not wait for it
+    import fsdp2_models
 
     shards = fsdp2_models.network(over=init_device_mesh("cpu", (dist.get_world_size(),)))
     both = [fsdp2_models.attached(FEEDBACK),

@@ -1,5 +1,6 @@
 """Runs a program on some ranks, each a process with a time-out of its own."""
 
+import atexit
 import functools
 import json
 import os
@@ -30,26 +31,39 @@ def environment(**variables):
     return {**os.environ, "OMP_NUM_THREADS": "1", **variables}
 
 
+def _end(launcher):
+    """Also amid a request, after an interrupt."""
+    launcher.kill()
+    launcher.communicate()
+
+
 @functools.cache
 def _launcher():
-    """It ends with the process that asks."""
+    """It ends where its requests do."""
     command = [sys.executable, "-X", "faulthandler", os.path.join(_FOLDER, "launcher.py")]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                            env=environment())
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env=environment())
+    atexit.register(_end, process)
+    return process
 
 
-def ranks(program, *args, count=RANKS, **variables):
-    """What torchrun does, but it ends nobody when a rank fails: [Ended] by rank."""
+def ranks(program, *args, count=RANKS, afresh=False, **variables):
+    """What torchrun does, but it ends nobody when a rank fails: [Ended] by rank.
+
+    With `afresh` a rank's Python begins anew, as a user's; else it is forked behind its imports.
+    """
     port = str(free_port.find())
     environments = [
         environment(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_RANK=str(rank),
                     LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
                     **variables) for rank in range(count)
     ]
-    request = {"program": os.path.join(_FOLDER, program), "args": args,
+    request = {"program": os.path.join(_FOLDER, program), "args": args, "afresh": afresh,
                "environments": environments}
     launcher = _launcher()
     print(json.dumps(request), file=launcher.stdin, flush=True)
     answer = launcher.stdout.readline()
-    assert answer, f"the launcher of ranks has ended with {launcher.wait()}"
+    if not answer:
+        _launcher.cache_clear()
+        raise RuntimeError("the launcher of ranks has ended")
     return [Ended(*rank) for rank in json.loads(answer)]

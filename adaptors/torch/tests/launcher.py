@@ -1,8 +1,8 @@
 """Runs programs on some ranks, each a process with a time-out. It has imported torch, and forks them:
 importing would take each rank seconds.
 
-Reads requests, one a line: {"program": path, "args": [...], "environments": [of each rank]}. Answers
-each by a line: [[exit code, output] of each rank].
+Reads requests, one a line: {"program": path, "args": [...], "afresh": whether Python begins anew,
+"environments": [of each rank]}. Answers each by a line: [[exit code, output] of each rank].
 """
 
 import atexit
@@ -13,6 +13,7 @@ import selectors
 import signal
 import sys
 import time
+import types
 
 # pylint: disable=unused-import
 import numpy
@@ -32,10 +33,13 @@ def _become_rank(request, environment, output):
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
+    command = [request["program"], *request["args"]]
+    if request["afresh"]:
+        os.execve(sys.executable, [sys.executable, "-X", "faulthandler", *command], environment)
     os.environ.clear()
     os.environ.update(environment)
     dist.set_debug_level_from_env()  # as importing does
-    sys.argv = [request["program"], *request["args"]]
+    sys.argv = command
     atexit.register(gc.unfreeze)  # Python ends as it would
 
 
@@ -93,20 +97,36 @@ def _wait(processes):
     return ended
 
 
-def _serve():
+def _serve(answers):
     """Until the requests end; in a rank it returns its program."""
     for line in sys.stdin:
         request = json.loads(line)
         processes, is_rank = _fork(request)
         if is_rank:
             return request["program"]
-        print(json.dumps(_wait(processes)), flush=True)
+        print(json.dumps(_wait(processes)), file=answers, flush=True)
     return None
 
 
-gc.freeze()  # ranks need not look through what was imported
-PROGRAM = _serve()
-if PROGRAM:
-    with open(PROGRAM, encoding="utf-8") as text:
-        # As the main module that it is: what it leaves behind is there until Python ends.
-        exec(compile(text.read(), PROGRAM, "exec"))  # pylint: disable=exec-used
+def _run(program):
+    """As the main module, which is there until Python ends."""
+    main = types.ModuleType("__main__")
+    main.__file__ = program
+    sys.modules["__main__"] = main
+    with open(program, encoding="utf-8") as text:
+        code = compile(text.read(), program, "exec")
+    exec(code, vars(main))  # pylint: disable=exec-used
+
+
+def _main():
+    # Of one thread a fork has all; and the library reads the environment of a rank.
+    assert len(os.listdir("/proc/self/task")) == 1 and "gradwire" not in sys.modules
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # nothing else is an answer
+        gc.freeze()  # ranks need not look through what was imported
+        program = _serve(answers)
+    if program:
+        _run(program)
+
+
+_main()

@@ -1,5 +1,7 @@
 """What test_numpy runs on two ranks, without torch."""
 
+import sys
+
 import numpy as np
 
 import gradwire
@@ -86,3 +88,4 @@ if __name__ == "__main__":
         for scenario in (reductions, others, tensors, refusals):
             scenario(joined)
             print(f"passed {scenario.__name__}", flush=True)
+    assert "torch" not in sys.modules

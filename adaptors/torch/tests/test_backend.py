@@ -91,7 +91,8 @@ def test_a_killed_rank_is_named():
 @pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
 def test_programs_end(debug, repeat):
     del repeat
-    for ended in launch.ranks(_FAILURES, "exit_without_destroy", TORCH_DISTRIBUTED_DEBUG=debug):
+    for ended in launch.ranks(_FAILURES, "exit_without_destroy", afresh=True,
+                              TORCH_DISTRIBUTED_DEBUG=debug):
         assert ended.code == 0 and "sum 2.0" in ended.output, ended.output
         assert "WARN" not in ended.output, ended.output
 

@@ -119,7 +119,7 @@ def test_an_interrupt_ends_the_step_on_all_ranks():
 @pytest.mark.parametrize("kind, count", [("ddp", 2), ("fsdp2", 2), ("fsdp2", 4)])
 def test_programs_end(scenario, steps, kind, count, repeat):
     del repeat
-    for ended in launch.ranks(_PROGRAM, scenario, kind, count=count):
+    for ended in launch.ranks(_PROGRAM, scenario, kind, count=count, afresh=True):
         assert ended.code == 0, ended.output
         assert re.search(rf"^steps {steps}( {steps})?$", ended.output, re.MULTILINE), ended.output
         assert "WARN" not in ended.output, ended.output
