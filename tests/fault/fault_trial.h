@@ -50,8 +50,6 @@ inline constexpr int64_t kSlowness = kSanitized ? 3 : 1;
 // Everything a survivor's error must be within.
 inline constexpr int64_t kErrorBoundNs = kSlowness * 3'000'000'000;
 inline constexpr int64_t kReturnBoundNs = 5'000'000'000;
-// Of ranks that wait for one that does not come. Beside other programs four need up to a second.
-inline constexpr int64_t kInitTimeoutMs = 1'500;
 
 TrialResult RunTrial(const FaultTrial& trial);
 
