@@ -32,9 +32,9 @@ double SteadyNs(const SimTrained& trained) { return trained.Ns(kWarmUp, kSteps);
 double LastNs(const SimTrained& trained) { return trained.Ns(kSteps - kLastSteps, kSteps); }
 double FirstNs(const SimTrained& trained) { return trained.Ns(0, kFirstSteps); }
 
-// Those to draw worlds from. With a sanitizer one of two ranks.
+// To draw worlds from. With a sanitizer only one, whose world has two ranks.
 using Seeds = std::vector<uint64_t>;
-Seeds Worlds(const Seeds& all) { return kSanitized ? Seeds{2} : all; }
+Seeds WorldSeeds(const Seeds& all) { return kSanitized ? Seeds{2} : all; }
 
 const std::vector<int64_t> kModel = {8 * 1024, 48 * 1024, 24 * 1024, 2 * 1024};
 
@@ -76,7 +76,7 @@ TEST(AutoOverTheEngine, WarmsUpWhereTheSavedStateIsOfOtherSettings) {
 // Each world with noise drawn three times: two trainings under one plan differ by up to 1 %.
 TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNone) {
   constexpr uint64_t kDraws = kSanitized ? 1 : 3;
-  for (uint64_t seed : Worlds({1, 2, 3, 4, 5, 6, 7, 8})) {
+  for (uint64_t seed : WorldSeeds({1, 2, 3, 4, 5, 6, 7, 8})) {
     SimWorld world = DrawAutoWorld(seed);
     double none_ns = 0, auto_ns = 0;
     std::string decisions;
@@ -95,7 +95,7 @@ TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNone) {
 TEST(AutoOverTheEngine, IsNeverMuchSlowerThanNoneInAny500Steps) {
   constexpr int kLongRun = kSanitized ? 660 : 1560;
   // In the world of seed 7 a baseline takes more than three times as long as the running plan.
-  for (uint64_t seed : Worlds({1, 2, 3, 7})) {
+  for (uint64_t seed : WorldSeeds({1, 2, 3, 7})) {
     const SafetyRow row = AskSafety(seed, kLongRun);
     EXPECT_GE(row.least_speed, 0.98) << row.Text() << " " << row.decisions;
   }
@@ -122,7 +122,7 @@ Plan MostFollowed(std::span<const Plan> steps) {
 // A rank that is late in every step hides communication.
 TEST(AutoOverTheEngine, ARankThatStaysLateMakesItOnlyLighter) {
   int compressing = 0;
-  for (uint64_t seed : Worlds({1, 2, 3, 4, 5, 6})) {
+  for (uint64_t seed : WorldSeeds({1, 2, 3, 4, 5, 6})) {
     SimWorld world = DrawAutoWorld(seed);
     world.steps = 700;
     world.late_from_step = 300;
@@ -140,7 +140,7 @@ TEST(AutoOverTheEngine, ARankThatStaysLateMakesItOnlyLighter) {
 
 TEST(AutoOverTheEngine, FindsTheBestFixedCodec) {
   constexpr int kRungs = kSanitized ? 2 : 5;
-  for (uint64_t seed : Worlds({3, 4, 5})) {
+  for (uint64_t seed : WorldSeeds({3, 4, 5})) {
     const SimWorld world = DrawAutoWorld(seed);
     const SimTrained automatic = TrainAuto(world);
     for (int rung = 0; rung < kRungs; ++rung) {

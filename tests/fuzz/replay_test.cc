@@ -20,7 +20,7 @@
 namespace gradwire::fuzz {
 namespace {
 
-// A search with a sanitizer feeds it more than that anyway.
+// With a sanitizer a search follows, which feeds it thousands more.
 constexpr int kRounds = kSanitized ? 1'000 : 20'000;
 constexpr uint64_t kSeed = 1;
 
