@@ -4,6 +4,7 @@ import atexit
 import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import NamedTuple
@@ -32,8 +33,8 @@ def environment(**variables):
 
 
 def _end(launcher):
-    """Also amid a request, after an interrupt."""
-    launcher.kill()
+    """And the ranks that it runs, where an interrupt came amid a request."""
+    os.killpg(launcher.pid, signal.SIGKILL)
     launcher.communicate()
 
 
@@ -42,7 +43,7 @@ def _launcher():
     """It ends where its requests do."""
     command = [sys.executable, "-X", "faulthandler", os.path.join(_FOLDER, "launcher.py")]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               env=environment())
+                               env=environment(), start_new_session=True)
     atexit.register(_end, process)
     return process
 
