@@ -253,12 +253,15 @@ TEST(Decide, TurnsMayWrap) {
 TEST(Decide, FollowsANetworkThatGetsFast) {
   struct Case {
     double compute_us, before, after;
+    double qsgd4_factor = 1;  // of its codec's time in a probe
   };
-  for (const Case& c : {Case{20000, 0.04, 0.0004}, Case{1000, 0.001, 5e-5}}) {
+  for (const Case& c : {Case{20000, 0.04, 0.0004}, Case{1000, 0.001, 5e-5},
+                        Case{300, 0.01, 0.001, 3}, Case{5000, 0.004, 0.0002, 5}}) {
     SCOPED_TRACE(c.compute_us);
     DecisionWorld world(Layers());
     world.us_per_byte = c.before;
     world.compute_us = c.compute_us;
+    world.training_factor[3] = c.qsgd4_factor;
     world.Steps(200);
     world.us_per_byte = c.after;
     world.Steps(150);
