@@ -131,6 +131,16 @@ TEST(Engine, ItsThreadGoesOnBehindACallerThatThrows) {
   EXPECT_TRUE(operation->status.ok()) << operation->status.ToString();
 }
 
+TEST(Engine, AHelperKnowsWhatWasSubmittedBefore) {
+  LoneEngine lone;  // without its thread: nobody else looks
+  float value = 1;
+  const std::shared_ptr<Operation> operation = OneFloat(&value);
+  lone.engine.Submit(operation);
+  EXPECT_TRUE(lone.engine.HelpUntil([](const EngineCore& core) { return core.idle(); },
+                                    Deadline::After(SteadyClock(), 20 * kNsPerSecond)));
+  EXPECT_TRUE(operation->done.load());
+}
+
 TEST(Engine, ACallThatSubmitsWakesATransportOnlyWhereSomebodySleepsOnIt) {
   float value = 1;
   {
