@@ -200,6 +200,7 @@ TEST_F(LogTest, LinesOfManyThreadsDoNotMix) {
 class PipedError : public LogTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
+    alarm(kWithinSeconds);
     ASSERT_TRUE(ConfigureLog({.file = {}, .host = "h"}).ok());
     Pipe pipe;
     ASSERT_TRUE(pipe.Open().ok());
@@ -214,6 +215,7 @@ class PipedError : public LogTest, public testing::WithParamInterface<bool> {
   void TearDown() override {
     Restore();
     LogTest::TearDown();
+    alarm(0);
   }
   void Restore() {
     if (!error_.valid()) return;
@@ -232,6 +234,8 @@ class PipedError : public LogTest, public testing::WithParamInterface<bool> {
     return text;
   }
 
+  // Ends a test whose logging waits for ever.
+  static constexpr unsigned kWithinSeconds = 30;
   UniqueFd read_end_, error_;
   int room_ = 0;
 };
