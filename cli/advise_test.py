@@ -103,6 +103,12 @@ class AdviseTest(unittest.TestCase):
             self.assertIn(words, done.stderr)
 
 
+    def test_a_record_that_cannot_be_written_is_told_at_once(self):
+        done = _gradwire(*_LAUNCH, *_SMALL, "--record", "/no/such/record")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("cannot write '/no/such/record.0'", done.stderr)
+
+
 class PageTest(unittest.TestCase):
     def test_examples_work(self):
         command_page.expect_examples_work(self, "gradwire advise", _gradwire, "compress: ")

@@ -25,16 +25,31 @@ Status CannotWrite(const std::string& path) {
   return ErrnoStatus(fmt::format("cannot write '{}'", path), errno);
 }
 
+Status WriteInPlace(const std::string& path, std::string_view text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file ? Status::Ok() : CannotWrite(path);
+}
+
 }  // namespace
 
 Status WriteTextTo(const std::string& path, std::string_view text) {
   if (path == "-") {
     return WriteToStdout(text) ? Status::Ok() : ErrnoStatus("cannot write standard output", errno);
   }
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? Status::Ok() : CannotWrite(path);
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  const bool is_file =
+      !std::filesystem::exists(target, error) || std::filesystem::is_regular_file(target, error);
+  const std::string partial = target.string() + ".partial";
+  // A pipe cannot be replaced, nor what lies in a folder that is not to be written.
+  if (!is_file || !std::ofstream(partial)) return WriteInPlace(path, text);
+  Status written = WriteInPlace(partial, text);
+  if (written.ok() && std::rename(partial.c_str(), target.c_str()) != 0)
+    written = CannotWrite(path);
+  if (!written.ok()) std::filesystem::remove(partial, error);
+  return written;
 }
 
 Status CheckOutputs(std::span<const std::string> paths) {
@@ -88,6 +103,12 @@ std::string FormatColumns(const std::vector<std::vector<std::string>>& rows) {
     text += line + '\n';
   }
   return text;
+}
+
+std::string CsvText(std::string_view text) {
+  std::string cell = "\"";
+  for (const char c : text) cell.append(c == '"' ? 2 : 1, c);
+  return cell + '"';
 }
 
 int ReportError(std::string_view subcommand, const Status& status) {

@@ -11,7 +11,8 @@
 
 namespace gradwire {
 
-// "-" is standard output. A file is replaced. gwSystemError: it cannot be written.
+// "-" is standard output. A file is replaced by a whole one, or stays as it is. gwSystemError: it
+// cannot be written.
 Status WriteTextTo(const std::string& path, std::string_view text);
 
 // Before long work: gwInvalidArgument where two of the `paths` are the same output, gwSystemError
@@ -31,6 +32,9 @@ int CheckedExitCode(int exit_code);
 // Lines of columns as wide as their widest cell, two blanks apart, no blanks at the end. Rows may
 // have fewer cells than others.
 std::string FormatColumns(const std::vector<std::vector<std::string>>& rows);
+
+// A cell of a CSV table: specs hold commas and quotes.
+std::string CsvText(std::string_view text);
 
 // "gradwire NAME: error" on standard error; the exit code that goes with it.
 int ReportError(std::string_view subcommand, const Status& status);

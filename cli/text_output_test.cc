@@ -1,16 +1,25 @@
 #include "cli/text_output.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "cli/subcommand.h"
 
 namespace gradwire {
 namespace {
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 TEST(FormatColumns, ColumnsAreAsWideAsTheirWidestCell) {
   EXPECT_EQ(FormatColumns({{"a", "long cell", "x"}, {"wide", "b"}, {}, {"", "", "y"}}),
@@ -25,8 +34,38 @@ TEST(WriteTextTo, ReplacesAFile) {
   const std::string path = testing::TempDir() + "/text_output";
   ASSERT_TRUE(WriteTextTo(path, "a longer first text").ok());
   ASSERT_TRUE(WriteTextTo(path, "second").ok());
-  std::ifstream file(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "second");
+  EXPECT_EQ(TextOf(path), "second");
+}
+
+TEST(WriteTextTo, LeavesTheOldFileWhereTheNewOneIsNotWhole) {
+  const std::string path = testing::TempDir() + "/results";
+  ASSERT_TRUE(WriteTextTo(path, "old").ok());
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = WriteTextTo(path, std::string(1 << 20, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, signal_before);
+  EXPECT_EQ(status.code(), gwSystemError);
+  EXPECT_NE(status.ToString().find("File too large"), std::string::npos) << status.ToString();
+  EXPECT_EQ(TextOf(path), "old");
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
+TEST(WriteTextTo, FollowsLinks) {
+  const std::string path = testing::TempDir() + "/linked", link = testing::TempDir() + "/link";
+  ASSERT_TRUE(WriteTextTo(path, "old").ok());
+  std::filesystem::create_symlink(path, link);
+  ASSERT_TRUE(WriteTextTo(link, "new").ok());
+  EXPECT_EQ(TextOf(path), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+}
+
+TEST(CsvText, IsOneCellWhateverItHolds) {
+  EXPECT_EQ(CsvText("topk(0.01)"), "\"topk(0.01)\"");
+  EXPECT_EQ(CsvText("auto(allow=\"topk,acp\")"), "\"auto(allow=\"\"topk,acp\"\")\"");
 }
 
 TEST(WriteTextTo, SaysWhereItCannotWrite) {
@@ -40,8 +79,7 @@ TEST(CheckOutputs, TriesFilesAndLeavesThemAsTheyAre) {
   ASSERT_TRUE(WriteTextTo(kept, "text").ok());
   const auto check = [](std::vector<std::string> paths) { return CheckOutputs(paths); };
   EXPECT_TRUE(check({kept, "", fresh, "-", ""}).ok());
-  std::ifstream file(kept);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "text");
+  EXPECT_EQ(TextOf(kept), "text");
   EXPECT_FALSE(std::filesystem::exists(fresh));
   EXPECT_EQ(check({kept, "/nowhere/at/all"}).code(), gwSystemError);
   for (const std::string& twice : {std::string("-"), kept})

@@ -111,7 +111,7 @@ int AdviseCommand(std::span<const std::string> args) {
        // Threads have no link: without a launcher this is one rank, which is refused.
        .default_thread_ranks = 1,
        .settings = options.settings,
-       .outputs = {options.json_path},
+       .outputs = {options.json_path, options.record_path},
        .work =
            [&](std::span<const gwComm_t> comms, const RunFacts* facts) {
              return Work(comms[0], options, facts != nullptr, &advice);

@@ -65,6 +65,7 @@ Status Take(const Texts& texts, AdviseOptions* options) {
   options->model = std::move(*model);
   options->scale = texts.model.scale;
   options->settings = SettingsText(texts.library);
+  options->record_path = RecordOfRankZero(texts.library);
   return Status::Ok();
 }
 

@@ -15,10 +15,10 @@ struct AdviseOptions {
   ModelShapes model;  // already scaled
   double scale = 1;   // by how much
   double compute_ms = 0;
-  AutoSpec automatic;    // the codecs to choose from, with their bounds
-  std::string settings;  // of the communicator, as gwConfig_t takes them
-  std::string json_path;
-  std::string command_line;  // as given
+  AutoSpec automatic;                  // the codecs to choose from, with their bounds
+  std::string settings;                // of the communicator, as gwConfig_t takes them
+  std::string json_path, record_path;  // of rank 0's record of messages; empty: none
+  std::string command_line;            // as given
 };
 
 // An exit code, with help or the error already printed, where the command ends here.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/json_value.h"
+#include "cli/text_output.h"
 
 namespace gradwire {
 namespace {
@@ -140,7 +141,7 @@ std::string CsvLines(const PerfRow& row) {
   for (const bool in_place : {false, true}) {
     const std::optional<Timing>& t = in_place ? row.in_place : row.out_of_place;
     if (!t) continue;
-    lines += fmt::format("{},\"{}\",{},{},{},{},{},{},{},{},{},", Name(c.collective), c.spec,
+    lines += fmt::format("{},{},{},{},{},{},{},{},{},{},{},", Name(c.collective), CsvText(c.spec),
                          row.algorithm, row.transport, row.ranks, c.bytes, CountOf(c, row.ranks),
                          Name(c.dtype), OpText(c), RootText(c), in_place ? 1 : 0);
     lines += fmt::format("{:.3f},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},", t->median_us, t->mean_us,

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <map>
+#include <sstream>
+#include <utility>
 
 #include "cli/arguments.h"
 #include "cli/plan/plan_replay.h"
 #include "cli/subcommand.h"
+#include "cli/text_input.h"
 #include "cli/text_output.h"
 
 namespace gradwire {
@@ -60,7 +62,9 @@ int PlanCommand(std::span<const std::string> args) {
   line.Add("--replay", &log_path, "the log of rank 0's controller").Required().ExistingFile();
   line.AddJson("--json", &json_path);
   if (const auto code = line.Parse(args)) return *code;
-  std::ifstream log(log_path);
+  StatusOr<std::string> text = ReadTextFrom(log_path);
+  if (!text.ok()) return ReportError("plan", text.status());
+  std::istringstream log(std::move(*text));
   const StatusOr<Replay> replay = ReplayPlanLog(log);
   if (!replay.ok()) return ReportError("plan", replay.status());
   const Status written = WriteTextTo(json_path.empty() ? "-" : json_path,

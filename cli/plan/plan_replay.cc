@@ -9,14 +9,12 @@
 #include "runtime/controller/knowledge.h"
 #include "runtime/controller/plan_log.h"
 #include "runtime/hex_text.h"
+#include "runtime/spec/auto_spec.h"
 
 namespace gradwire {
 namespace {
 
 using Json = nlohmann::json;
-
-// A plan names rungs by one byte.
-constexpr size_t kMaxRungs = 256;
 
 // The readers throw what nlohmann throws; ReplayPlanLog turns it into a Status.
 

@@ -7,6 +7,7 @@
 
 #include "base/json_value.h"
 #include "cli/measure/quantile.h"
+#include "cli/text_output.h"
 
 namespace gradwire {
 namespace {
@@ -111,9 +112,9 @@ std::string TrainCsvLine(const TrainRow& row) {
   const auto end = [&](double Interval::*which) {
     return row.ratio.interval ? fmt::format("{:.6f}", *row.ratio.interval.*which) : "";
   };
-  return fmt::format("\"{}\",{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.0f},{:.6e},{:.6f},{},{}",
-                     row.spec, steps, row.step_ms, row.step_p10_ms, row.step_p90_ms, row.compute_ms,
-                     row.exposed_ms, row.wire_bytes, row.relerr, row.ratio.value,
+  return fmt::format("{},{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.0f},{:.6e},{:.6f},{},{}",
+                     CsvText(row.spec), steps, row.step_ms, row.step_p10_ms, row.step_p90_ms,
+                     row.compute_ms, row.exposed_ms, row.wire_bytes, row.relerr, row.ratio.value,
                      end(&Interval::low), end(&Interval::high));
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/spec/auto_spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -166,6 +168,12 @@ StatusOr<AutoSpec> MakeAutoSpec(std::string_view spec) {
       return other.codec.spec == rung->codec.spec;
     });
     if (!twice) made.ladder.push_back(std::move(*rung));
+  }
+  if (made.ladder.size() > kMaxRungs) {
+    return Status(gwInvalidArgument,
+                  fmt::format("allow= names {} codecs: with those of auto there are {}",
+                              made.ladder.size() - kLadder.size(), made.ladder.size()),
+                  fmt::format("Name up to {}", kMaxRungs - kLadder.size()));
   }
   return made;
 }

@@ -23,6 +23,9 @@ struct Rung {
   double bound = 0;
 };
 
+// A plan has a byte for each tensor's.
+inline constexpr size_t kMaxRungs = 256;
+
 struct AutoSpec {
   std::string spec;  // canonical
   std::vector<Rung> ladder;

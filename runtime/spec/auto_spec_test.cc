@@ -1,5 +1,6 @@
 #include "runtime/spec/auto_spec.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,6 +74,21 @@ TEST(AutoSpec, CanonicalTextMakesTheSame) {
   const AutoSpec again = *MakeAutoSpec(made.spec);
   EXPECT_EQ(again.spec, made.spec);
   EXPECT_EQ(again.ladder.size(), made.ladder.size());
+}
+
+// A plan would take the rung behind the last for the first.
+TEST(AutoSpec, ALadderHasNoMoreRungsThanAPlanCanName) {
+  const auto with_codecs = [](int count) {
+    std::string spec = "auto(allow=\"";
+    for (int i = 1; i <= count; ++i)
+      spec += fmt::format("{}topk({:.3f})", i > 1 ? "," : "", 1e-3 * i);
+    return spec + "\")";
+  };
+  EXPECT_EQ(LadderOf(with_codecs(251)).size(), 256u);
+  const StatusOr<AutoSpec> more = MakeAutoSpec(with_codecs(252));
+  EXPECT_EQ(more.status().code(), gwInvalidArgument);
+  EXPECT_THAT(more.status().ToString(), HasSubstr("allow= names 252 codecs"));
+  EXPECT_THAT(more.status().ToString(), HasSubstr("Name up to 251"));
 }
 
 TEST(AutoSpec, WhatIsWrongIsNamed) {
