@@ -1,0 +1,40 @@
+#include "runtime/json_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace gradwire {
+namespace {
+
+TEST(JsonText, EscapesWhatJsonDoes) {
+  EXPECT_EQ(JsonText(""), R"("")");
+  EXPECT_EQ(JsonText("layer1.weight"), R"("layer1.weight")");
+  EXPECT_EQ(JsonText("a\"b\\c\n\x1f"), R"("a\"b\\c\u000a\u001f")");
+}
+
+TEST(JsonText, KeepsUtf8) {
+  for (const char* text : {"\x7f", "\xC3\xA9", "\xE2\x82\xAC", "\xEF\xBF\xBD", "\xF0\x9F\x98\x80",
+                           "\xF4\x8F\xBF\xBF", "\xED\x9F\xBF"})
+    EXPECT_EQ(JsonText(text), std::string("\"") + text + '"');
+}
+
+TEST(JsonText, ReplacesWhatIsNoUtf8) {
+  const std::string bad = "\xEF\xBF\xBD";  // U+FFFD
+  EXPECT_EQ(JsonText("caf\xE9.w"), "\"caf" + bad + ".w\"");
+  EXPECT_EQ(JsonText("\xE2\x82"), '"' + bad + bad + '"') << "cut off";
+  EXPECT_EQ(JsonText("\x80"), '"' + bad + '"');
+  EXPECT_EQ(JsonText("\xC0\xAF"), '"' + bad + bad + '"') << "longer than it must be";
+  EXPECT_EQ(JsonText("\xED\xA0\x80"), '"' + bad + bad + bad + '"') << "half of a pair";
+  EXPECT_EQ(JsonText("\xF4\x90\x80\x80"), '"' + bad + bad + bad + bad + '"') << "beyond the last";
+  EXPECT_EQ(JsonText("\xFF"), '"' + bad + '"');
+}
+
+TEST(NumberText, IsNullWhereJsonHasNoNumber) {
+  EXPECT_EQ(NumberText(0.25), "0.25");
+  EXPECT_EQ(NumberText(INFINITY), "null");
+  EXPECT_EQ(NumberText(NAN), "null");
+}
+
+}  // namespace
+}  // namespace gradwire
