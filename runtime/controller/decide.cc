@@ -23,9 +23,7 @@ constexpr double kForgetLess = 0.875;
 // is less, this share of all.
 constexpr double kTellingElems = 65536;
 constexpr double kTellingShare = 0.1;
-// Of a probe's piece: more tell no more, and those that are so many times fewer than others tell
-// nothing beside them.
-constexpr int64_t kTellingPieceElems = 16384;
+// Of a probe's piece: those that are so many times fewer than others tell nothing beside them.
 constexpr int64_t kFarFewer = 4;
 
 double Median(std::vector<double> values) {

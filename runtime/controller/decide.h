@@ -52,6 +52,19 @@ struct Outcome {
   double bound = 0;
 };
 
+// Limits of what a Memory holds, also of one that is read from a file; docs/controller.md has the
+// reason for each.
+//
+// A rung that was beyond its bound is left alone for so many windows, and so long a plan that has
+// lost a trial is remembered once it may be proposed again.
+inline constexpr int kForbidWindows = 64;
+// A plan that has lost a trial is banned for so many, doubled each time.
+inline constexpr int kBanWindows = 8;
+inline constexpr int kMaxBanDoublings = 6;
+// More elements of a probe's piece tell no more.
+inline constexpr int64_t kTellingPieceElems = 16384;
+inline constexpr double kMaxSlowdown = 2;
+
 // What Decide remembers from step to step. Nobody else writes it.
 struct Memory {
   // What the warm-up measures; then no more. kResumed: a saved state takes its place.

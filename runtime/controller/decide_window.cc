@@ -16,7 +16,6 @@ constexpr int kProbeLifeSteps = 400;
 constexpr double kModelOff = 0.2;
 constexpr int kWindowsOverBound = 2;
 constexpr double kMaxWireChange = 10;  // in one window
-constexpr double kMaxSlowdown = 2;
 constexpr double kSeenOfHalfTheWire = 0.9;
 constexpr double kFewerBytes = 0.8;
 // Codecs that take less of a step tell nothing of what they do to the compute.

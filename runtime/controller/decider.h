@@ -25,9 +25,6 @@ inline constexpr int kExploreSteps = 15;
 inline constexpr double kStaleFactor = 3;
 // So many steps in a row that are far from the usual are another network or another compute.
 inline constexpr int kStepsOfChange = 3;
-// A rung that was beyond its bound is left alone for so many windows, and so long a plan that has
-// lost a trial is remembered once it may be proposed again.
-inline constexpr int kForbidWindows = 64;
 
 class Decider {
  public:

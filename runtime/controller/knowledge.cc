@@ -41,18 +41,18 @@ class Reader {
  public:
   Reader(const JobFacts& job, ByteReader* in) : job_(job), in_(*in) {}
 
-  double Amount() { return Checked(in_.Get<double>(), 0); }
+  double Amount(double most = kMaxAmount) { return Checked(in_.Get<double>(), 0, most); }
   // Of a candidate: negative where it is not known.
-  double AmountIfKnown() { return Checked(in_.Get<double>(), -1); }
+  double AmountIfKnown() { return Checked(in_.Get<double>(), -1, kMaxAmount); }
   // Above the number of ranks where residuals come on top.
   double Alike() {
     const double alike = Amount();
     ok_ = ok_ && alike > 0;
     return alike;
   }
-  int64_t Count() {
+  int64_t Count(int64_t most) {
     const auto count = in_.Get<int64_t>();
-    const bool possible = count >= 0 && count <= kMaxCount;
+    const bool possible = count >= 0 && count <= most;
     ok_ = ok_ && possible;
     return possible ? count : 0;
   }
@@ -83,7 +83,7 @@ class Reader {
   }
   Memory::Medians Medians() { return {Amount(), Amount(), Amount()}; }
   ModelState Model() {
-    ModelState model = {Amount(), Amount(), Amount(), Amount()};
+    ModelState model = {Amount(), Amount(), Amount(), Amount(kMaxSlowdown)};
     for (size_t t = 0; t < job_.tensors.size(); ++t) model.ready_us.push_back(Amount());
     for (size_t c = 0; c < job_.candidates.size(); ++c)
       model.codec_us_per_elem.push_back(AmountIfKnown());
@@ -92,8 +92,8 @@ class Reader {
   bool ok() const { return ok_ && in_.ok(); }
 
  private:
-  double Checked(double value, double least) {
-    ok_ = ok_ && value >= least && value <= kMaxAmount;
+  double Checked(double value, double least, double most) {
+    ok_ = ok_ && value >= least && value <= most;
     return value;
   }
 
@@ -115,16 +115,18 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
   memory.tried = in->Tried(tried);
   memory.model = in->Model();
   for (size_t c = 0; c < job.candidates.size(); ++c)
-    memory.candidates.push_back({in->AmountIfKnown(), -in->Count(), in->Count()});
+    memory.candidates.push_back(
+        {in->AmountIfKnown(), -in->Count(kMaxCount), in->Count(kTellingPieceElems)});
   for (const JobTensor& tensor : job.tensors) {
     memory.forbidden.emplace_back();
     for (size_t r = 0; r < tensor.ladder.size(); ++r)
-      memory.forbidden.back().push_back(in->Count());
+      memory.forbidden.back().push_back(in->Count(kForbidWindows));
   }
   memory.tensors.resize(job.tensors.size());
   for (size_t t = 0; t < job.tensors.size(); ++t) memory.alike.push_back(in->Alike());
   for (; bans > 0 && in->ok(); --bans) {
-    memory.bans.push_back({in->OnePlan(), in->Count(), static_cast<int>(in->Count())});
+    memory.bans.push_back({in->OnePlan(), in->Count(kBanWindows << kMaxBanDoublings),
+                           static_cast<int>(in->Count(kMaxCount))});
   }
   return memory;
 }

@@ -115,6 +115,24 @@ TEST(Knowledge, OfAnotherJobOrFormatIsRefused) {
   EXPECT_EQ(DecodeKnowledge(Job(), later).status().code(), gwMismatch);
 }
 
+// A rung would stay closed for ever, or a price for ever believed.
+TEST(Knowledge, WhatNoControllerWouldHoldIsRefused) {
+  const Memory real = After(300);
+  const auto refused = [&](const auto& change) {
+    Memory memory = real;
+    change(&memory);
+    return DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory)).status().code() == gwDataCorrupt;
+  };
+  EXPECT_FALSE(refused([](Memory*) {}));
+  EXPECT_TRUE(refused([](Memory* m) { m->forbidden[0][2] = m->windows + kForbidWindows + 1; }));
+  EXPECT_TRUE(refused([](Memory* m) { m->model.slowdown = 2 * kMaxSlowdown; }));
+  EXPECT_TRUE(refused([](Memory* m) { m->candidates[1].probed_elems = kTellingPieceElems + 1; }));
+  EXPECT_TRUE(refused([](Memory* m) {
+    const int64_t until = m->windows + (kBanWindows << kMaxBanDoublings) + 1;
+    m->bans = {{.plan = {2, 1}, .until_window = until, .times = 9}};
+  }));
+}
+
 TEST(Knowledge, DamagedBytesAreRefused) {
   const std::string saved = EncodeKnowledge(Job(), After(300));
   for (size_t size = 0; size < saved.size(); ++size)
