@@ -2,13 +2,18 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "collectives/schemes/part.h"
 #include "compress/codecs/none/exact_rider.h"
 
 namespace gradwire {
 
 uint32_t DitherStepOf(const TensorState& tensor, std::optional<uint64_t> step) {
-  return step ? static_cast<uint32_t>(*step) & ~kOutsideStep : tensor.free_ops | kOutsideStep;
+  if (!step) return tensor.free_ops | kOutsideStep;
+  // Some number steps by epoch << 32 | batch: what lies above the bits that fit counts too.
+  const uint64_t above = *step / kOutsideStep;
+  const uint64_t mixed = above == 0 ? *step : *step ^ Mix64(above);
+  return static_cast<uint32_t>(mixed) & ~kOutsideStep;
 }
 
 Scheme SchemeOf(const Codec& codec) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -230,6 +231,22 @@ TEST_F(TwoCodecsTest, OfOneOperationAreChargedWithTheirOwnFigures) {
   EXPECT_LT(bias.last_relerr, 0.004) << "2^-8 an element at most";
   EXPECT_GT(bias.payload_bytes, weight.payload_bytes);
   EXPECT_EQ(bias.payload_bytes + weight.payload_bytes, operations[0]->stats.payload_bytes);
+}
+
+TEST(DitherStepOf, StepsThatDifferInTheirHighBitsAloneDrawOtherNumbers) {
+  const TensorState tensor;
+  constexpr int kEpochs = 100, kBatches = 100;
+  std::set<uint32_t> drawn;
+  for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    for (uint64_t batch = 0; batch < kBatches; ++batch) {
+      const uint32_t step = DitherStepOf(tensor, epoch << 32 | batch);
+      EXPECT_EQ(step & kOutsideStep, 0u);
+      drawn.insert(step);
+    }
+  }
+  EXPECT_EQ(drawn.size(), size_t{kEpochs * kBatches});
+  EXPECT_EQ(DitherStepOf(tensor, 7), 7u);
+  EXPECT_EQ(DitherStepOf(tensor, kOutsideStep - 1), kOutsideStep - 1);
 }
 
 }  // namespace

@@ -196,6 +196,7 @@ StatusOr<TensorState*> TensorTable::Add(std::unique_ptr<TensorState> tensor) {
                   "Give each tensor a name of its own, or deregister the old one first");
   }
   TensorState* added = tensor.get();
+  added->free_ops = drawn_;
   if (const auto other = by_id_.find(added->id); other != by_id_.end()) {
     return Status(
         gwInvalidArgument,
@@ -210,6 +211,7 @@ StatusOr<TensorState*> TensorTable::Add(std::unique_ptr<TensorState> tensor) {
 }
 
 void TensorTable::Remove(TensorState* tensor) {
+  drawn_ = std::max(drawn_, tensor->free_ops.load());
   by_id_.erase(tensor->id);
   tensors_.erase(std::string(tensor->name));
 }
@@ -258,6 +260,7 @@ void TensorTable::EndStep(uint64_t step, bool commit) {
 
 Status TensorTable::BeginAnew(uint32_t draws, bool transaction) {
   Status status;
+  drawn_ = std::max(drawn_, draws);
   for (const auto& [name, tensor] : tensors_) {
     tensor->ReleaseReplicated();
     // A state that was loaded may be ahead of all that was drawn since.

@@ -208,6 +208,9 @@ class TensorTable {
  private:
   std::map<std::string, std::unique_ptr<TensorState>> tensors_;
   std::map<uint64_t, const TensorState*> by_id_;  // all of them
+  // TensorState::free_ops of those that are added: a name that is registered again goes on behind
+  // what it has drawn before.
+  uint32_t drawn_ = 0;
 };
 
 }  // namespace gradwire

@@ -59,6 +59,17 @@ TEST_F(TableTest, RefusesANameTwice) {
   EXPECT_THAT(table_.All(), testing::Contains(b_));
 }
 
+// The name seeds random rounding: from the first number on it would be the same once more.
+TEST_F(TableTest, ANameThatIsAddedAgainGoesOnDrawing) {
+  a_->free_ops = 5;
+  b_->free_ops = 3;
+  table_.Remove(a_);
+  table_.Remove(b_);
+  EXPECT_EQ(Add("a", {2, 3}, DType::kFloat32)->free_ops, 5u);
+  ASSERT_TRUE(table_.BeginAnew(/*draws=*/9, /*transaction=*/true).ok());
+  EXPECT_EQ(Add("b", {4}, DType::kFloat16)->free_ops, 9u);
+}
+
 TEST_F(TableTest, DigestDependsOnNamesShapesAndTypesNotOnOrder) {
   TensorTable same, shape, type, fewer;
   AddTo(&same, "empty", {0}, DType::kFloat32);
