@@ -41,6 +41,7 @@ struct TensorPart {
 struct PartContext {
   int rank = 0, world_size = 1;
   float in_scale = 1.0f, out_scale = 1.0f;  // in: power of two; out: applied once at the end
+  float rest_scale = 1.0f;                  // StepView
   uint32_t seed = 0;                        // for dithers
   const Clock* clock = nullptr;             // times encoding and decoding
   bool count_nonfinite = false;             // look at results for the non-finite policy

@@ -435,6 +435,7 @@ PartContext ContextOf(const TensorCall& call) {
       call.op == ReduceOp::kAvg ? 1.0f / static_cast<float>(context.world_size) : 1.0f;
   context.in_scale = 1.0f / unit;
   context.out_scale = unit * average;
+  context.rest_scale = call.loss_scale / unit;
   return context;
 }
 

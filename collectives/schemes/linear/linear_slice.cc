@@ -166,6 +166,7 @@ StepView LinearSlice::ViewOf(const PieceState& state) {
   view.grad = part.grad.Sub(piece.first, piece.elems);
   view.in_scale = context_.in_scale;
   view.out_scale = context_.out_scale;
+  view.rest_scale = context_.rest_scale;
   if (!part.e_in.empty()) view.e_in = part.e_in.Sub(piece.first, piece.elems);
   if (!part.e_out.empty()) view.e_out = part.e_out.Sub(piece.first, piece.elems);
   if (!part.local_in.empty()) {

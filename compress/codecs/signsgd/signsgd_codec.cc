@@ -52,7 +52,9 @@ class SignsgdCarrier final : public CarrierMethod {
     const SignLanes shape = MakeSignLanes(view.world_size);
     // First: the output may lie over the gradient.
     if (momentum_ > 0) SettleAverage(shape.lanes, reduced, view);
-    if (!ActiveSignLaneKernels().decode(shape, DecodeJobOf(view, reduced))) {
+    DecodeJob job = DecodeJobOf(view, reduced);
+    job.out_scale *= view.rest_scale;
+    if (!ActiveSignLaneKernels().decode(shape, job)) {
       return CorruptCarrier("a sum of votes is no such sum as all ranks together can make");
     }
     return Status();

@@ -341,6 +341,23 @@ TEST(LossScale, MayBeAnyPositiveNumber) {
   });
 }
 
+// A majority does not grow with the gradients, which carry what is no power of two.
+TEST(LossScale, MultipliesMajoritiesOfSigns) {
+  RunRanks(kRanks, "", [](int rank, gwComm_t comm) {
+    Trainer trainer(comm, rank, {{"w", "signsgd", 2000}});
+    uint64_t step = 0;
+    for (const float scale : {1.0f, 1000.0f, 1.5f, 0.1f}) {
+      trainer.loss_scale = scale;
+      const StepResult result = trainer.Step(step++);
+      ASSERT_EQ(result.outcome, gwStepCommitted) << result.text;
+      for (const float value : result.out[0]) {
+        if (value == 0) continue;  // as many for as against
+        ASSERT_FLOAT_EQ(std::abs(value), kRanks * scale);
+      }
+    }
+  });
+}
+
 // By powers of two, from any: what compression kept back comes later, in the later step's unit.
 TEST(LossScale, MayChangeFromStepToStep) {
   RunRanks(kRanks, kSmallSlices, [](int rank, gwComm_t comm) {
