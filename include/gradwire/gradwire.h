@@ -303,8 +303,9 @@ GW_API gwResult_t gwTensorSetSpec(gwTensor_t tensor, const char* spec);
  * until the request completes; they may be the same. `op`: gwSum or gwAvg. Ranks submit in the same
  * order. A tensor takes part in at most one operation a step: a second submit is gwInvalidUsage,
  * without effect (accumulate gradients locally, or register a second name). Outside steps too: then
- * it commits on completion, no vote takes it back, and `auto` is bf16. `request` must be waited for
- * and freed. */
+ * it commits on completion, no vote takes it back, and `auto` is bf16. `none` sums float16 in
+ * float16, and in float32 where something kept back goes along. `request` must be waited for and
+ * freed. */
 GW_API gwResult_t gwAllReduceTensor(gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op,
                                     gwStream_t stream, gwRequest_t* request);
 /* The same for `count` tensors as one group with one request. Those that are reduced in the same

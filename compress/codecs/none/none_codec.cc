@@ -26,7 +26,7 @@ StatusOr<Codec> Make(const SpecText& spec) {
 
 CodecRow NoneRow() {
   return {.name = "none",
-          .doc = "exact: float32, 32 bits per element",
+          .doc = "exact: a sum in the gradients' type, 32 bits per float32",
           .keys = {},
           .conformance_specs = {"none"},
           .make = Make};
