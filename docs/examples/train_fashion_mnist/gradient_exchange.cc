@@ -105,9 +105,12 @@ void GradientExchange::Begin(uint64_t step) {
 void GradientExchange::Submit(int layer) {
   const Tensor& tensor = tensors_[layer];
   gwRequest_t request = nullptr;
-  comm_->Check(gwAllReduceTensor(tensor.handle, tensor.gradient.data(), tensor.gradient.data(),
-                                 gwAvg, /*stream=*/nullptr, &request),
-               "gwAllReduceTensor");
+  const gwResult_t result =
+      gwAllReduceTensor(tensor.handle, tensor.gradient.data(), tensor.gradient.data(), gwAvg,
+                        /*stream=*/nullptr, &request);
+  // Another rank has given the step up: gwStepEnd tells, and the step is run again.
+  if (result == gwAborted) return;
+  comm_->Check(result, "gwAllReduceTensor");
   requests_.push_back(request);
 }
 
