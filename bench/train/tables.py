@@ -120,6 +120,7 @@ class Measurement:
         return None if None in by_part.values() else by_part
 
     def _measure(self, cell, part):
+        print(f"{self._table.NAME} {cell.name} {part}: begins", flush=True)
         began = time.monotonic()
         before = self._job_runner.machine_state()
         measured = self._table.measure(self._job_runner, cell, part, self._size)
