@@ -289,6 +289,9 @@ inline constexpr auto kOtherVariables = std::to_array<OtherVariable>({
      "any text, the same on all ranks of a job: tells apart jobs that share launcher and hosts"},
     {"GRADWIRE_NETLAB",
      "set by `gradwire run --netlab`: what its links are like, for reports of measurements"},
+    {"GRADWIRE_PROGRESS",
+     "1: standard error reaches a terminal; set by `gradwire run` for rank 0, whose last line then "
+     "tells how far long work is"},
     {"GRADWIRE_LIBRARY",
      "path of the libgradwire.so.0 that the Python package loads; empty: its own"},
     {"GRADWIRE_MIN_BYTES",

@@ -14,6 +14,7 @@
 #include "cli/launch/launcher.h"
 #include "cli/launch/processors.h"
 #include "cli/launch/rank_variables.h"
+#include "cli/measure/progress.h"
 #include "cli/netlab/later_rates.h"
 #include "cli/netlab/netlab.h"
 #include "cli/netlab/rate.h"
@@ -181,6 +182,7 @@ std::vector<RankSetup> MakeRanks(const RunOptions& options, const JobAddress& jo
   for (int rank = 0; rank < options.ranks; ++rank) {
     RankSetup setup{.variables = RankVariables(job, rank)};
     setup.variables.emplace_back("PATH", PathForRanks());
+    setup.variables.emplace_back(kProgressVariable, rank == 0 && ShowsProgress() ? "1" : "");
     if (board != nullptr) {
       setup.variables.emplace_back(LaunchBoard::kVariable,
                                    fmt::format("{}@{}:{}", board->Text(), job.host, job.root_port));
@@ -246,7 +248,8 @@ StatusOr<int> Run(const RunOptions& options) {
                        .ranks = MakeRanks(options, *job, lab, board.ok() ? &*board : nullptr),
                        .timeout_ns = static_cast<int64_t>(options.timeout_s * 1e9),
                        .grace_ns = static_cast<int64_t>(options.grace_s * 1e9),
-                       .board = board.ok() ? &*board : nullptr};
+                       .board = board.ok() ? &*board : nullptr,
+                       .shows_progress = ShowsProgress()};
   if (lab) launch.actions = ReshapeActions(*later, *lab, &changes);
   StatusOr<int> exit_code = Launch(launch, SteadyClock());
   RemoveDeadUcxFolders();

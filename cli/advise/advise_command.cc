@@ -1,5 +1,6 @@
 #include "cli/advise/advise_command.h"
 
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "cli/advise/codec_trials.h"
 #include "cli/advise/step_trials.h"
 #include "cli/measure/comm_calls.h"
+#include "cli/measure/progress.h"
 #include "cli/measure/rank_job.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -58,15 +60,15 @@ StatusOr<std::vector<TriedPlan>> TryPlans(const AdviseOptions& options, const Jo
   return tried;
 }
 
-StatusOr<Advice> MeasureAndAdvise(gwComm_t comm, const AdviseOptions& options,
-                                  const JobFacts& job) {
-  StepTrials steps(comm, options.model, SteadyClock());
+StatusOr<Advice> MeasureAndAdvise(gwComm_t comm, const AdviseOptions& options, const JobFacts& job,
+                                  Progress* progress) {
+  StepTrials steps(comm, options.model, SteadyClock(), progress);
   GW_RETURN_IF_ERROR(steps.Prepare());
   const StatusOr<double> none_ms = steps.LinkMs("none");
   if (!none_ms.ok()) return none_ms.status();
   const StatusOr<double> bf16_ms = steps.LinkMs("bf16");
   if (!bf16_ms.ok()) return bf16_ms.status();
-  auto codecs = TryCodecs(comm, job, options.model, options.automatic, SteadyClock());
+  auto codecs = TryCodecs(comm, job, options.model, options.automatic, SteadyClock(), progress);
   if (!codecs.ok()) return codecs.status();
   const Measurements measured = {
       .none_ms = *none_ms, .bf16_ms = *bf16_ms, .codecs = std::move(*codecs)};
@@ -81,7 +83,8 @@ Status Work(gwComm_t comm, const AdviseOptions& options, bool keep, Advice* kept
   const StatusOr<JobFacts> job = JobOn(comm, options);
   // Arguments are wrong on all ranks, and each says so itself.
   if (!job.ok()) return job.status();
-  StatusOr<Advice> advice = MeasureAndAdvise(comm, options, *job);
+  Progress progress(keep && ShowsProgress() ? stderr : nullptr, SteadyClock());
+  StatusOr<Advice> advice = MeasureAndAdvise(comm, options, *job, &progress);
   if (!advice.ok()) {
     (void)gwCommAbort(comm);
     return advice.status();

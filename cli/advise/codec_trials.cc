@@ -80,14 +80,19 @@ class RankTrials {
 StatusOr<std::vector<std::optional<ProbeReport>>> TryCodecs(gwComm_t comm, const JobFacts& job,
                                                             const ModelShapes& model,
                                                             const AutoSpec& automatic,
-                                                            const Clock& clock) {
+                                                            const Clock& clock,
+                                                            Progress* progress) {
   int rank = 0;
   GW_RETURN_IF_ERROR(CheckedResult(comm, gwCommUserRank(comm, &rank)));
   RankTrials ours(job, automatic, rank, clock);
   // Together: the ranks of one host share its processors.
   GW_RETURN_IF_ERROR(CheckedResult(comm, gwBarrier(comm, nullptr)));
-  for (int t = 0; t < std::ssize(model.tensors); ++t)
+  progress->Begin("codecs on tensors");
+  const auto tensors = static_cast<int>(model.tensors.size());
+  for (int t = 0; t < tensors; ++t) {
+    progress->Count(t, tensors);
     GW_RETURN_IF_ERROR(ours.TryTensor(t, model.tensors[static_cast<size_t>(t)]));
+  }
 
   std::vector<double> worst;
   for (const Trial& trial : ours.trials()) {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "cli/measure/progress.h"
 #include "cli/models/model_shapes.h"
 #include "gradwire/gradwire.h"
 #include "runtime/controller/model.h"
@@ -17,11 +18,12 @@ namespace gradwire {
 
 // By candidate of `job`, which is JobOf(model, automatic, ...): the mean time over all tensors that
 // can use it, each its fastest try, and the largest error of any of them, both the worst of the
-// ranks; nothing where a rank could try no piece of a tensor. On synthetic gradients. Collective.
+// ranks; nothing where a rank could try no piece of a tensor. On synthetic gradients. `progress`
+// counts the tensors. Collective.
 StatusOr<std::vector<std::optional<ProbeReport>>> TryCodecs(gwComm_t comm, const JobFacts& job,
                                                             const ModelShapes& model,
                                                             const AutoSpec& automatic,
-                                                            const Clock& clock);
+                                                            const Clock& clock, Progress* progress);
 
 }  // namespace gradwire
 

@@ -1,5 +1,7 @@
 #include "cli/advise/step_trials.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -42,19 +44,27 @@ double TypicalMs(const BlockResult& block) {
 
 }  // namespace
 
-StepTrials::StepTrials(gwComm_t comm, const ModelShapes& model, const Clock& clock)
-    : comm_(comm), options_{.model = model, .specs = {kFirstSpec}}, clock_(clock) {}
+StepTrials::StepTrials(gwComm_t comm, const ModelShapes& model, const Clock& clock,
+                       Progress* progress)
+    : comm_(comm),
+      options_{.model = model, .specs = {kFirstSpec}},
+      clock_(clock),
+      progress_(*progress) {}
 
 Status StepTrials::Prepare() {
   int rank = 0;
   GW_RETURN_IF_ERROR(CheckedResult(comm_, gwCommUserRank(comm_, &rank)));
   GW_RETURN_IF_ERROR(memory_.Make(options_.model, options_.seed, rank));
-  trainer_.emplace(RankTrainer::Parts{
-      .comm = comm_, .options = &options_, .clock = &clock_, .memory = &memory_});
+  trainer_.emplace(RankTrainer::Parts{.comm = comm_,
+                                      .options = &options_,
+                                      .clock = &clock_,
+                                      .memory = &memory_,
+                                      .progress = &progress_});
   return trainer_->Prepare({&kFirstSpecNumber, 1});
 }
 
 StatusOr<double> StepTrials::LinkMs(const std::string& spec) {
+  progress_.Begin("the link with " + spec);
   trainer_->SetComputeMs(0);
   const int plan = trainer_->AddPlan(std::vector<std::string>(options_.model.tensors.size(), spec));
   const StatusOr<BlockResult> first = trainer_->RunBlock({.spec = plan, .steps = kFirstSteps});
@@ -68,6 +78,7 @@ StatusOr<double> StepTrials::LinkMs(const std::string& spec) {
 
 StatusOr<StepTrials::Started> StepTrials::Start(const std::vector<std::string>& plan,
                                                 double compute_ms) {
+  progress_.Begin("first steps of a plan");
   trainer_->SetComputeMs(compute_ms);
   const int number = trainer_->AddPlan(plan);
   const auto block = trainer_->RunBlock({.spec = number, .steps = kFirstSteps});
@@ -81,7 +92,9 @@ StatusOr<std::vector<double>> StepTrials::TryInTurns(const std::vector<Started>&
   const double affordable =
       std::min<double>(kBudgetMs / turn_ms, plans.size() > 1 ? kMaxTurns : kTurnsAlone);
   std::vector<std::vector<double>> times(plans.size());
-  for (int turn = 0; turn < std::max(static_cast<int>(affordable), 1); ++turn) {
+  const int turns = std::max(static_cast<int>(affordable), 1);
+  for (int turn = 0; turn < turns; ++turn) {
+    progress_.Begin(fmt::format("plans in turns, {} of {}: step", turn + 1, turns));
     for (size_t p = 0; p < plans.size(); ++p) {
       const auto block = trainer_->RunBlock({.spec = plans[p].number, .steps = kTurnSteps});
       if (!block.ok()) return block.status();

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "cli/measure/progress.h"
 #include "cli/models/model_shapes.h"
 #include "cli/train/rank_trainer.h"
 #include "cli/train/step_memory.h"
@@ -21,8 +22,8 @@ namespace gradwire {
 // plans keep back. One thread.
 class StepTrials {
  public:
-  // All of it outlives this.
-  StepTrials(gwComm_t comm, const ModelShapes& model, const Clock& clock);
+  // All of it outlives this. `progress` counts the steps.
+  StepTrials(gwComm_t comm, const ModelShapes& model, const Clock& clock, Progress* progress);
   StepTrials(const StepTrials&) = delete;
   StepTrials& operator=(const StepTrials&) = delete;
 
@@ -47,6 +48,7 @@ class StepTrials {
   const gwComm_t comm_;
   const TrainOptions options_;
   const Clock& clock_;
+  Progress& progress_;
   StepMemory memory_;
   std::optional<RankTrainer> trainer_;
 };

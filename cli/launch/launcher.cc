@@ -12,6 +12,8 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "cli/launch/end_of_job.h"
 #include "cli/launch/guardian.h"
@@ -136,7 +138,12 @@ class Job {
   void ReadStream(Stream* stream);
   void CloseStream(Stream* stream);
   void CheckOutlets();
-  void Say(const std::string& text) { err_.Add("gradwire run: " + text + "\n"); }
+  void PassOn(const Stream& stream, std::string_view text);
+  void ClearProgress();
+  void Say(const std::string& text) {
+    ClearProgress();
+    err_.Add("gradwire run: " + text + "\n");
+  }
   void OnSignal(int signal);
   void ReapChildren();
   void OnRankEnded(size_t rank, const siginfo_t& how);
@@ -171,6 +178,7 @@ class Job {
   std::vector<Rank> ranks_;
   ToldLines told_;
   std::vector<Stream> streams_;
+  bool progress_is_shown_ = false;
   std::optional<int> exit_code_;    // of whatever went wrong first
   std::optional<Failure> suspect_;  // ended with an error first, unless another was killed
   Deadline blamed_ = Deadline::Never();
@@ -186,6 +194,7 @@ Status Job::StartAll() {
     const std::string prefix = r == 0 ? "" : fmt::format("[{}] ", r);
     streams_.push_back({std::move(started->out), &out_, LineRelay(prefix)});
     streams_.push_back({std::move(started->err), &err_, LineRelay(prefix, &told_)});
+    if (r == 0 && options_.shows_progress) streams_.back().relay.PassProgress();
   }
   return Status::Ok();
 }
@@ -240,19 +249,31 @@ void Job::WaitForEvents() {
   while (const int signal = signals_.Take()) OnSignal(signal);
 }
 
+// What comes between takes the place of a line of progress.
+void Job::PassOn(const Stream& stream, std::string_view text) {
+  if (text.empty()) return;
+  if (!stream.relay.passes_progress()) ClearProgress();
+  stream.target->Add(text);
+  if (stream.relay.passes_progress()) progress_is_shown_ = text.back() != '\n';
+}
+
+void Job::ClearProgress() {
+  if (std::exchange(progress_is_shown_, false)) err_.Add("\r\x1b[K");
+}
+
 void Job::ReadStream(Stream* stream) {
   char buffer[64 << 10];
   const ssize_t n =
       RetryOnSignal([&] { return read(stream->source.get(), buffer, sizeof buffer); });
   if (n > 0) {
-    stream->target->Add(stream->relay.Append({buffer, static_cast<size_t>(n)}));
+    PassOn(*stream, stream->relay.Append({buffer, static_cast<size_t>(n)}));
     if (stream->left) *stream->left -= n;
   }
   if (n <= 0 || stream->left.value_or(1) <= 0) CloseStream(stream);
 }
 
 void Job::CloseStream(Stream* stream) {
-  stream->target->Add(stream->relay.Finish());
+  PassOn(*stream, stream->relay.Finish());
   stream->source.reset();
 }
 

@@ -28,6 +28,7 @@ struct LaunchOptions {
   int64_t grace_ns = 15 * kNsPerSecond;  // that the others have after a failure or a signal
   std::vector<TimedAction> actions;      // in the order of their times
   LaunchBoard* board = nullptr;          // is told which ranks have ended
+  bool shows_progress = false;           // pass on lines that rank 0 overwrites
 };
 
 inline constexpr int kTimeoutExitCode = 124;

@@ -45,6 +45,7 @@ std::string LineRelay::Append(std::string_view bytes) {
     if (ends || !prefix_.empty()) out += '\n';
     partial_.clear();
   }
+  if (passes_progress_ && partial_.find('\r') != partial_.npos) out += std::exchange(partial_, {});
   return out;
 }
 

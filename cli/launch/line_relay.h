@@ -26,6 +26,11 @@ class LineRelay {
   explicit LineRelay(std::string prefix, ToldLines* told = nullptr)
       : prefix_(std::move(prefix)), told_(told) {}
 
+  // To a terminal: what holds a carriage return is passed on as it comes. It is a line that the
+  // program overwrites, such as a bar of its progress.
+  void PassProgress() { passes_progress_ = true; }
+  bool passes_progress() const { return passes_progress_; }
+
   // Takes what was read and returns what is to be written now: the lines that are complete, and
   // pieces of one that is too long.
   std::string Append(std::string_view bytes);
@@ -38,7 +43,8 @@ class LineRelay {
   bool IsToldByAnother() const;
 
   std::string prefix_;
-  ToldLines* told_;      // the job's; null: every line is passed on
+  ToldLines* told_;  // the job's; null: every line is passed on
+  bool passes_progress_ = false;
   std::string partial_;  // without a line feed
 };
 

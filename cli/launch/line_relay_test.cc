@@ -71,6 +71,17 @@ TEST(LineRelay, WhatIsNoErrorOfOurCommandEveryRankTells) {
   }
 }
 
+TEST(LineRelay, PassesProgressOnWhereItIsSeen) {
+  LineRelay hidden(""), seen("");
+  seen.PassProgress();
+  EXPECT_EQ(hidden.Append("\r 10%"), "");
+  EXPECT_EQ(hidden.Append("\r 20%\n"), "\r 10%\r 20%\n");
+  EXPECT_EQ(seen.Append("\r 10%"), "\r 10%");
+  EXPECT_EQ(seen.Append("\r 20%\nno line"), "\r 20%\n");
+  EXPECT_EQ(seen.Append(" yet\r"), "no line yet\r");
+  EXPECT_EQ(seen.Append("\n") + seen.Finish(), "\n");
+}
+
 TEST(LineRelay, TheSameTextHoweverItIsCut) {
   const std::string text = "a\n\nbcd\nefgh\n";
   for (size_t step = 1; step <= text.size(); ++step) {

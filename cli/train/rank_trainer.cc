@@ -22,6 +22,7 @@ RankTrainer::RankTrainer(const Parts& parts)
       options_(*parts.options),
       clock_(*parts.clock),
       memory_(*parts.memory),
+      progress_(*parts.progress),
       computation_(MakeComputation(options_.compute)) {
   (void)gwCommUserRank(comm_, &rank_);
   SetComputeMs(options_.compute_ms);
@@ -77,6 +78,7 @@ StatusOr<std::vector<StepTime>> RankTrainer::WarmUp(int spec, int steps) {
   if (spec != spec_) GW_RETURN_IF_ERROR(UseSpec(spec));
   std::vector<StepTime> times;
   for (int i = 0; i < steps; ++i) {
+    progress_.Count(i, steps);
     const StatusOr<StepTime> step = RunStep();
     if (!step.ok()) return step.status();
     times.push_back(*step);
@@ -90,6 +92,7 @@ StatusOr<BlockResult> RankTrainer::RunBlock(const Block& block) {
   BlockResult result = {.block = block, .first_step = steps_};
   double before = 0;
   for (int i = 0; i < block.steps; ++i) {
+    progress_.Count(i, block.steps);
     const StatusOr<StepTime> step = RunStep();
     if (!step.ok()) return step.status();
     result.steps.push_back(*step);

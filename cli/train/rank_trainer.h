@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "cli/measure/progress.h"
 #include "cli/train/computation.h"
 #include "cli/train/step_memory.h"
 #include "cli/train/train_options.h"
@@ -28,6 +29,7 @@ class RankTrainer {
     const TrainOptions* options = nullptr;
     const Clock* clock = nullptr;
     StepMemory* memory = nullptr;  // with the gradients
+    Progress* progress = nullptr;  // counts the steps of a warm-up or block
   };
   explicit RankTrainer(const Parts& parts);
 
@@ -70,6 +72,7 @@ class RankTrainer {
   const TrainOptions& options_;
   const Clock& clock_;
   StepMemory& memory_;
+  Progress& progress_;
   int rank_ = 0;
   std::unique_ptr<Computation> computation_;
   std::vector<gwTensor_t> tensors_;  // the communicator's, in forward order

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "cli/measure/progress.h"
 #include "cli/measure/rank_job.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -25,7 +27,11 @@ namespace {
 class RankRun {
  public:
   RankRun(std::span<const gwComm_t> comms, const TrainOptions& options, TrainReport* report)
-      : comms_(comms), options_(options), lanes_(LanesOf(options.specs)), report_(report) {}
+      : comms_(comms),
+        options_(options),
+        lanes_(LanesOf(options.specs)),
+        report_(report),
+        progress_(report != nullptr && ShowsProgress() ? stderr : nullptr, SteadyClock()) {}
 
   Status Prepare() {
     int rank = 0, ranks = 0;
@@ -38,8 +44,11 @@ class RankRun {
     }
     GW_RETURN_IF_ERROR(memory_.Make(options_.model, options_.seed, rank));
     for (const gwComm_t comm : comms_) {
-      trainers_.emplace_back(RankTrainer::Parts{
-          .comm = comm, .options = &options_, .clock = &SteadyClock(), .memory = &memory_});
+      trainers_.emplace_back(RankTrainer::Parts{.comm = comm,
+                                                .options = &options_,
+                                                .clock = &SteadyClock(),
+                                                .memory = &memory_,
+                                                .progress = &progress_});
     }
     for (int lane = 0; lane < lanes_.count; ++lane) {
       GW_RETURN_IF_ERROR(trainers_[static_cast<size_t>(lane)].Prepare(lanes_.SpecsOf(lane)));
@@ -52,6 +61,7 @@ class RankRun {
       const int steps =
           options_.warm_ups + (IsAutoSpec(options_.specs[spec]) ? options_.auto_warm_ups : 0);
       if (steps == 0) continue;
+      progress_.Begin(options_.specs[spec] + ": warm-up");
       StatusOr<std::vector<StepTime>> times = TrainerOf(spec).WarmUp(static_cast<int>(spec), steps);
       if (!times.ok()) return times.status();
       if (report_ != nullptr) report_->AddWarmUp(spec, std::move(*times));
@@ -61,10 +71,15 @@ class RankRun {
 
   Status RunBlocks() {
     const auto specs = static_cast<int>(options_.specs.size());
-    for (const Block& block : PlanBlocks(options_.round_steps, specs, options_.seed)) {
+    const std::vector<Block> blocks = PlanBlocks(options_.round_steps, specs, options_.seed);
+    int begun = 0;
+    for (const Block& block : blocks) {
+      progress_.Begin(fmt::format("block {} of {}: step", ++begun, blocks.size()));
       StatusOr<BlockResult> result = TrainerOf(static_cast<size_t>(block.spec)).RunBlock(block);
       if (!result.ok()) return result.status();
-      if (report_ != nullptr) report_->Add(std::move(*result));
+      if (report_ == nullptr) continue;
+      progress_.Clear();
+      report_->Add(std::move(*result));
     }
     return Status::Ok();
   }
@@ -88,6 +103,7 @@ class RankRun {
   const TrainOptions& options_;
   const Lanes lanes_;
   TrainReport* const report_;
+  Progress progress_;
   StepMemory memory_;
   std::vector<RankTrainer> trainers_;  // of each lane
 };

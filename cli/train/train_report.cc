@@ -1,10 +1,8 @@
 #include "cli/train/train_report.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "base/json_value.h"
@@ -14,10 +12,6 @@
 
 namespace gradwire {
 namespace {
-
-constexpr std::string_view kClearLine = "\r\x1b[K";
-
-bool ShowsProgress() { return isatty(STDERR_FILENO) != 0; }
 
 std::string StepsLine(const TrainOptions& options) {
   const auto [least, most] =
@@ -59,7 +53,6 @@ bool TrainReport::IsComplete(size_t spec) const {
 
 void TrainReport::Add(BlockResult block) {
   blocks_[static_cast<size_t>(block.block.spec)].push_back(std::move(block));
-  if (ShowsProgress()) fmt::print(stderr, "{}", kClearLine);
   // Every row is compared with the first spec.
   while (rows_.size() < blocks_.size() && IsComplete(0) && IsComplete(rows_.size())) {
     const size_t spec = rows_.size();
@@ -68,14 +61,6 @@ void TrainReport::Add(BlockResult block) {
     rows_.back().warm_up = std::move(warm_ups_[spec]);
     Print(TrainTableRow(rows_.back(), spec_width_));
   }
-  if (ShowsProgress() && rows_.size() < blocks_.size()) PrintProgress();
-}
-
-void TrainReport::PrintProgress() const {
-  size_t done = 0;
-  for (const auto& blocks : blocks_) done += blocks.size();
-  fmt::print(stderr, "block {} of {}", done, blocks_.size() * options_.round_steps.size());
-  std::fflush(stderr);
 }
 
 void TrainReport::PrintFooter(const RunFacts& facts) const {

@@ -19,8 +19,7 @@ class TrainReport {
   // `options` outlive this.
   explicit TrainReport(const TrainOptions& options);
 
-  // The table goes to standard output unless JSON or CSV does; where standard error is a terminal,
-  // its last line tells how far the run is.
+  // The table goes to standard output unless JSON or CSV does.
   void PrintHeader(const RunFacts& facts);
   void AddWarmUp(size_t spec, std::vector<StepTime> steps);
   void Add(BlockResult block);
@@ -36,7 +35,6 @@ class TrainReport {
 
  private:
   void Print(std::string_view line) const;
-  void PrintProgress() const;
   bool IsComplete(size_t spec) const;
 
   const TrainOptions& options_;

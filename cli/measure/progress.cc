@@ -1,0 +1,41 @@
+#include "cli/measure/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace gradwire {
+namespace {
+
+constexpr int64_t kEveryNs = 300 * kNsPerMs;
+
+// What a longer line before has left.
+constexpr std::string_view kClearRest = "\x1b[K";
+
+}  // namespace
+
+bool ShowsProgress() {
+  const char* const told = std::getenv(kProgressVariable);
+  return isatty(STDERR_FILENO) != 0 || (told != nullptr && std::string_view(told) == "1");
+}
+
+void Progress::Count(int64_t done, int64_t of) {
+  if (terminal_ == nullptr) return;
+  const int64_t now_ns = clock_.NowNs();
+  if (now_ns - last_ns_ < kEveryNs) return;
+  last_ns_ = now_ns;
+  shown_ = true;
+  fmt::print(terminal_, "\r{}: {} of {}{}", stage_, done, of, kClearRest);
+  std::fflush(terminal_);
+}
+
+void Progress::Clear() {
+  if (!shown_) return;
+  shown_ = false;
+  fmt::print(terminal_, "\r{}", kClearRest);
+  std::fflush(terminal_);
+}
+
+}  // namespace gradwire
