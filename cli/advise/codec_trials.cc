@@ -87,7 +87,7 @@ StatusOr<std::vector<std::optional<ProbeReport>>> TryCodecs(gwComm_t comm, const
   RankTrials ours(job, automatic, rank, clock);
   // Together: the ranks of one host share its processors.
   GW_RETURN_IF_ERROR(CheckedResult(comm, gwBarrier(comm, nullptr)));
-  progress->Begin("codecs on tensors");
+  progress->Begin("codecs on tensor");
   const auto tensors = static_cast<int>(model.tensors.size());
   for (int t = 0; t < tensors; ++t) {
     progress->Count(t, tensors);

@@ -64,7 +64,7 @@ Status StepTrials::Prepare() {
 }
 
 StatusOr<double> StepTrials::LinkMs(const std::string& spec) {
-  progress_.Begin("the link with " + spec);
+  progress_.Begin("the link with " + spec + ", step");
   trainer_->SetComputeMs(0);
   const int plan = trainer_->AddPlan(std::vector<std::string>(options_.model.tensors.size(), spec));
   const StatusOr<BlockResult> first = trainer_->RunBlock({.spec = plan, .steps = kFirstSteps});
@@ -78,7 +78,7 @@ StatusOr<double> StepTrials::LinkMs(const std::string& spec) {
 
 StatusOr<StepTrials::Started> StepTrials::Start(const std::vector<std::string>& plan,
                                                 double compute_ms) {
-  progress_.Begin("first steps of a plan");
+  progress_.Begin("a plan, first step");
   trainer_->SetComputeMs(compute_ms);
   const int number = trainer_->AddPlan(plan);
   const auto block = trainer_->RunBlock({.spec = number, .steps = kFirstSteps});
@@ -94,7 +94,7 @@ StatusOr<std::vector<double>> StepTrials::TryInTurns(const std::vector<Started>&
   std::vector<std::vector<double>> times(plans.size());
   const int turns = std::max(static_cast<int>(affordable), 1);
   for (int turn = 0; turn < turns; ++turn) {
-    progress_.Begin(fmt::format("plans in turns, {} of {}: step", turn + 1, turns));
+    progress_.Begin(fmt::format("plans in turns, {} of {}, step", turn + 1, turns));
     for (size_t p = 0; p < plans.size(); ++p) {
       const auto block = trainer_->RunBlock({.spec = plans[p].number, .steps = kTurnSteps});
       if (!block.ok()) return block.status();

@@ -27,7 +27,7 @@ void Progress::Count(int64_t done, int64_t of) {
   if (now_ns - last_ns_ < kEveryNs) return;
   last_ns_ = now_ns;
   shown_ = true;
-  fmt::print(terminal_, "\r{}: {} of {}{}", stage_, done, of, kClearRest);
+  fmt::print(terminal_, "\r{} {} of {}{}", stage_, done, of, kClearRest);
   std::fflush(terminal_);
 }
 

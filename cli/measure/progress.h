@@ -26,9 +26,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // What is counted from now on, as "block 3 of 12".
+  // What is counted from now on, as "block 3 of 12, step".
   void Begin(std::string stage) { stage_ = std::move(stage); }
-  // "block 3 of 12: 40 of 500", a few times a second at most: between measurements, not within.
+  // "block 3 of 12, step 40 of 500", a few times a second at most: between measurements, not
+  // within.
   void Count(int64_t done, int64_t of);
   // Before anything else is printed.
   void Clear();

@@ -27,22 +27,23 @@ class ProgressTest : public testing::Test {
 TEST_F(ProgressTest, IsOneLineThatIsGoneAtTheEnd) {
   {
     Progress progress(terminal_, clock_);
-    progress.Begin("block 1 of 2");
+    progress.Begin("block 1 of 2, step");
     progress.Count(3, 10);
-    EXPECT_EQ(shown(), "\rblock 1 of 2: 3 of 10\x1b[K");
+    EXPECT_EQ(shown(), "\rblock 1 of 2, step 3 of 10\x1b[K");
     progress.Count(4, 10);
-    EXPECT_EQ(shown(), "\rblock 1 of 2: 3 of 10\x1b[K") << "too soon";
+    EXPECT_EQ(shown(), "\rblock 1 of 2, step 3 of 10\x1b[K") << "too soon";
     clock_.Advance(kNsPerSecond);
-    progress.Begin("block 2 of 2");
+    progress.Begin("block 2 of 2, step");
     progress.Count(1, 10);
   }
-  EXPECT_EQ(shown(), "\rblock 1 of 2: 3 of 10\x1b[K\rblock 2 of 2: 1 of 10\x1b[K\r\x1b[K");
+  EXPECT_EQ(shown(),
+            "\rblock 1 of 2, step 3 of 10\x1b[K\rblock 2 of 2, step 1 of 10\x1b[K\r\x1b[K");
 }
 
 TEST_F(ProgressTest, WhoShowedNothingClearsNothing) {
   {
     Progress progress(terminal_, clock_);
-    progress.Begin("block 1 of 2");
+    progress.Begin("block 1 of 2, step");
     progress.Clear();
     Progress none(nullptr, clock_);
     none.Count(1, 2);

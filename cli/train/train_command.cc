@@ -61,7 +61,7 @@ class RankRun {
       const int steps =
           options_.warm_ups + (IsAutoSpec(options_.specs[spec]) ? options_.auto_warm_ups : 0);
       if (steps == 0) continue;
-      progress_.Begin(options_.specs[spec] + ": warm-up");
+      progress_.Begin(options_.specs[spec] + ": warm-up, step");
       StatusOr<std::vector<StepTime>> times = TrainerOf(spec).WarmUp(static_cast<int>(spec), steps);
       if (!times.ok()) return times.status();
       if (report_ != nullptr) report_->AddWarmUp(spec, std::move(*times));
@@ -74,7 +74,7 @@ class RankRun {
     const std::vector<Block> blocks = PlanBlocks(options_.round_steps, specs, options_.seed);
     int begun = 0;
     for (const Block& block : blocks) {
-      progress_.Begin(fmt::format("block {} of {}: step", ++begun, blocks.size()));
+      progress_.Begin(fmt::format("block {} of {}, step", ++begun, blocks.size()));
       StatusOr<BlockResult> result = TrainerOf(static_cast<size_t>(block.spec)).RunBlock(block);
       if (!result.ok()) return result.status();
       if (report_ == nullptr) continue;
