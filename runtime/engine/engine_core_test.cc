@@ -15,6 +15,7 @@
 #include "runtime/operations/operations.h"
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/sim/sim_job.h"
+#include "transports/faulty/fault_plan.h"
 
 namespace gradwire {
 namespace {
@@ -144,6 +145,23 @@ TEST(EngineCore, WhatAllAreThroughWithIsSettled) {
   job[2].core().TellThrough();
   EXPECT_TRUE(settled(2));
   EXPECT_LT(job.now_ns() - begin_ns, 5 * kNsPerMs) << "not by a heartbeat";
+}
+
+// Each loses whom it first sends to, and rank 0 judges.
+TEST(EngineCore, AllRanksAreToldWhatTheTransportAdvisesAgainstALoss) {
+  SimJob job({.world_size = kThreeRanks, .loopback = true, .faults = FaultPlan{.lose_at = 0}});
+  const AlgorithmRow& direct = **FindAlgorithm(Collective::kAllReduce, "direct");
+  std::array<float, kThreeRanks> values = {};
+  for (int rank = 0; rank < kThreeRanks; ++rank) {
+    auto* const value = reinterpret_cast<std::byte*>(&values[rank]);
+    job[rank].SubmitRaw({.send = value, .recv = value, .count = 1}, direct, 0);
+  }
+  const auto is_over = [&](int rank) { return !job[rank].fatal().ok(); };
+  ASSERT_TRUE(job.RunUntil([&] { return is_over(0) && is_over(1) && is_over(2); }, kNsPerSecond));
+  for (int rank = 0; rank < kThreeRanks; ++rank) {
+    EXPECT_EQ(job[rank].fatal().code(), gwPeerLost);
+    EXPECT_EQ(job[rank].fatal().detail().hint, "Take lose and lose_at out of the plan") << rank;
+  }
 }
 
 }  // namespace

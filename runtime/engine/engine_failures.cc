@@ -18,8 +18,10 @@ constexpr int64_t kVerdictNs = 300'000'000;
 constexpr int kQuietParts = 10;
 constexpr int64_t kMostQuietNs = kNsPerSecond;
 
-constexpr char kLostHint[] =
-    "Destroy this communicator, then restart the job or make a new one of the ranks that are left";
+// Who noticed the loss may know what it comes from, as a wall between the machines.
+std::string HintOf(const Status& loss) {
+  return loss.detail().hint.empty() ? kLostHint : loss.detail().hint;
+}
 
 // `waiting` is empty where no run is under way.
 Status WithWaiting(const Status& status, const std::string& waiting) {
@@ -119,9 +121,10 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
   // A rank may leave as soon as it has told the result: that came first.
   (void)MaybeEndTurn();
   if (!fatal_.ok()) return;
-  Fatal(Status(
-      gwPeerLost,
-      {.message = cause.detail().message, .hint = kLostHint, .rank = options_.rank, .peer = rank}));
+  Fatal(Status(gwPeerLost, {.message = cause.detail().message,
+                            .hint = HintOf(cause),
+                            .rank = options_.rank,
+                            .peer = rank}));
 }
 
 // A rank that has left properly may close its end while others still work. Rank 0 tells who has
@@ -145,7 +148,7 @@ bool EngineCore::CheckLostPeers() {
   if (clock_->NowNs() - loss.ns <= kVerdictNs) return false;
   Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", loss.peer,
                                                  loss.cause.detail().message),
-                          .hint = kLostHint,
+                          .hint = HintOf(loss.cause),
                           .rank = options_.rank,
                           .peer = loss.peer});
   if (!std::exchange(loss.accused, true)) {

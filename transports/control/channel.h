@@ -10,6 +10,10 @@
 
 namespace gradwire {
 
+// Of a loss about which nothing more is known.
+inline constexpr char kLostHint[] =
+    "Destroy this communicator, then restart the job or make a new one of the ranks that are left";
+
 // Receives what the control plane has, from within Poll only. May call the channel's sending
 // functions.
 class ControlSink {
@@ -18,7 +22,8 @@ class ControlSink {
   // A message for this rank: HEARTBEAT, REVOKE, VOTE, RESULT or BYE. A REVOKE of the epoch comes
   // after the OnRankLost that it causes.
   virtual void OnControl(const ControlMessage& message) = 0;
-  // `rank` is gone for good: once per rank, `cause` has it as peer and tells how it was noticed.
+  // `rank` is gone for good: once per rank, `cause` has it as peer and tells how it was noticed and
+  // what to do.
   // All survivors are told the same rank. `rank` may be this rank itself: it was declared lost by
   // the others (it stood still for too long) and must not go on.
   virtual void OnRankLost(int rank, const Status& cause) = 0;

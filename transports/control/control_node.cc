@@ -17,11 +17,10 @@ std::vector<int> WatchedBy(const ControlNodeOptions& options) {
 
 // The cause of a loss as every rank reports it. `seen_by` is the rank that noticed.
 Status LossOf(int rank, int seen_by, const std::string& how) {
-  return Status(gwPeerLost,
-                ErrorDetail{.message = fmt::format("rank {} is lost: {}", rank, how),
-                            .hint = "Destroy the communicator and begin anew with the other ranks",
-                            .rank = seen_by,
-                            .peer = rank});
+  return Status(gwPeerLost, ErrorDetail{.message = fmt::format("rank {} is lost: {}", rank, how),
+                                        .hint = kLostHint,
+                                        .rank = seen_by,
+                                        .peer = rank});
 }
 
 bool RevokesEpoch(const ControlMessage& message) {

@@ -71,7 +71,8 @@ SendOutcome FaultyTransport::TrySend(int peer, const FrameHeader& header, ConstB
   if (lost_[peer]) return SendOutcome::kLost;
   const bool loses = accepted_fragments_ == plan_.lose_at && !std::exchange(is_one_lost_, true);
   if (loses || Happens(plan_.lose)) {
-    Lose(peer, Status(gwPeerLost, "lost by the faulty transport's plan"));
+    Lose(peer, Status(gwPeerLost, "lost by the faulty transport's plan",
+                      "Take lose and lose_at out of the plan"));
     return SendOutcome::kLost;
   }
   if (accepted_fragments_ == plan_.run_short_at && !std::exchange(is_one_lost_, true)) {

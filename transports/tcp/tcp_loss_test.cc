@@ -2,16 +2,22 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "tests/lib/forked_ranks.h"
 #include "tests/lib/recording_sink.h"
 #include "tests/lib/sanitized.h"
 #include "transports/bootstrap/address.h"
+#include "transports/connect_bound.h"
 #include "transports/tcp/tcp_ends.h"
 #include "transports/tcp/tcp_transport.h"
 #include "transports/tcp/tcp_wire.h"
@@ -87,6 +93,61 @@ TEST(TcpLossTest, RankThatNeverSpokeIsLostToWhomWritesToIt) {
   EXPECT_NE(heard.why.find("to rank 1 at 127.0.0.1:"), heard.why.npos) << heard.why;
   EXPECT_NE(heard.why.find("refused"), heard.why.npos) << heard.why;
   EXPECT_EQ(ends[0]->Progress(&heard), 0);
+}
+
+// Rank 0 of 2, by a clock of the test's.
+std::unique_ptr<Transport> MakeRank0(const Clock& clock, int64_t death_ns) {
+  auto end = MakeTcpTransport(
+      {.rank = 0, .world_size = 2, .interface = "lo", .death_timeout_ns = death_ns}, clock);
+  EXPECT_TRUE(end.ok()) << end.status().ToString();
+  return end.ok() ? std::move(*end) : nullptr;
+}
+
+// As behind a wall that drops packets: the kernel drops calls that find the backlog full.
+TEST(TcpLossTest, PeerThatNeverAnswersIsLostAfterTheBoundWithAHint) {
+  for (const int64_t death_ns : {kNsPerMs, 10 * kNsPerSecond}) {
+    ManualClock clock;
+    auto end = MakeRank0(clock, death_ns);
+    const UniqueFd listener = ListenAsRank1(end.get());
+    ASSERT_EQ(listen(listener.get(), 0), 0);
+    const UniqueFd first = Call(*BoundAddress(listener.get()));
+    CheckingSink heard;
+    EXPECT_EQ(Send(end.get(), 1, {}, {}, 7), SendOutcome::kAccepted);
+    clock.Advance(std::max(death_ns, kLeastConnectBoundNs));
+    EXPECT_EQ(end->Progress(&heard), 0);
+    clock.Advance(1);
+    EXPECT_EQ(end->Progress(&heard), 2);
+    EXPECT_EQ(heard.sent, std::vector<SendToken>{7});
+    EXPECT_EQ(heard.lost, std::vector<int>{1});
+    EXPECT_NE(heard.why.find("Rank 0 must reach 127.0.0.1:"), heard.why.npos) << heard.why;
+    EXPECT_NE(heard.why.find("GRADWIRE_INTERFACE"), heard.why.npos) << heard.why;
+  }
+}
+
+TEST(TcpLossTest, WithoutADeathTimeoutACallHasNoBound) {
+  ManualClock clock;
+  auto end = MakeRank0(clock, 0);
+  const UniqueFd listener = ListenAsRank1(end.get());
+  ASSERT_EQ(listen(listener.get(), 0), 0);
+  const UniqueFd first = Call(*BoundAddress(listener.get()));
+  CheckingSink heard;
+  EXPECT_EQ(Send(end.get(), 1, {}, {}), SendOutcome::kAccepted);
+  clock.Advance(3600 * kNsPerSecond);
+  EXPECT_EQ(end->Progress(&heard), 0);
+}
+
+// The kernel has answered, and the peer reads when it comes to it.
+TEST(TcpLossTest, RankThatStoodStillLongerThanTheBoundLosesNobody) {
+  ManualClock clock;
+  auto end = MakeRank0(clock, kNsPerSecond);
+  const UniqueFd listener = ListenAsRank1(end.get());
+  CheckingSink heard;
+  EXPECT_EQ(Send(end.get(), 1, {}, {}, 7), SendOutcome::kAccepted);
+  clock.Advance(3600 * kNsPerSecond);
+  ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return !heard.sent.empty(); }));
+  clock.Advance(3600 * kNsPerSecond);
+  end->Progress(&heard);
+  EXPECT_TRUE(heard.lost.empty()) << heard.why;
 }
 
 // Another program of the process may have used up what it may open.

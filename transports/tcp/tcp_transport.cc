@@ -1,8 +1,6 @@
 #include "transports/tcp/tcp_transport.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -10,7 +8,6 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -18,7 +15,9 @@
 #include "base/forks.h"
 #include "base/wake_fd.h"
 #include "transports/bootstrap/address.h"
+#include "transports/connect_bound.h"
 #include "transports/control/socket.h"
+#include "transports/tcp/tcp_connection.h"
 #include "transports/tcp/tcp_door.h"
 #include "transports/tcp/tcp_inbox.h"
 #include "transports/tcp/tcp_outbox.h"
@@ -34,59 +33,19 @@ constexpr int32_t kFragmentBytes = 63 << 10;
 constexpr int32_t kLargestFragmentBytes = 1 << 20;
 constexpr int kEventsPerProgress = 64;
 
-// A host counts as silent only when it answers none of so many questions: any packet may get lost,
-// and a job of many ranks asks thousands of times a minute.
-constexpr int kKeepaliveProbes = 5;
-// Linux takes no longer times, and would ask after two hours, as it does by default.
-constexpr int64_t kMostKeepaliveS = 32767;
-
 // A door under siege closes whom it has not heard yet, but nobody who is new. So a greeting goes
 // out soon or not at all: later it might cross the close, and be lost with the frames behind it.
 constexpr int64_t kGreetWithinMs = TcpDoor::kYouthNs / kNsPerMs / 2;
 // More often it is no siege.
 constexpr int kMostCalls = 8;
 
+// Short against the bound of a call.
+constexpr int64_t kGreetingWaitNs = 100 * kNsPerMs;
+
 // Whose event it is: a rank and one of its connections.
 enum class Way : uint32_t { kIn, kOut, kDoor };
 constexpr uint64_t Mark(Way way, int rank = 0) {
   return uint64_t{static_cast<uint32_t>(way)} << 32 | static_cast<uint32_t>(rank);
-}
-
-// A connection's options. One that is not granted costs time, not correctness.
-void Prepare(int fd, int64_t death_timeout_ns) {
-  const auto set = [fd](int level, int name, int value) {
-    (void)setsockopt(fd, level, name, &value, sizeof value);
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  if (death_timeout_ns <= 0) return;
-  // A connection on which nothing is under way is asked, by whole seconds, and has as long again to
-  // answer, or five seconds: fewer questions for short timeouts would make them fragile, and this
-  // only stands behind the heartbeats. Not TCP_USER_TIMEOUT: it would also end a connection whose
-  // receiver is alive and busy, with what is on the way.
-  const auto idle_s =
-      static_cast<int>(std::clamp<int64_t>(death_timeout_ns / kNsPerSecond, 1, kMostKeepaliveS));
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, idle_s / kKeepaliveProbes));
-  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
-}
-
-// Why a connection has ended. `error` is errno; 0: the peer closed it.
-std::string Why(int error) { return error == 0 ? "closed by the peer" : std::strerror(error); }
-
-// How long a connection has stood on which nothing comes.
-int64_t StandingMs(int fd) {
-  tcp_info info = {};
-  socklen_t bytes = sizeof info;
-  (void)getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes);
-  return info.tcpi_last_data_recv;
-}
-
-// What this process lacks is no word about the peer.
-gwResult_t CodeOf(int error) {
-  const bool is_ours = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
-                       error == ENOSPC || error == EADDRNOTAVAIL;  // no port is left to call from
-  return is_ours ? gwSystemError : gwPeerLost;
 }
 
 Status CheckPeer(const TcpAddress& theirs, int rank, int32_t fragment_bytes) {
@@ -114,6 +73,7 @@ struct TcpPeer {
   TcpInbox inbox;
   TcpOutbox outbox;
   int calls = 0;             // how often `out` was made
+  int64_t called_ns = 0;     // when it was made last
   bool writable = false;     // `out` may take more: neither in the making nor full
   bool unreachable = false;  // `out` has failed; what comes in is still delivered
   bool lost = false;
@@ -122,10 +82,12 @@ struct TcpPeer {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(const TransportOptions& options, int32_t fragment_bytes)
-      : rank_(options.rank),
+  TcpTransport(const TransportOptions& options, int32_t fragment_bytes, const Clock& clock)
+      : clock_(clock),
+        rank_(options.rank),
         death_timeout_ns_(options.death_timeout_ns),
-        door_(SteadyClock(), options.world_size),
+        connect_bound_ns_(ConnectBoundNs(options.death_timeout_ns)),
+        door_(clock, options.world_size),
         peers_(options.world_size) {
     caps_ = {.max_fragment_bytes = fragment_bytes,
              .fragments_in_flight = TcpOutbox::kMostFrames,
@@ -176,6 +138,7 @@ class TcpTransport final : public Transport {
   void Open(TcpPeer* peer);
   void Call(TcpPeer* peer);
   bool CallAgain(TcpPeer* peer);
+  void CheckCalls();
   void Flush(TcpPeer* peer);
   void OnEnd(TcpPeer* peer, int error);
   void Fail(TcpPeer* peer, int error);
@@ -188,14 +151,17 @@ class TcpTransport final : public Transport {
   void Settle();
   int Report(Sink* sink);
 
+  const Clock& clock_;
   const int rank_;
   const int64_t death_timeout_ns_;
+  const int64_t connect_bound_ns_;  // 0: none
   TransportCaps caps_;
   UniqueFd epoll_;
   WakeFd wake_;
   TcpDoor door_;
   std::vector<TcpPeer> peers_;
-  std::vector<TcpGuest> guests_;  // empty between calls
+  std::vector<TcpGuest> guests_;    // empty between calls
+  std::vector<TcpPeer*> greeting_;  // who was called and may not have answered; those with a bound
   int64_t framing_bytes_ = 0;
   // For the next Report.
   std::vector<SendToken> sent_;
@@ -241,15 +207,17 @@ SendOutcome TcpTransport::TrySend(int rank, const FrameHeader& header, ConstByte
 void TcpTransport::Open(TcpPeer* peer) {
   peer->outbox.Greet({.src = static_cast<uint16_t>(rank_), .token = peer->token});
   framing_bytes_ += sizeof(TcpHello);
+  if (connect_bound_ns_ > 0) greeting_.push_back(peer);
   Call(peer);
 }
 
 void TcpTransport::Call(TcpPeer* peer) {
   ++peer->calls;
+  peer->called_ns = clock_.NowNs();
   peer->out.reset(socket(peer->address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!peer->out.valid()) return Fail(peer, errno);
   KeepFromChildren(peer->out.get());
-  Prepare(peer->out.get(), death_timeout_ns_);
+  PrepareConnection(peer->out.get(), death_timeout_ns_);
   const int result = connect(peer->out.get(), peer->address.get(), peer->address.bytes());
   if (result != 0 && errno != EINPROGRESS) return Fail(peer, errno);
   // By edges: a queue that fills and empties needs no calls besides.
@@ -266,6 +234,18 @@ bool TcpTransport::CallAgain(TcpPeer* peer) {
   peer->outbox.GreetAgain();
   Call(peer);
   return true;
+}
+
+// The kernel would go on for minutes where a wall drops what is sent. Behind all that has come: an
+// answer may have, while this rank stood still.
+void TcpTransport::CheckCalls() {
+  if (greeting_.empty()) return;
+  const int64_t latest_ns = clock_.NowNs() - connect_bound_ns_;
+  for (TcpPeer* peer : greeting_) {
+    const bool is_late = peer->outbox.greets() && peer->called_ns < latest_ns;
+    if (is_late && IsCalling(peer->out.get())) Fail(peer, ETIMEDOUT);
+  }
+  std::erase_if(greeting_, [](const TcpPeer* peer) { return !peer->outbox.greets(); });
 }
 
 void TcpTransport::Flush(TcpPeer* peer) {
@@ -294,9 +274,17 @@ void TcpTransport::OnEnd(TcpPeer* peer, int error) {
 // connection is closed in the other direction only, which tells it to end it if it is still there.
 void TcpTransport::Fail(TcpPeer* peer, int error) {
   if (std::exchange(peer->unreachable, true)) return;
-  peer->cause = Status(CodeOf(error), fmt::format("tcp: the connection to rank {} at {}: {}",
-                                                  peer->rank, peer->address.ToString(), Why(error)))
+  const std::string at = peer->address.ToString();
+  peer->cause = Status(CodeOfErrno(error), fmt::format("tcp: the connection to rank {} at {}: {}",
+                                                       peer->rank, at, WhyEnded(error)))
                     .WithPeer(peer->rank);
+  if (peer->outbox.greets() && IsOfTheNetwork(error)) {
+    peer->cause = std::move(peer->cause)
+                      .WithHint(fmt::format("Rank {} must reach {}: open TCP between the machines, "
+                                            "or give rank {} another address by "
+                                            "GRADWIRE_INTERFACE",
+                                            rank_, at, peer->rank));
+  }
   CloseConnection(epoll_.get(), SHUT_RDWR, &peer->out);
   peer->outbox.Clear(&sent_);
   unreachable_.push_back(peer);
@@ -329,6 +317,7 @@ int TcpTransport::Progress(Sink* sink) {
   }
   if (door_.overdue()) Admit();
   CheckDoor();
+  CheckCalls();
   Settle();
   return fragments + Report(sink);
 }
@@ -340,7 +329,7 @@ void TcpTransport::Admit() {
     const bool expected = guest.src != rank_ && !peer.in.valid() && !peer.lost;
     if (!expected) continue;
     peer.in = std::move(guest.fd);
-    Prepare(peer.in.get(), death_timeout_ns_);
+    PrepareConnection(peer.in.get(), death_timeout_ns_);
     if (peer.unreachable) (void)shutdown(peer.in.get(), SHUT_WR);
     Status opened = peer.inbox.Open(caps_.max_fragment_bytes);
     if (opened.ok()) opened = Watched(Watch(peer.in.get(), EPOLLIN, Mark(Way::kIn, peer.rank)));
@@ -380,9 +369,9 @@ int TcpTransport::OnIn(TcpPeer* peer, Sink* sink) {
   switch (got.kind) {
     case ReadOutcome::Kind::kNothingYet: break;
     case ReadOutcome::Kind::kData: peer->inbox.Added(got.data.size); return Deliver(peer, sink);
-    case ReadOutcome::Kind::kFailed: Lose(peer, Why(got.error)); break;
+    case ReadOutcome::Kind::kFailed: Lose(peer, WhyEnded(got.error)); break;
     case ReadOutcome::Kind::kClosed:
-      Lose(peer, Why(0) + (peer->inbox.partial() ? " in the middle of a frame" : ""));
+      Lose(peer, WhyEnded(0) + (peer->inbox.partial() ? " in the middle of a frame" : ""));
       break;
   }
   return 0;
@@ -424,6 +413,7 @@ int TcpTransport::Report(Sink* sink) {
 
 Status TcpTransport::Wait(int64_t timeout_ns) {
   if (!sent_.empty() || !unreachable_.empty() || !lost_.empty()) return Status::Ok();
+  if (!greeting_.empty()) timeout_ns = std::min(timeout_ns, kGreetingWaitNs);
   return wake_.Wait(epoll_.get(), timeout_ns);
 }
 
@@ -444,12 +434,17 @@ Status CheckOptions(const TransportOptions& options) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& options) {
+  return MakeTcpTransport(options, SteadyClock());
+}
+
+StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& options,
+                                                      const Clock& clock) {
   GW_RETURN_IF_ERROR(CheckOptions(options));
   StatusOr<SocketAddress> address = options.interface.empty()
                                         ? StatusOr<SocketAddress>(DefaultAddress(0))
                                         : InterfaceAddress(options.interface, 0);
   const int32_t bytes = options.fragment_bytes > 0 ? options.fragment_bytes : kFragmentBytes;
-  auto transport = std::make_unique<TcpTransport>(options, bytes);
+  auto transport = std::make_unique<TcpTransport>(options, bytes, clock);
   const Status started = address.ok() ? transport->Start(*address) : address.status();
   if (!started.ok()) {
     return Status(gwTransportUnavailable, "tcp: " + started.detail().message, started.detail().hint)

@@ -8,12 +8,13 @@
 //
 // A process that ends or is killed is noticed at once; a host or link that falls silent after about
 // twice options.death_timeout_ns (at least six seconds) where nothing is under way, and else by the
-// control plane's heartbeats.
+// control plane's heartbeats. A peer that does not answer a call is lost after ConnectBoundNs.
 #ifndef GRADWIRE_TRANSPORTS_TCP_TCP_TRANSPORT_H_
 #define GRADWIRE_TRANSPORTS_TCP_TCP_TRANSPORT_H_
 
 #include <memory>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "transports/transport.h"
 
@@ -27,6 +28,9 @@ namespace gradwire {
 // rank, world_size (at most 65535) or fragment_bytes (a multiple of 64, at most 1 MiB) is out of
 // range.
 StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& options);
+// By a clock that outlives it.
+StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& options,
+                                                      const Clock& clock);
 
 }  // namespace gradwire
 

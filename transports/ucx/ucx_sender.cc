@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transports/connect_bound.h"
 
 namespace gradwire {
 namespace {
@@ -18,10 +19,6 @@ constexpr int kSlotsPerPeer = 64;
 // A connection over TCP takes the peer's progress, so its first frames may be refused for a while.
 // After this it must be that UCX has no room for them ever.
 constexpr int64_t kFirstRefusalNs = 2 * kNsPerSecond;
-
-// UCX 1.13 tells nobody of a connection over TCP that fails before it stands. Shorter bounds would
-// take a pause of a busy machine for a death.
-constexpr int64_t kLeastConnectBoundNs = 5 * kNsPerSecond;
 
 const UcxLayout& LayoutOf(UcxFabric fabric) {
   switch (fabric) {
@@ -39,8 +36,7 @@ UcxSender::UcxSender(UcxWorker& worker, const Clock& clock, int rank, int world_
     : worker_(worker),
       clock_(clock),
       rank_(rank),
-      connect_bound_ns_(death_timeout_ns > 0 ? std::max(death_timeout_ns, kLeastConnectBoundNs)
-                                             : 0),
+      connect_bound_ns_(ConnectBoundNs(death_timeout_ns)),
       layout_(LayoutOf(worker.plan.fabric)),
       peers_(world_size) {
   for (int i = 0; i < world_size; ++i) {
@@ -100,6 +96,7 @@ Status UcxSender::Open(int rank) {
 }
 
 // Also where there is an endpoint: the neighbour's is made at the start, and nobody hears of it.
+// UCX 1.13 tells nobody of a connection over TCP that fails before it stands.
 void UcxSender::Watch(int rank) {
   UcxPeer& peer = peers_[rank];
   const Status opened = Open(rank);
