@@ -94,6 +94,7 @@ struct TransportOptions {
   int world_size = 1;
   uint64_t job = 0;
   std::string interface;          // network interface to use; empty: the transport's choice
+  std::string root;               // where rank 0 is met, as 10.0.0.1:29600; empty: not known
   int32_t fragment_bytes = 0;     // 0: the transport's choice
   bool all_ranks_on_host = true;  // known after the roster; a factory may refuse
   int64_t death_timeout_ns = 0;   // bound for noticing a dead peer where the transport can

@@ -16,6 +16,7 @@
 #include "runtime/start/host_facts.h"
 #include "runtime/start/transport_choice.h"
 #include "runtime/start/usable_cores.h"
+#include "transports/bootstrap/address.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/handshake.h"
 #include "transports/control/control_plane.h"
@@ -89,6 +90,14 @@ StatusOr<std::string> ChooseForAll(const std::vector<std::string>& blobs, const 
   return EncodeOpText(chosen);
 }
 
+// Empty where its name cannot be resolved yet: the start will wait for that.
+std::string RootOf(const Identity& me) {
+  if (me.world_size == 1) return {};
+  const StatusOr<SocketAddress> root =
+      me.listener.valid() ? BoundAddress(me.listener.get()) : ResolveRoot(me.root);
+  return root.ok() ? root->ToString() : "";
+}
+
 StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings) {
   // Who is alone meets nobody, and may start several communicators by one environment.
   const StatusOr<uint64_t> job = me.world_size > 1 ? StatusOr<uint64_t>(me.job) : DrawJob();
@@ -98,6 +107,7 @@ StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings)
       .world_size = me.world_size,
       .job = *job,
       .interface = settings.Text("interface"),
+      .root = RootOf(me),
       .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
       .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};
   StatusOr<TransportOffer> offer = TransportOffer::Make(settings.Text("transport"), options);

@@ -42,6 +42,11 @@ std::vector<InterfaceRow> Interfaces() {
   return rows;
 }
 
+bool IsLinkLocal(const SocketAddress& address) {
+  if (address.family() != AF_INET6) return false;
+  return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address.get())->sin6_addr);
+}
+
 SocketAddress Loopback(int port) {
   sockaddr_in loopback = {};
   loopback.sin_family = AF_INET;
@@ -53,18 +58,20 @@ SocketAddress WithPort(const SocketAddress& address, int port) {
   return SocketAddress(address.get(), port);
 }
 
-// The local address that a packet to the documentation network (RFC 5737) would leave from.
-std::optional<SocketAddress> RouteAddress() {
+// In the documentation network (RFC 5737): the way there is the default route.
+SocketAddress FarAway() {
   sockaddr_in far = {};
   far.sin_family = AF_INET;
-  far.sin_port = htons(9);
   inet_pton(AF_INET, "192.0.2.1", &far.sin_addr);
-  const UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&far), 9);
+}
+
+// The local address that a packet there would leave from.
+std::optional<SocketAddress> RouteAddress(const SocketAddress& there) {
+  const UniqueFd fd(socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return std::nullopt;
   // Connecting a datagram socket only looks up the route.
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&far), sizeof(far)) != 0) {
-    return std::nullopt;
-  }
+  if (connect(fd.get(), there.get(), there.bytes()) != 0) return std::nullopt;
   StatusOr<SocketAddress> local = BoundAddress(fd.get());
   if (!local.ok() || local->IsAny()) return std::nullopt;
   return *local;
@@ -206,11 +213,22 @@ StatusOr<SocketAddress> InterfaceAddress(const std::string& interface, int port)
 }
 
 SocketAddress DefaultAddress(int port) {
-  if (const std::optional<SocketAddress> route = RouteAddress()) return WithPort(*route, port);
+  if (const auto route = RouteAddress(FarAway())) return WithPort(*route, port);
   for (const InterfaceRow& row : Interfaces()) {
-    if (row.up && !row.address.IsLoopback()) return WithPort(row.address, port);
+    const bool leads_out = row.up && !row.address.IsLoopback() && CarriesRanks(row.name);
+    if (leads_out) return WithPort(row.address, port);
   }
   return Loopback(port);
+}
+
+SocketAddress AddressToward(const SocketAddress& peer, int port) {
+  const std::optional<SocketAddress> route = RouteAddress(peer);
+  // What a link-local address means depends on the names of the other host's interfaces.
+  return route && !IsLinkLocal(*route) ? WithPort(*route, port) : DefaultAddress(port);
+}
+
+bool CarriesRanks(const std::string& interface) {
+  return !interface.starts_with("docker") && !interface.starts_with("virbr");
 }
 
 StatusOr<UniqueFd> Listen(const SocketAddress& address) {

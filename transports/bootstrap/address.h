@@ -53,8 +53,16 @@ StatusOr<SocketAddress> ResolveRoot(const HostPort& root);
 StatusOr<SocketAddress> InterfaceAddress(const std::string& interface, int port);
 
 // The address that other hosts most likely reach this one by: of the default route, else of the
-// first interface that is up, else loopback. Sends nothing.
+// first interface that is up and CarriesRanks, else loopback. Sends nothing.
 SocketAddress DefaultAddress(int port);
+
+// The one that this host reaches `peer` from, and so is reached by from there: loopback where
+// `peer` is. DefaultAddress where no way leads to it, or none beyond the next switch. Sends
+// nothing.
+SocketAddress AddressToward(const SocketAddress& peer, int port);
+
+// False: a bridge of containers or virtual machines, which connects no two hosts' ranks.
+bool CarriesRanks(const std::string& interface);
 
 // Listens on exactly this address. Port 0: the system chooses; ask BoundAddress. Refuses 0.0.0.0
 // and ::.

@@ -124,5 +124,28 @@ TEST(Address, KnowsLoopbackAndAny) {
   EXPECT_TRUE(ResolveRoot({"127.0.0.1", 1})->IsLoopback());
 }
 
+TEST(Address, IsTheOneThatThePeerIsReachedFrom) {
+  const auto toward = [](const std::string& host) {
+    return AddressToward(*ResolveHost({host, 29600}), 4000).ToString();
+  };
+  EXPECT_EQ(toward("127.0.0.1"), "127.0.0.1:4000");
+  const bool has_v6 = Listen(*ResolveHost({"::1", 0})).ok();
+  EXPECT_EQ(has_v6 ? toward("::1") : "[::1]:4000", "[::1]:4000");
+  const SocketAddress own = DefaultAddress(4000);
+  EXPECT_EQ(AddressToward(own, 4000).ToString(), own.ToString());
+}
+
+TEST(Address, IsTheDefaultOneWhereNoWayLeadsToThePeer) {
+  const SocketAddress nowhere = *ResolveHost({"fe80::1", 29600});  // on no interface
+  EXPECT_EQ(AddressToward(nowhere, 4000).ToString(), DefaultAddress(4000).ToString());
+}
+
+TEST(Address, BridgesOfContainersCarryNoRanks) {
+  for (const char* name : {"docker0", "docker_gwbridge", "virbr0"}) {
+    EXPECT_FALSE(CarriesRanks(name)) << name;
+  }
+  for (const char* name : {"eth0", "ib0", "lo", "br0"}) EXPECT_TRUE(CarriesRanks(name)) << name;
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -1,9 +1,10 @@
 // The transport over TCP sockets: needs nothing but the system. Works on a host and between hosts.
 //
-// A rank listens on the address of options.interface (empty: of the default route) at a port of the
-// system's choice, and connects to a peer when it first sends to it; the peer's frames come on a
-// connection of the peer's making. Who connects must know the listener's token, 128 random bits
-// that travel in the address, so through the authenticated roster: others are turned away and
+// A rank listens on the address of options.interface, or where none is named on the one that it
+// reaches options.root from, which may be loopback, or else on that of the default route. The
+// system chooses the port. It connects to a peer when it first sends to it; the peer's frames come
+// on a connection of the peer's making. Who connects must know the listener's token, 128 random
+// bits that travel in the address, so through the authenticated roster: others are turned away and
 // change nothing. Nothing is encrypted (docs/reliability.md, section Security).
 //
 // A process that ends or is killed is noticed at once; a host or link that falls silent after about

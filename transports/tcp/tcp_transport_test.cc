@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "tests/lib/recording_sink.h"
+#include "transports/bootstrap/address.h"
 #include "transports/tcp/tcp_ends.h"
 #include "transports/tcp/tcp_wire.h"
 
@@ -152,6 +153,22 @@ TEST(TcpTransportTest, OptionsAreChecked) {
   const Status unknown = MakeTcpTransport({.interface = "gwnone0"}).status();
   EXPECT_EQ(unknown.code(), gwTransportUnavailable);
   EXPECT_NE(unknown.ToString().find("gwnone0"), std::string::npos) << unknown.ToString();
+}
+
+// The address that a rank of these options gives to others, without its port.
+std::string HostOf(const TransportOptions& options) {
+  auto end = MakeTcpTransport(options);
+  if (!end.ok()) return end.status().ToString();
+  return ParseHostPort(DecodeTcpAddress((*end)->address())->host_port)->host;
+}
+
+TEST(TcpTransportTest, ListensWhereItReachesTheRootFromUnlessAnInterfaceIsNamed) {
+  EXPECT_EQ(HostOf({.root = "127.0.0.1:29600"}), "127.0.0.1");
+  EXPECT_EQ(HostOf({.interface = "lo", .root = "192.0.2.1:29600"}), "127.0.0.1");
+  const std::string otherwise = HostOf({});
+  EXPECT_EQ(HostOf({.root = "192.0.2.1:29600"}), otherwise) << "behind the default route";
+  EXPECT_EQ(HostOf({.root = "[fe80::1]:29600"}), otherwise) << "nowhere";
+  EXPECT_EQ(MakeTcpTransport({.root = "node1"}).status().code(), gwTransportUnavailable);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "transports/bootstrap/address.h"
 #include "transports/ucx/ucx_wire.h"
 
 namespace gradwire {
@@ -73,11 +74,6 @@ std::string Milliseconds(int64_t ns) {
   return fmt::format("{}ms", std::max<int64_t>(ns / kNsPerMs, 1));
 }
 
-// Bridges of containers and virtual machines carry no two hosts' ranks, yet UCX likes them.
-bool CarriesRanks(const std::string& interface) {
-  return !interface.starts_with("docker") && !interface.starts_with("virbr");
-}
-
 Status PlanDevices(const TransportOptions& options, const UcxUserSettings& user,
                    std::span<const std::string> interfaces, UcxPlan* plan) {
   if (user.net_devices != "all") return Status::Ok();
@@ -97,7 +93,8 @@ Status PlanDevices(const TransportOptions& options, const UcxUserSettings& user,
     }
     devices.push_back(options.interface);
   } else if (!options.all_ranks_on_host) {
-    // Loopback looks reachable to UCX when the other host is a network namespace of this one.
+    // Loopback looks reachable to UCX when the other host is a network namespace of this one, and
+    // bridges of containers it likes.
     for (const std::string& name : interfaces) {
       if (name != "lo" && CarriesRanks(name)) devices.push_back(name);
     }
