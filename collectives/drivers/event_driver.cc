@@ -113,9 +113,10 @@ void EventDriver::CancelAll(const Status& status) {
 }
 
 bool EventDriver::Poll() {
-  const bool moved = transport_->Progress(this) > 0;
+  bool moved = transport_->Progress(this) > 0;
   for (size_t i = 0; i < active_.size(); ++i) TakeCommands(active_[i]);
   bool runs_moved = PumpSends();
+  moved |= std::exchange(messages_moved_, false);
   runs_moved |= ComputeOnce();
   for (size_t i = active_.size(); i-- > 0;) Collect(active_[i]);
   runs_moved_ |= runs_moved;
@@ -290,6 +291,14 @@ bool EventDriver::PumpSends() {
 
 bool EventDriver::PumpPeer(int peer) {
   PeerState& state = peers_[peer];
+  if (state.sends.empty()) return false;
+  // One fragment, and runs have the rest: neither keeps the other out, however little room there
+  // is at a time.
+  PointToPoint* const messages = options_.point_to_point;
+  if (state.messages_first && messages->OfferNext(peer)) {
+    state.messages_first = false;
+    messages_moved_ = true;
+  }
   bool moved = false;
   bool full = false;
   while (!state.sends.empty() && !full) {
@@ -297,6 +306,7 @@ bool EventDriver::PumpPeer(int peer) {
     moved |= OfferFragments(peer, &pending, &full);
     if (slots_[pending.slot]->sends[pending.step].offered_all) state.sends.pop_front();
   }
+  if (moved && messages != nullptr) state.messages_first = messages->Waits(peer);
   return moved;
 }
 

@@ -79,7 +79,8 @@ class EventDriver : public Sink {
   void Start(const RunSpec& spec);
 
   // Moves everything once: transport, sends, at most one quantum of computing. True if anything
-  // moved. Never blocks.
+  // moved. Never blocks. The messages of `point_to_point` go when it is polled; but where they have
+  // found no room and runs would take all there is, they go by turns.
   bool Poll();
   // Whether a run moved since the last call: what else may have moved are messages between two
   // ranks.
@@ -169,6 +170,7 @@ class EventDriver : public Sink {
     std::deque<PendingSend> sends;
     int32_t in_flight = 0;
     bool lost = false;
+    bool messages_first = false;  // they wait, and what went last was a run's
     bool sealed = false;  // `header` is ready for the next fragment of sends.front(), which the
                           // transport refused
     FrameHeader header;
@@ -211,6 +213,7 @@ class EventDriver : public Sink {
   int64_t outstanding_sends_ = 0;
   bool cancelled_ = false;  // this turn
   bool runs_moved_ = false;
+  bool messages_moved_ = false;  // in PumpSends
   uint16_t turn_ = 0;
 };
 

@@ -362,10 +362,14 @@ bool PointToPoint::Poll() {
   if (idle()) return false;
   bool moved = false;
   for (int peer = 0; peer < options_.world_size; ++peer) {
-    if (!peers_[peer].frames.empty()) moved |= PumpFrames(peer);
-    if (!peers_[peer].sends.calls.empty()) moved |= PumpData(peer);
+    while (OfferNext(peer)) moved = true;
   }
   return moved;
+}
+
+bool PointToPoint::OfferNext(int peer) {
+  if (peers_[peer].in_flight >= transport_->caps().fragments_in_flight) return false;
+  return peers_[peer].frames.empty() ? OfferData(peer) : OfferFrame(peer);
 }
 
 FrameHeader PointToPoint::Sealed(FrameHeader header, ConstBytes fragment) const {
@@ -398,24 +402,19 @@ SendOutcome PointToPoint::Offer(int peer, const FrameHeader& header, Flight flig
   return outcome;
 }
 
-bool PointToPoint::PumpFrames(int peer) {
+bool PointToPoint::OfferFrame(int peer) {
   std::deque<Frame>& frames = peers_[peer].frames;
-  bool moved = false;
-  while (!frames.empty() && HasRoom(peer)) {
-    const Frame& frame = frames.front();
-    const Flight flight = {peer, nullptr, frame.words, {}};
-    const FrameHeader header =
-        Sealed({.op_seq = frame.number, .message = frame.message, .message_bytes = sizeof(Words)},
-               flight.fragment());
-    const SendOutcome outcome = Offer(peer, header, flight);
-    if (outcome == SendOutcome::kFull) break;
-    // To a peer that is lost nothing is to be said any more.
-    frames.pop_front();
-    peers_[peer].frames_ns = clock_->NowNs();
-    --unsent_;
-    moved = true;
-  }
-  return moved;
+  const Frame& frame = frames.front();
+  const Flight flight = {peer, nullptr, frame.words, {}};
+  const FrameHeader header =
+      Sealed({.op_seq = frame.number, .message = frame.message, .message_bytes = sizeof(Words)},
+             flight.fragment());
+  if (Offer(peer, header, flight) == SendOutcome::kFull) return false;
+  // To a peer that is lost nothing is to be said any more.
+  frames.pop_front();
+  peers_[peer].frames_ns = clock_->NowNs();
+  --unsent_;
+  return true;
 }
 
 PointToPoint::CallPtr PointToPoint::NextToSend(int peer) const {
@@ -425,37 +424,33 @@ PointToPoint::CallPtr PointToPoint::NextToSend(int peer) const {
   return nullptr;
 }
 
-bool PointToPoint::PumpData(int peer) {
-  bool moved = false;
-  while (HasRoom(peer)) {
-    const CallPtr send = NextToSend(peer);
-    if (send == nullptr) break;
-    const Transfer& mine = *send->transfer;
-    const int64_t message_bytes = MessageBytes(mine, send->message);
-    const int64_t offset = send->moved_bytes - send->message * options_.max_message_bytes;
-    const int64_t bytes =
-        std::min<int64_t>(message_bytes - offset, transport_->caps().max_fragment_bytes);
-    // Only once: a transport that is full is asked again at every poll.
-    if (send->next.empty()) {
-      const ConstBytes fragment = {mine.memory + send->moved_bytes, bytes};
-      send->next.assign(fragment.data, fragment.data + bytes);
-      send->header = Sealed({.op_seq = send->number,
-                             .slice = send->message,
-                             .message = kData,
-                             .offset = static_cast<uint32_t>(offset),
-                             .message_bytes = static_cast<uint32_t>(message_bytes)},
-                            fragment);
-    }
-    const SendOutcome outcome =
-        Offer(peer, send->header, {peer, send, {}, std::exchange(send->next, {})});
-    if (outcome != SendOutcome::kAccepted) break;
-    moved = true;
-    send->moved_bytes += bytes;
-    if (offset + bytes == message_bytes) ++send->message;
-    send->moved_all = send->message == Messages(mine);
-    FinishIfOver(peer, send);
+bool PointToPoint::OfferData(int peer) {
+  const CallPtr send = NextToSend(peer);
+  if (send == nullptr) return false;
+  const Transfer& mine = *send->transfer;
+  const int64_t message_bytes = MessageBytes(mine, send->message);
+  const int64_t offset = send->moved_bytes - send->message * options_.max_message_bytes;
+  const int64_t bytes =
+      std::min<int64_t>(message_bytes - offset, transport_->caps().max_fragment_bytes);
+  // Only once: a transport that is full is asked again at every poll.
+  if (send->next.empty()) {
+    const ConstBytes fragment = {mine.memory + send->moved_bytes, bytes};
+    send->next.assign(fragment.data, fragment.data + bytes);
+    send->header = Sealed({.op_seq = send->number,
+                           .slice = send->message,
+                           .message = kData,
+                           .offset = static_cast<uint32_t>(offset),
+                           .message_bytes = static_cast<uint32_t>(message_bytes)},
+                          fragment);
   }
-  return moved;
+  const SendOutcome outcome =
+      Offer(peer, send->header, {peer, send, {}, std::exchange(send->next, {})});
+  if (outcome != SendOutcome::kAccepted) return false;
+  send->moved_bytes += bytes;
+  if (offset + bytes == message_bytes) ++send->message;
+  send->moved_all = send->message == Messages(mine);
+  FinishIfOver(peer, send);
+  return true;
 }
 
 void PointToPoint::OnSent(SendToken token) {

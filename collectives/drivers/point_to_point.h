@@ -76,6 +76,10 @@ class PointToPoint {
 
   // Offers what can be sent. True if anything moved. Never blocks.
   bool Poll();
+  // Offers the next fragment to this peer; true if there was one and it went.
+  bool OfferNext(int peer);
+  // There is one, as far as this rank knows.
+  bool Waits(int peer) const { return !peers_[peer].frames.empty() || NextToSend(peer) != nullptr; }
   // Fails calls whose time is up, and drops words that the peer has not taken for as long: a late
   // call there, which they are about, meets nobody and ends by its own time. Needed only now and
   // then, and only while not idle. Reads the clock once.
@@ -176,9 +180,6 @@ class PointToPoint {
   uint32_t Messages(const Transfer& transfer) const;
 
   CallPtr NextToSend(int peer) const;
-  bool HasRoom(int peer) const {
-    return peers_[peer].in_flight < transport_->caps().fragments_in_flight;
-  }
 
   void Say(int peer, const Frame& frame);
   void Announce(int peer);
@@ -189,8 +190,8 @@ class PointToPoint {
   Status OnGivenUp(int peer, uint32_t number, const Words& words);
   Status OnRefused(int peer, uint32_t number, const Words& words);
   Status OnDamaged(int peer, const Words& words);
-  bool PumpFrames(int peer);
-  bool PumpData(int peer);
+  bool OfferFrame(int peer);
+  bool OfferData(int peer);
   FrameHeader Sealed(FrameHeader header, ConstBytes fragment) const;
   SendOutcome Offer(int peer, const FrameHeader& header, Flight flight);
   void CheckLane(int peer, Transfer::Kind kind, int64_t now_ns);
