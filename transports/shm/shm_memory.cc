@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -52,6 +53,15 @@ Status Unavailable(const std::string& what, int error) {
                 "Ranks need one user, one /proc and memory to share; set transport=tcp otherwise");
 }
 
+// 0, or errno. Beyond what the process may write to a file (ulimit -f) the system would not only
+// refuse: it sends a signal that ends the process.
+int Grow(int fd, int64_t bytes) {
+  rlimit most = {};
+  const bool is_known = getrlimit(RLIMIT_FSIZE, &most) == 0;
+  if (is_known && most.rlim_cur < static_cast<rlim_t>(bytes)) return EFBIG;
+  return ftruncate(fd, bytes) == 0 ? 0 : errno;
+}
+
 bool Sensible(const ShmShape& shape) {
   return shape.world_size > 0 && shape.slots > 0 && shape.fragment_bytes > 0 &&
          shape.fragment_bytes % kBufferAlign == 0;
@@ -79,8 +89,8 @@ StatusOr<ShmAddress> DecodeShmAddress(std::string_view bytes) {
 StatusOr<ShmInbox> ShmInbox::Create(const ShmShape& shape) {
   UniqueFd fd(memfd_create("gradwire", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Unavailable("no memory to share", errno);
-  if (ftruncate(fd.get(), InboxBytes(shape)) != 0) {
-    return Unavailable(fmt::format("{} bytes to share", InboxBytes(shape)), errno);
+  if (const int error = Grow(fd.get(), InboxBytes(shape)); error != 0) {
+    return Unavailable(fmt::format("{} bytes to share", InboxBytes(shape)), error);
   }
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return Unavailable("sealing its size", errno);
   StatusOr<ShmInbox> inbox = Map(std::move(fd), shape);

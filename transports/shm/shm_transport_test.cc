@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
 
@@ -157,6 +158,39 @@ TEST(ShmTransportTest, RefusesWhatItCannotShare) {
   ASSERT_TRUE(small.ok() && large.ok());
   const std::vector<std::string> addresses = {(*small)->address(), (*large)->address()};
   EXPECT_EQ((*small)->Connect(addresses).code(), gwTransportUnavailable);
+}
+
+// While it lives this process can write no more to a file than this.
+class MostFileBytes {
+ public:
+  explicit MostFileBytes(int64_t bytes) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit most = {.rlim_cur = static_cast<rlim_t>(bytes), .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &most), 0);
+  }
+  ~MostFileBytes() { EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(ShmMemoryTest, IsRefusedAndNoSignalWhereFilesMayNotBeSoLarge) {
+  const ShmShape shape = {.world_size = 2, .slots = kSlots, .fragment_bytes = 64};
+  StatusOr<ShmInbox> inbox = ShmInbox::Create(shape);
+  ASSERT_TRUE(inbox.ok()) << inbox.status().ToString();
+  const int64_t bytes = lseek(inbox->address().fd, 0, SEEK_END);
+  Status refused, enough;
+  {
+    const MostFileBytes most(bytes - 1);
+    refused = ShmInbox::Create(shape).status();
+  }
+  {
+    const MostFileBytes most(bytes);
+    enough = ShmInbox::Create(shape).status();
+  }
+  EXPECT_EQ(refused.code(), gwTransportUnavailable);
+  EXPECT_THAT(refused.ToString(), HasSubstr("File too large"));
+  EXPECT_TRUE(enough.ok()) << enough.ToString();
 }
 
 TEST(ShmMemoryTest, OpensNothingButTheInboxMeant) {
