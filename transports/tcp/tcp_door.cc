@@ -1,5 +1,7 @@
 #include "transports/tcp/tcp_door.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -21,6 +23,11 @@ constexpr int kEventsPerVisit = 64, kAcceptsPerVisit = 64;
 
 // After the process has run short of what a connection takes.
 constexpr int64_t kPauseNs = 100 * kNsPerMs;
+
+bool LacksDescriptor(int error) { return error == EMFILE || error == ENFILE; }
+
+// None where no descriptor is left.
+UniqueFd Spare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 }  // namespace
 
@@ -44,6 +51,7 @@ Status TcpDoor::Open(const SocketAddress& address) {
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return ErrnoStatus("epoll_create1", errno);
   const int error = Watch(listener_.get());
+  spare_ = Spare();
   return error == 0 ? Status::Ok() : ErrnoStatus("epoll_ctl", error);
 }
 
@@ -77,6 +85,7 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
   }
   if (Outstayed()) PushOut(&strangers_.front(), guests);
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.fd.valid(); });
+  if (!spare_.valid()) spare_ = Spare();
   if (listen_again_ns_ > 0 && clock_.NowNs() >= listen_again_ns_) {
     listen_again_ns_ = 0;
     if (const int error = Watch(listener_.get()); error != 0) return Refused(error);
@@ -86,12 +95,21 @@ void TcpDoor::Visit(std::vector<TcpGuest>* guests) {
 }
 
 void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
+  bool has_descriptor = true;
   for (int i = 0; i < kAcceptsPerVisit; ++i) {
-    const bool is_full = strangers_.size() >= MostStrangers(world_size_);
+    const bool is_full = !has_descriptor || strangers_.size() >= MostStrangers(world_size_);
     const int64_t grown_up_ns = is_full ? strangers_.front().since_ns + kYouthNs : 0;
     if (clock_.NowNs() < grown_up_ns) return RestUntil(grown_up_ns);
-    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) return Refused(errno);
+    if (!has_descriptor) PushOutOldest(guests);
+    UniqueFd fd;
+    if (const int refused = Accept(&fd); refused != 0) {
+      const bool can_make_room = spare_.valid() || !strangers_.empty();
+      if (!LacksDescriptor(refused) || !can_make_room) return Refused(refused);
+      has_descriptor = spare_.valid();
+      spare_.reset();
+      continue;
+    }
+    has_descriptor = true;
     KeepFromChildren(fd.get());
     Stranger stranger{.fd = std::move(fd), .since_ns = clock_.NowNs()};
     // Often a member's hello is there already. With it there is more, which would be lost if nobody
@@ -103,9 +121,24 @@ void TcpDoor::AcceptAll(std::vector<TcpGuest>* guests) {
     if (!stranger.fd.valid()) continue;
     strangers_.push_back(std::move(stranger));
     if (strangers_.size() <= MostStrangers(world_size_)) continue;
-    PushOut(&strangers_.front(), guests);
-    strangers_.erase(strangers_.begin());
+    PushOutOldest(guests);
   }
+}
+
+// errno; 0: it went well.
+int TcpDoor::Accept(UniqueFd* fd) const {
+  fd->reset(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd->valid()) return 0;
+  const int error = errno;
+  if (!LacksDescriptor(error)) return error;
+  // The system has not even looked whether anybody is there.
+  pollfd knock = {listener_.get(), POLLIN, 0};
+  return poll(&knock, 1, 0) == 0 ? EAGAIN : error;
+}
+
+void TcpDoor::PushOutOldest(std::vector<TcpGuest>* guests) {
+  PushOut(&strangers_.front(), guests);
+  strangers_.erase(strangers_.begin());
 }
 
 void TcpDoor::RestUntil(int64_t ns) {

@@ -24,7 +24,8 @@ struct TcpGuest {
 
 // Strangers, connections that have not said hello, cost a descriptor and a few bytes each. There
 // are at most MostStrangers, one more pushes the oldest out; none stays longer than kPatienceNs. A
-// member who is pushed out calls again, and has kYouthNs to say hello.
+// member who is pushed out calls again, and has kYouthNs to say hello. Where this process has no
+// descriptor left there is still room for one of them: strangers cannot keep members out.
 class TcpDoor {
  public:
   // Members are strangers too until they are heard, and all may come at once.
@@ -46,7 +47,7 @@ class TcpDoor {
   // Some time is up: Visit has something to do although fd() is not readable.
   bool overdue() const;
   // How long nobody could come in for want of what a connection takes of this process; 0: whoever
-  // knocked has come in.
+  // knocked has come in, or will once a stranger has had his time.
   int64_t short_for_ns() const;
 
   // Hears who has come and appends those that are let in; never blocks.
@@ -66,6 +67,8 @@ class TcpDoor {
   // Unless it has said hello meanwhile.
   void PushOut(Stranger* stranger, std::vector<TcpGuest>* guests);
   void AcceptAll(std::vector<TcpGuest>* guests);
+  int Accept(UniqueFd* fd) const;
+  void PushOutOldest(std::vector<TcpGuest>* guests);
   // Who knocks stays in the backlog until then, and ends no wait.
   void RestUntil(int64_t ns);
   // One more connection could not be accepted or watched: errno.
@@ -76,6 +79,7 @@ class TcpDoor {
   const Clock& clock_;
   const int world_size_;
   UniqueFd epoll_, listener_;
+  UniqueFd spare_;  // its place is for the next one who knocks where there is no other
   SocketAddress address_;
   TcpToken token_ = {};
   std::vector<Stranger> strangers_;  // oldest first

@@ -2,12 +2,14 @@
 // again.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -267,6 +269,67 @@ TEST_F(TcpDoorTest, TellsHowLongNobodyCouldComeIn) {
     EXPECT_EQ(door_.short_for_ns(), 0) << "who has gone may be let in too";
     if (stays) caller = Call(door_.address());
   }
+}
+
+// While it lives this process has no descriptor left, until it closes one.
+class AllDescriptorsTaken {
+ public:
+  AllDescriptorsTaken() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    taken_.emplace_back(eventfd(0, EFD_CLOEXEC));
+    const rlimit few = {.rlim_cur = static_cast<rlim_t>(taken_[0].get()) + 8,
+                        .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (UniqueFd fd(eventfd(0, EFD_CLOEXEC)); fd.valid(); fd.reset(eventfd(0, EFD_CLOEXEC)))
+      taken_.push_back(std::move(fd));
+    EXPECT_EQ(errno, EMFILE);
+  }
+  ~AllDescriptorsTaken() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_ = {};
+  std::vector<UniqueFd> taken_;
+};
+
+TEST_F(TcpDoorTest, WithoutADescriptorStrangersKeepNobodyOut) {
+  if (kSanitized) GTEST_SKIP() << "to look at an object it opens a pipe";
+  const UniqueFd first = Call(door_.address()), second = Call(door_.address());
+  const UniqueFd member = Call(door_.address());
+  Say(member, TcpHello{.src = 1, .token = door_.token()});
+  const AllDescriptorsTaken none_is_left;
+  Visit();
+  clock_.Advance(TcpDoor::kYouthNs - 1);
+  EXPECT_FALSE(door_.overdue());
+  EXPECT_FALSE(IsClosed(first)) << "it is new";
+  clock_.Advance(1);
+  door_.Visit(&guests_);
+  EXPECT_TRUE(EndsClosed(first));
+  EXPECT_FALSE(IsClosed(second));
+  EXPECT_TRUE(guests_.empty());
+  clock_.Advance(TcpDoor::kYouthNs);
+  door_.Visit(&guests_);
+  EXPECT_TRUE(EndsClosed(second));
+  ASSERT_EQ(guests_.size(), 1u);
+  EXPECT_EQ(guests_[0].src, 1);
+  clock_.Advance(3600 * kNsPerSecond);
+  door_.Visit(&guests_);
+  EXPECT_EQ(door_.short_for_ns(), 0) << "nobody knocks";
+}
+
+// The member has taken the last place there was.
+TEST_F(TcpDoorTest, IsShortWhereNoStrangerCanMakeRoom) {
+  if (kSanitized) GTEST_SKIP() << "to look at an object it opens a pipe";
+  const UniqueFd member = Call(door_.address());
+  Say(member, TcpHello{.src = 1, .token = door_.token()});
+  const UniqueFd one_more = Call(door_.address());
+  const AllDescriptorsTaken none_is_left;
+  Visit();
+  EXPECT_EQ(guests_.size(), 1u);
+  clock_.Advance(kNsPerSecond);
+  EXPECT_EQ(door_.short_for_ns(), kNsPerSecond);
+  guests_.clear();
+  door_.Visit(&guests_);
+  EXPECT_EQ(door_.short_for_ns(), 0) << "the place of who has left serves the next one";
 }
 
 TEST_F(TcpDoorTest, HelloMayComeByteByByte) {
