@@ -96,7 +96,11 @@ class HostShell : public HostWires {
       polled.push_back({socket.fd.get(), static_cast<short>(wanted), 0});
       conns.push_back(conn);
     }
-    if (!host_.done() && !accepts_paused_) polled.push_back({options_.listener.get(), POLLIN, 0});
+    const Deadline opens = {host_.ClosedUntilNs()};
+    const bool is_open = opens.Expired(*options_.clock);
+    if (!host_.done() && !accepts_paused_ && is_open)
+      polled.push_back({options_.listener.get(), POLLIN, 0});
+    if (!is_open) until = Earlier(until, opens);
     (void)poll(polled.data(), polled.size(),
                Earlier(until, vain_check).PollTimeoutMs(*options_.clock));
     accepts_paused_ = false;
@@ -127,6 +131,7 @@ class HostShell : public HostWires {
 
   void AcceptSome() {
     for (int i = 0; i < kAcceptsPerTurn && !host_.done(); ++i) {
+      if (!Deadline{host_.ClosedUntilNs()}.Expired(*options_.clock)) return;
       sockaddr_storage from = {};
       socklen_t bytes = sizeof(from);
       auto* address = reinterpret_cast<sockaddr*>(&from);

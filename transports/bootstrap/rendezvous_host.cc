@@ -19,7 +19,7 @@ RendezvousHost::RendezvousHost(RendezvousHostOptions options, HostWires* wires)
   roster_.blobs[0] = options_.blob;
 }
 
-void RendezvousHost::OnConnect(int conn, std::string from, int64_t now_ns) {
+std::optional<int> RendezvousHost::OneTooMany() const {
   auto oldest = guests_.end();
   int strangers = 0;
   for (auto it = guests_.begin(); it != guests_.end(); ++it) {
@@ -27,9 +27,20 @@ void RendezvousHost::OnConnect(int conn, std::string from, int64_t now_ns) {
     ++strangers;
     if (oldest == guests_.end() || it->second.since_ns < oldest->second.since_ns) oldest = it;
   }
+  if (strangers < options_.max_strangers + options_.me.world_size) return std::nullopt;
+  return oldest->first;
+}
+
+// Else a rank that is some milliseconds away would be pushed out by a flood each time it calls.
+int64_t RendezvousHost::ClosedUntilNs() const {
+  const std::optional<int> next = OneTooMany();
+  return next ? guests_.at(*next).since_ns + kYouthNs : 0;
+}
+
+void RendezvousHost::OnConnect(int conn, std::string from, int64_t now_ns) {
   // A rank needs milliseconds for its proof: under a flood the oldest is the least likely to be
   // one, and a rank that is pushed out all the same calls again.
-  if (strangers >= options_.max_strangers + options_.me.world_size) Reject(oldest->first);
+  if (const std::optional<int> oldest = OneTooMany()) Reject(*oldest);
   no_room_.clear();
   Guest& guest = guests_[conn];
   guest.from = std::move(from);

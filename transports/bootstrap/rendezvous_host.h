@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct RendezvousHostOptions {
   LivenessOptions liveness;         // of ranks that have proven themselves and not said READY
   int64_t linger_ns = 500'000'000;  // after a failure, to tell ranks that call only now
   // Connections without proof, besides one for each rank: all ranks may call at once. One more
-  // pushes the oldest out.
+  // pushes the oldest out, see ClosedUntilNs.
   int max_strangers = 64;
 };
 
@@ -52,6 +53,10 @@ class RendezvousHost {
   // `wires` must outlive this.
   RendezvousHost(RendezvousHostOptions options, HostWires* wires);
 
+  // A stranger is given so long to prove itself before another one may push it out.
+  static constexpr int64_t kYouthNs = 100'000'000;
+  // Until then nobody is to be let in who knocks; 0: everybody is.
+  int64_t ClosedUntilNs() const;
   // `conn` is any number that is not in use; `from` is for error texts.
   void OnConnect(int conn, std::string from, int64_t now_ns);
   void OnBytes(int conn, ConstBytes bytes, int64_t now_ns);
@@ -90,6 +95,8 @@ class RendezvousHost {
   };
 
   bool IsStranger(const Guest& g) const { return g.phase <= Phase::kProof; }
+  // The oldest stranger, if another one would be too many.
+  std::optional<int> OneTooMany() const;
   // Somebody said hello as a rank, proved nothing, and `did` what is told.
   void NoteUnproven(const Guest& guest, const std::string& did);
   // Both forget the connection.

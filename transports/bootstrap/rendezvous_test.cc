@@ -105,6 +105,25 @@ TEST(Rendezvous, OwnProofSentBackProvesNothing) {
   EXPECT_TRUE(host.closed.contains(2));
 }
 
+TEST(Rendezvous, NobodyIsPushedOutBeforeItHadTimeForAProof) {
+  Host host(2);
+  constexpr int kMost = 64 + 2;
+  for (int conn = 0; conn < kMost; ++conn) {
+    EXPECT_EQ(host.core.ClosedUntilNs(), 0) << conn;
+    host.Connect(conn);
+    ++host.now;
+  }
+  EXPECT_EQ(host.core.ClosedUntilNs(), RendezvousHost::kYouthNs) << "of the oldest";
+  host.now = RendezvousHost::kYouthNs;
+  host.Connect(kMost);
+  EXPECT_EQ(host.closed, std::set<int>{0});
+  EXPECT_EQ(host.core.ClosedUntilNs(), 1 + RendezvousHost::kYouthNs) << "of the next one";
+  // A rank that has proven itself takes no stranger's place.
+  RendezvousGuest guest = Guest(1, 2);
+  host.Converse(1, &guest);
+  EXPECT_EQ(host.core.ClosedUntilNs(), 0);
+}
+
 TEST(Rendezvous, StrangerIsCutOffAtTheHelloDeadline) {
   Host host(2);
   host.Connect(1);
