@@ -1,6 +1,7 @@
 """What attach() returns for DistributedDataParallel: the steps of its hook."""
 
 import contextlib
+from typing import NamedTuple
 
 import torch
 from torch.autograd import Variable
@@ -11,6 +12,28 @@ from gradwire.torch.ddp_reducer import gradient_of
 from gradwire.torch.handle import Handle, handles
 from gradwire.torch.parameters import DATA_TYPES, local_update, pointer_to
 from gradwire.torch.routing import Phase
+
+
+class _Requests:
+    """Several, as one."""
+
+    def __init__(self, requests):
+        self._requests = requests
+
+    def wait(self):
+        with contextlib.ExitStack() as stack:
+            for request in self._requests:
+                stack.callback(request.wait)
+
+
+class _Travelling(NamedTuple):
+    """What a bucket travels as."""
+
+    key: tuple  # of the bucket that it was made for
+    tensors: list  # of all its gradients
+    majorities: gradwire.Group  # those in float16; None: there are none, and the rest is all
+    rest: gradwire.Group  # None: there is none
+    rest_indices: list  # of its gradients, in the bucket
 
 
 class _Bucket:
@@ -77,7 +100,7 @@ class DdpHandle(Handle):
         self._keeps_state = False  # or has done so: what an unused parameter keeps back is at stake
         self._note_state()
         self._group = group
-        self._groups = {}  # index of the bucket -> (what it holds, its tensors, gradwire.Group)
+        self._groups = {}  # index of the bucket -> _Travelling
         self._usage = usage
         self._passed_on = set()  # ids of the parameters whose gradients gradwire does not take
         self._others = []  # futures of those in this step, if a scaler looks at them
@@ -118,8 +141,8 @@ class DdpHandle(Handle):
             return self._pass_on(bucket)
         if not self._is_open or bucket.index() == 0:
             self._begin()
-        tensors, group = self._group_of(bucket, buffer)
-        self._sent.append(_Bucket(bucket, tensors, self._submit_average(group, buffer)))
+        groups = self._groups_of(bucket, buffer)
+        self._sent.append(_Bucket(bucket, groups.tensors, self._submit_groups(groups, bucket)))
         return self._sent[-1].future
 
     def _pass_on(self, bucket):
@@ -167,20 +190,51 @@ class DdpHandle(Handle):
             if parameter._post_accumulate_grad_hooks:
                 raise local_update(self._tensors.name_of(parameter))
 
-    def _group_of(self, bucket, buffer):
+    def _submit_groups(self, groups, bucket):
+        buffer = bucket.buffer()
+        if groups.majorities is None:
+            return self._submit_average(groups.rest, buffer)
+        # No division before the sum makes signs smaller; what else is in float16 needs it.
+        requests = [self._comm.submit(groups.majorities, "avg", keep=buffer)]
+        if groups.rest is not None:
+            gradients = bucket.gradients()
+            for index in groups.rest_indices:
+                gradients[index].div_(self._comm.world_size)
+            requests.append(self._comm.submit(groups.rest, "sum", keep=buffer))
+        return _Requests(requests)
+
+    def _groups_of(self, bucket, buffer):
         parameters = bucket.parameters()
         self._check_hooks(parameters)
         key = (buffer.data_ptr(), *map(id, parameters))
         cached = self._groups.get(bucket.index())
-        if cached is None or cached[0] != key:
-            places = [pointer_to(view) for view in bucket.gradients()]
-            tensors = [self._tensors.of(parameter) for parameter in parameters]
-            cached = key, tensors, gradwire.Group(tensors, places)
+        if cached is None or cached.key != key:
+            cached = self._make_groups(key, bucket, buffer)
             self._groups[bucket.index()] = cached
-        return cached[1:]
+        return cached
+
+    def _make_groups(self, key, bucket, buffer):
+        parameters = bucket.parameters()
+        places = [pointer_to(view) for view in bucket.gradients()]
+        tensors = [self._tensors.of(parameter) for parameter in parameters]
+        majorities, rest = [], []
+        for index, parameter in enumerate(parameters):
+            is_apart = buffer.dtype is torch.float16 and self._tensors.is_majority_of(parameter)
+            (majorities if is_apart else rest).append(index)
+
+        def group_of(indices):
+            return gradwire.Group([tensors[index] for index in indices],
+                                  [places[index] for index in indices]) if indices else None
+
+        return _Travelling(key, tensors, group_of(majorities), group_of(rest), rest)
+
+    def detach(self):
+        super().detach()
+        self._groups.clear()
 
     def set_spec(self, spec):
         super().set_spec(spec)
+        self._groups.clear()
         self._note_state()
 
     def _note_state(self):

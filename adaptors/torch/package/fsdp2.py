@@ -20,9 +20,10 @@ import gradwire
 from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_shards import Shards, WatchedReduceScatter, unwatch, watch
-from gradwire.torch.fsdp2_units import ScatteredUnit, Unit, local
+from gradwire.torch.fsdp2_units import NOT_FOR_SIGNS, ScatteredUnit, Unit, local
 from gradwire.torch.parameters import HOST_MEMORY_ONLY, TENSOR_PARALLEL, early_update, plain_name
 from gradwire.torch.routing import Router
+from gradwire.torch.specs import is_majority
 from gradwire.torch.tensors import Description, Tensors
 from gradwire.torch.wrapped import WrappedModel
 
@@ -321,6 +322,12 @@ class ReplicatedModel(Fsdp2Model):
     def leave_others(self):
         if self._shards:
             self._shards.discard()
+
+    @classmethod
+    def check_rows(cls, rows):
+        for row in rows:
+            if is_majority(row) and row["datatype"] == "half":
+                raise ValueError(f"{row['name']} {NOT_FOR_SIGNS}")
 
     def _make_router(self):
         return _Router(self._across)

@@ -175,6 +175,8 @@ class ReplicatedHandle(Fsdp2Handle):
 
     def _submit(self, unit, output):
         group = gradwire.Group([self._tensors.of(unit)], [pointer_to(output)])
+        if self._tensors.is_majority_of(unit):
+            unit.check_majority(output)
         if unit.is_summed:
             return self._comm.submit(group, "sum", keep=output)
         return self._submit_average(group, output)

@@ -9,6 +9,11 @@ from torch.distributed.tensor import DTensor
 import gradwire
 from gradwire.torch.parameters import DATA_TYPES, early_update
 
+# Of a unit with signsgd.
+NOT_FOR_SIGNS = ("has signsgd, whose signs FSDP would divide after the average, as it does in float16 and "
+                 "where set_gradient_divide_factor() or set_force_sum_reduction_for_comms() says so: "
+                 "reduce_dtype=torch.float32 or bfloat16, without these")
+
 
 def local(tensor):
     """This rank's part; it shares the memory."""
@@ -100,15 +105,23 @@ class Unit:
         """Nothing waits any more."""
         self._kept = None
 
+    def _divides(self, dtype):
+        """Whether FSDP divides after the hook."""
+        return (self._group().force_sum_reduction_for_comms
+                or dtype not in (torch.float32, torch.bfloat16))
+
+    def check_majority(self, output):
+        """Raises if FSDP divides what the hook gives, and signs are not to be divided."""
+        if self._divides(output.dtype) or self.is_summed:
+            raise gradwire.InvalidArgument(f"{self.name} {NOT_FOR_SIGNS}")
+
     def takes_views_of(self, output):
         """Whether FSDP will take the gradients as views of the hook's tensor, and not read it.
 
         It copies what it casts or adds to earlier gradients, and divides other types than these
         after the hook.
         """
-        divides = (self._group().force_sum_reduction_for_comms
-                   or output.dtype not in (torch.float32, torch.bfloat16))
-        return not divides and all(
+        return not self._divides(output.dtype) and all(
             param.sharded_param.grad is None
             and getattr(param, "sharded_grad_dtype", param.orig_dtype) == output.dtype
             for param in self._trained())

@@ -9,6 +9,12 @@ def _check_half(rows, scaler):
                          "scaler=, the GradScaler of the loss, or scaler=False to go without")
 
 
+def is_majority(row):
+    """Whether a row of the ledger has a codec that gives signs. These are of one magnitude whatever
+    gradients are divided by, so only its averages are such."""
+    return row["spec"].partition("(")[0] == "signsgd"
+
+
 class Rules:
     """For a kind of models, a class of WrappedModel, with that loss scaler. Errors say what to do."""
 

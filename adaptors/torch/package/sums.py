@@ -6,6 +6,7 @@ import torch
 
 import gradwire
 from gradwire.torch.parameters import DATA_TYPES, pointer_to
+from gradwire.torch.specs import is_majority
 
 # Lengths of arrays that are remembered; programs use few.
 _MAX_LENGTHS = 64
@@ -21,6 +22,10 @@ def stateless_spec(comm):
     probe = comm.tensor("probe", _PROBE_SHAPE)
     row, = comm.ledger()["tensors"]
     probe.deregister()
+    if is_majority(row):
+        raise ValueError(f"{row['spec']} (GRADWIRE_COMPRESS) gives the sign of a sum times the number "
+                         "of ranks, and who divides before the sum, as DistributedDataParallel does, "
+                         "gets no average: use gradwire.torch.attach, or bf16, fp16 or qsgd(bits=8)")
     if row["keeps_state"]:
         raise ValueError(f"{row['auto'] or row['spec']} (GRADWIRE_COMPRESS) keeps state from step "
                          "to step, which an all-reduce of a process group cannot: use "

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import gradwire
 from gradwire.torch.parameters import DATA_TYPES
+from gradwire.torch.specs import is_majority
 
 
 class Description(NamedTuple):
@@ -33,6 +34,7 @@ class Tensors:
         self._describe = describe
         self._made = {}  # id of the owner -> (owner, its tensor)
         self._rules = None  # for those to come
+        self._majorities = None  # names; None: to be asked for
 
     def check_new_by(self, rules):
         """rules: specs.Rules, which those that are there have been checked by."""
@@ -44,6 +46,7 @@ class Tensors:
         if id(owner) not in self._made:
             tensor = self._register(owner, self._prefix, self._spec)
             self._check_new(tensor)
+            self._majorities = None
             self._made[id(owner)] = owner, tensor
         return self._made[id(owner)][1]
 
@@ -59,6 +62,14 @@ class Tensors:
     def _rows_of(self, tensors):
         names = {tensor.name for tensor in tensors}
         return [row for row in self._comm.ledger()["tensors"] if row["name"] in names]
+
+    def is_majority_of(self, owner):
+        """Whether its codec gives signs (specs.is_majority)."""
+        tensor = self.of(owner)
+        if self._majorities is None:
+            rows = self._comm.ledger()["tensors"]
+            self._majorities = {row["name"] for row in rows if is_majority(row)}
+        return tensor.name in self._majorities
 
     def name_of(self, owner):
         """The model's own; also of one that the library does not take."""
@@ -85,6 +96,7 @@ class Tensors:
         compressed = [tensor for owner, tensor in self._made.values()
                       if not self._describe(owner).exact]
         changed = []
+        self._majorities = None
         try:
             for tensor in compressed:
                 tensor.set_spec(spec)

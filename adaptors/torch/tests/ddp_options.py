@@ -124,6 +124,37 @@ class _Scale:
         return self.scale
 
 
+def _step_of_sums(model, inputs, scale):
+    """The gradients, one behind the other."""
+    model.zero_grad()
+    (scale * model(inputs)).backward()
+    return torch.stack([part.grad.float() for part in model.module.parts]) / scale
+
+
+def signs_are_averages_in_every_type():
+    """Of one magnitude, that of the scale, also beside what is exact and behind another codec."""
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        inputs = models.Sum.inputs(0).half()
+        signs, mean = inputs.sign().sum(0).sign(), inputs.float().mean(0)
+        for scaler in (None, _Scale()):
+            model, handle = attached("signsgd", models.Sum().to(dtype), exclude="parts.0",
+                                     scaler=scaler)
+            mine, scale = inputs[dist.get_rank()].to(dtype), scaler.get_scale() if scaler else 1.0
+            for spec in (None, "none", "signsgd"):
+                if spec:
+                    handle.set_spec(spec)
+                got = _step_of_sums(model, mine, scale)
+                torch.testing.assert_close(got[0], mean[0], rtol=0.02, atol=0.02)
+                if spec == "none":
+                    torch.testing.assert_close(got, mean, rtol=0.02, atol=0.02)
+                else:
+                    expect_equal(got[1:], signs[1:].float())
+            handle.detach()
+            got = _step_of_sums(model, mine, scale)
+            torch.testing.assert_close(got, mean, rtol=0.02, atol=0.02)
+            assert not handle.attached
+
+
 def residuals_have_no_scale():
     """One that changes amid a run loses nothing of the sum; it is asked once a step."""
     scaler, steps, total = _Scale(), 8, 0

@@ -9,6 +9,7 @@ from torch import distributed as dist
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import fsdp2_models
+import gradwire
 import models
 from fsdp2_models import across, attached, backward, mesh
 from gradwire.torch.fsdp2_units import Unit
@@ -86,6 +87,26 @@ def divided_by_a_factor():
                 backward(model, [step])
             fsdp2_models.expect_close_gradients(ours, native, 1e-3 if types else 1e-6)
             handle.close()
+
+
+def signs_that_would_be_divided_are_refused():
+    """As FSDP does in float16, which attach() knows, and where it is told to. Else they are one."""
+    halves = fsdp2_models.network(mp_policy=MixedPrecisionPolicy(**FP16))
+    models.expect_raises(ValueError, "reduce_dtype=torch.float32", lambda: attached("signsgd", halves))
+    for change in (None, "set_gradient_divide_factor", "set_force_sum_reduction_for_comms"):
+        model, handle = attached("signsgd")
+        if change is None:
+            backward(model, [0])
+            got = fsdp2_models.local(model[2].weight.grad)
+            assert set(got.unique().tolist()) == {-1.0, 0.0, 1.0}, got
+            handle.close()
+            continue
+        for module in fsdp2_models.sharded_modules(model):
+            getattr(module, change)(mesh()["shard"].size())
+        models.expect_raises(gradwire.InvalidArgument, "signs FSDP would divide",
+                             models.loss_of(model, 0).backward)
+        dist.barrier()
+        handle.close()
 
 
 def gradients_in_several_types():
