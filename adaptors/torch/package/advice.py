@@ -14,6 +14,9 @@ ADVICE = {
     gradwire.Mismatch: "with PyTorch: the same model, arguments of attach() and steps on all ranks",
 }
 
+# Of a revoked step, behind which FSDP goes on.
+AGAIN_WITH_FSDP2 = "with FSDP2: model.zero_grad(), then all backwards of this step again"
+
 
 def whose_ranks(ranks):
     """What an error adds that numbers ranks as a process group does. ranks: those of the group, as
@@ -28,7 +31,7 @@ def whose_ranks(ranks):
 def for_others(error):
     """Its words for other ranks, who get advice of their own."""
     text = str(error)
-    for words in ADVICE.values():
+    for words in (*ADVICE.values(), AGAIN_WITH_FSDP2):
         text = text.replace(f" ({words})", "")
     return text
 

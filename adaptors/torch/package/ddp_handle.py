@@ -91,7 +91,8 @@ class DdpHandle(Handle):
         **Handle._ADVICE,
         gradwire.Aborted: "before that state = handle.state_dict(), handle.close(), wrap the model in "
                           "DistributedDataParallel, attach again, load_state_dict(state): else what "
-                          "was kept back is lost",
+                          "was kept back is lost; then model.zero_grad() and all backwards of this "
+                          "step again",
     }
 
     def __init__(self, comm, tensors, name, scaler, group, usage=None):

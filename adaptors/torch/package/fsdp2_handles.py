@@ -8,15 +8,15 @@ import torch
 from torch.autograd import Variable
 
 import gradwire
-from gradwire.torch.advice import for_others, for_users
+from gradwire.torch.advice import AGAIN_WITH_FSDP2, for_others, for_users
 from gradwire.torch.checkpoint import Checkpoint, place_of
 from gradwire.torch.fsdp2_shards import LOST
 from gradwire.torch.handle import Handle
 from gradwire.torch.parameters import pointer_to
 
 # Where hooks raise, FSDP does not come to its own end of backward, and keeps what it had begun.
-_MEND = ("mend that; before the next backward model.reset_iter_state(), since torch 2.15; earlier ones "
-         "need the model to be sharded and attached again")
+_MEND = ("mend that; before the next backward model.zero_grad() and, since torch 2.15, "
+         "model.reset_iter_state(); earlier ones need the model to be sharded and attached again")
 _REFUSED = {gradwire.InvalidUsage: _MEND, gradwire.InvalidArgument: _MEND}
 
 
@@ -37,8 +37,7 @@ class _Firing:
         self._is_late = is_late
 
     def fill(self, value):
-        for gradient in self.unit.gradients():
-            gradient.fill_(value)
+        self.unit.fill(value)
 
     def discard(self):
         self._tensor.discard_step()
@@ -58,6 +57,8 @@ class Fsdp2Handle(Handle):
     FSDP cannot go on after a backward that failed midway, so what fails meanwhile is raised at the
     end of the step.
     """
+
+    _ADVICE = {**Handle._ADVICE, gradwire.Aborted: AGAIN_WITH_FSDP2}
 
     def __init__(self, comm, tensors, name, scaler):
         super().__init__(comm, tensors, name, scaler)
@@ -100,6 +101,12 @@ class Fsdp2Handle(Handle):
         if not is_late:
             with self._waiting():
                 self._wait_for(request)
+
+    def _spoil_gradients(self):
+        """FSDP has taken them, and adds those of the step's next try to what is there: who forgets
+        zero_grad() shall notice."""
+        for unit in self._came:
+            unit.fill(float("nan"))
 
     def _end_flush(self, sent):
         """FSDP passes over units without gradients, as those that are frozen by now."""
@@ -216,8 +223,8 @@ class ReplicatedHandle(Fsdp2Handle):
             raise gradwire.PeerLost(f"{where} a rank is lost: {worst.text}")
         outcome = gradwire.Outcome(worst.number)
         if outcome is gradwire.Outcome.ABORTED:
-            raise gradwire.Aborted(f"the step failed {where}, whose error says why: run it again if "
-                                   f"that one can ({worst.text})")
+            raise gradwire.Aborted(f"the step failed {where}, whose error says why ({worst.text}): if "
+                                   f"that one can go on, {AGAIN_WITH_FSDP2}")
         if outcome is not mine:
             self._reason = f"shard {worst.shard} of this replica had a NaN or an infinity in the step"
         return outcome

@@ -130,6 +130,10 @@ class Unit:
         grads = (param.sharded_param.grad for param in self._trained())
         return [local(grad) for grad in grads if grad is not None]
 
+    def fill(self, value):
+        for gradient in self.gradients():
+            gradient.fill_(value)
+
 
 class ScatteredUnit(Unit):
     """Of a model that all ranks shard: its tensor has the gradients of all shards."""

@@ -165,6 +165,9 @@ class Handle:
         try:
             with self.taking_part(), self._waiting():
                 outcome = self._outcome(sent)
+        except BaseException:
+            self._spoil_gradients()
+            raise
         finally:
             # Not kept: its frames lead here.
             self._is_open, self._error = False, None
@@ -176,6 +179,9 @@ class Handle:
         is_final = self.phase is Phase.DETACHING and not self._discards
         if is_final and outcome is gradwire.Outcome.COMMITTED:
             self._end_flush(sent)
+
+    def _spoil_gradients(self):
+        """Of a step that failed, where the model has them already."""
 
     def _end_flush(self, sent):
         """After a step that sent what was kept back."""
@@ -215,11 +221,11 @@ class Handle:
         return outcome
 
     def _mark_skipped(self, sent):
-        if not self._scaler:
-            raise self._tell(gradwire.NonFinite(self._reason))
         # A GradScaler then skips the update, on all ranks.
         for one in sent:
             one.fill(float("nan"))
+        if not self._scaler:
+            raise self._tell(gradwire.NonFinite(self._reason))
 
     @classmethod
     def _for_users(cls, error):

@@ -303,6 +303,31 @@ def a_revoked_step():
     handle.close()
 
 
+def gradients_of_a_failed_step_are_nan():
+    """FSDP has them, and adds what comes to them: who forgets zero_grad() is not misled. With replicas
+    and without; and what the error advises gives the gradients that there should have been."""
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for over, replicas in ((None, across()), (everybody, None)):
+        model = fsdp2_models.network(over=over)
+        is_first = dist.get_rank(replicas.get_group() if replicas else None) == 0
+        handle = gradwire.torch.attach(model, "bf16" if is_first else "qsgd(bits=8)",
+                                       across=replicas, min_numel=64)
+        error = expect_raises((gradwire.Aborted, gradwire.Mismatch), "",
+                              models.loss_of(model, 0).backward)
+        if isinstance(error, gradwire.Aborted):
+            assert "model.zero_grad(), then all backwards of this step again" in str(error), error
+        handle.set_spec("none")
+        assert fsdp2_models.gradients(model).isnan().all()
+        fsdp2_models.backward(model, [0])
+        assert fsdp2_models.gradients(model).isnan().all()
+        model.zero_grad()
+        native = fsdp2_models.hsdp() if replicas else fsdp2_models.network(over=over)
+        for one in (model, native):
+            fsdp2_models.backward(one, [0])
+        fsdp2_models.expect_close_gradients(model, native)
+        handle.close()
+
+
 def an_ended_communicator():
     """Every backward raises: none leaves gradients that were not averaged."""
     model, handle = attached("none")
