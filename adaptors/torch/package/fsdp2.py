@@ -92,9 +92,7 @@ class _Router(Router):
 
 
 def _warn_of_ignored(trained, groups):
-    # Modules have the one or the other, before and after a forward.
-    sharded = {id(getattr(param, kind, None)) for group in groups for param in group.fsdp_params
-               for kind in ("sharded_param", "_unsharded_param")}
+    sharded = {id(param.sharded_param) for group in groups for param in group.fsdp_params}
     ignored = [name for name, parameter in trained if id(parameter) not in sharded]
     if ignored:
         warnings.warn(f"{', '.join(ignored)}: parameters that fully_shard() was told to ignore get "
@@ -170,6 +168,10 @@ class Fsdp2Model(WrappedModel):
 
     def __init__(self, model):
         self._model = model
+        # After an evaluation the root and what does not reshard are whole, and then no parameter tells
+        # the mesh. Local, and without effect on what is sharded.
+        for _, module in _sharded_modules(model):
+            module.reshard()
         self.trained = [(plain_name(name), parameter)
                         for name, parameter in model.named_parameters() if parameter.requires_grad]
         self._units = []  # [(module, its unit)], also those where nothing trains yet
@@ -308,8 +310,6 @@ class ReplicatedModel(Fsdp2Model):
 
     def make_equal(self, places):
         """The replicas begin equal, as DistributedDataParallel's do."""
-        for _, module in _sharded_modules(self._model):
-            module.reshard()
         with rendezvous.agreement(*(place.again() for place in places)):
             self._check_contents()
         first = dist.get_global_rank(self._across, 0)

@@ -6,10 +6,11 @@ from unittest import mock
 
 import torch
 from torch import distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import fsdp2_models
-import gradwire
+import gradwire.torch
 import models
 from fsdp2_models import across, attached, backward, mesh
 from gradwire.torch.fsdp2_units import Unit
@@ -165,6 +166,23 @@ def replicas_begin_equal():
     fsdp2_models.expect_equal_replicas(model)
     assert torch.equal(mine, fsdp2_models.weights(model)) == (handle.stats()["rank"] == 0)
     handle.close()
+
+
+def attached_behind_an_evaluation():
+    """The root is whole then, and so is what does not reshard; with replicas and without."""
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for over, replicas in ((None, across()), (everybody, None)):
+        model = fsdp2_models.network(over=over)
+        native = fsdp2_models.hsdp() if replicas else fsdp2_models.network(over=over)
+        model.set_reshard_after_forward(False)
+        with torch.no_grad():
+            models.loss_of(model, 0)
+        handle = gradwire.torch.attach(model, "none", across=replicas)
+        for one in (model, native):
+            backward(one, [1])
+        fsdp2_models.expect_close_gradients(model, native)
+        assert handle.stats()["commits"] == 1
+        handle.close()
 
 
 def each_unit_is_a_tensor():
