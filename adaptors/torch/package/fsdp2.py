@@ -20,7 +20,13 @@ import gradwire
 from gradwire.torch import rendezvous
 from gradwire.torch.fsdp2_handles import ReplicatedHandle, ShardedHandle, finalized_by_hand
 from gradwire.torch.fsdp2_shards import Shards, WatchedReduceScatter, unwatch, watch
-from gradwire.torch.fsdp2_units import NOT_FOR_SIGNS, ScatteredUnit, Unit, local
+from gradwire.torch.fsdp2_units import (
+    NOT_FOR_SIGNS,
+    ScatteredUnit,
+    Unit,
+    keep_types_of_frozen,
+    local,
+)
 from gradwire.torch.parameters import HOST_MEMORY_ONLY, TENSOR_PARALLEL, early_update, plain_name
 from gradwire.torch.routing import Router
 from gradwire.torch.specs import is_majority
@@ -233,10 +239,12 @@ class Fsdp2Model(WrappedModel):
         del old
         router = self._make_router()
         for module, unit in self._units:
+            group = _param_group(unit.module, module)
             module.set_all_reduce_hook(None)
-            unwatch(module, _param_group(unit.module, module))
-            if isinstance(_param_group(unit.module, module)._reduce_scatter_comm, _Scatter):
+            unwatch(module, group)
+            if isinstance(group._reduce_scatter_comm, _Scatter):
                 module.set_custom_reduce_scatter(DefaultReduceScatter())
+            keep_types_of_frozen(group)
             self._hook_unit(module, unit, router)
         return router
 

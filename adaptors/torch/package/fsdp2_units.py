@@ -20,6 +20,27 @@ def local(tensor):
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
+def _settle_types(group):
+    # Before the first forward it has no attribute.
+    types = {(param.orig_dtype, param.reduce_dtype) for param in group.fsdp_params
+             if getattr(group, "_orig_dtype", group) is None}
+    if len(types) == 1:
+        (group._orig_dtype, group._reduce_dtype), = types
+
+
+def _init_types(group):
+    type(group())._init_mp_dtypes(group())
+    _settle_types(group())
+
+
+def keep_types_of_frozen(group):
+    """Before 2.15 torch looks once, at the first forward, for the types in which a group is reduced,
+    and finds none where all of it is frozen then: it would be reduced without the policy's casts."""
+    if "_orig_dtype" in type(group).__annotations__:
+        _settle_types(group)
+        group._init_mp_dtypes = functools.partial(_init_types, weakref.ref(group))
+
+
 class Unit:
     """What one call of fully_shard() made: parameters whose gradients FSDP reduces together.
 

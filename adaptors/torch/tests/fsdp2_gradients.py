@@ -225,6 +225,30 @@ def frozen_units_and_parameters():
     handle.close()
 
 
+def units_that_are_frozen_at_first():
+    """Through the first forward and longer; later they are reduced in the type of the policy. With
+    replicas and without, attached before that forward and behind it."""
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for over, replicas in ((None, across()), (everybody, None)):
+        for is_attached_first in (True, False):
+            policy = MixedPrecisionPolicy(reduce_dtype=HALF)
+            model = fsdp2_models.network(over=over, mp_policy=policy)
+            native = fsdp2_models.network(over=mesh() if replicas else over, mp_policy=policy)
+            model[0].requires_grad_(False)
+            if not is_attached_first:
+                backward(model, [0])
+            handle = gradwire.torch.attach(model, "none", across=replicas)
+            backward(model, [0])
+            model[0].requires_grad_(True)
+            model.zero_grad()
+            for one in (model, native):
+                backward(one, [1])
+            assert {one.grad.dtype for one in model.parameters()} == {torch.float32}
+            fsdp2_models.expect_close_gradients(model, native, 1e-2)
+            assert handle.stats()["commits"] == 2
+            handle.close()
+
+
 def overflow_skips():
     model, handle = attached(FEEDBACK, scaler=torch.amp.GradScaler("cpu"))
     backward(model, [0])
