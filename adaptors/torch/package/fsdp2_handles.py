@@ -175,6 +175,7 @@ class ReplicatedHandle(Fsdp2Handle):
         super().__init__(comm, tensors, name, scaler)
         self._shard = shard
         self._shards = shards
+        self._began_aborted = False  # the backward in which a step began last
 
     def on_gradients(self, unit, output):
         """Averages, or sums, over the replicas in place."""
@@ -188,12 +189,26 @@ class ReplicatedHandle(Fsdp2Handle):
             return self._comm.submit(group, "sum", keep=output)
         return self._submit_average(group, output)
 
+    def _open_step(self):
+        if not self._is_step_of_this_backward():
+            self._began_aborted = self._is_aborted
+        super()._open_step()
+
     def wait_for_shards(self, work):
-        """For a collective of torch's within the replica, of a forward or a backward."""
+        """For a collective of torch's within the replica, of a forward or a backward. An abort()
+        meanwhile ends it; what began behind one goes on, as evaluations may."""
+        was_aborted = (self._began_aborted if self._is_step_of_this_backward()
+                       else self._is_aborted)
+
+        def check():
+            if not was_aborted:
+                self._check_whole()
+
         with self.taking_part():
             try:
-                self._shards.wait_for(work)
+                self._shards.wait_for(work, check)
             except RuntimeError as error:
+                check()
                 self._leave_replicas(for_others(error))
                 raise
 

@@ -94,11 +94,15 @@ class Shards:
         except gradwire.GradwireError as error:
             raise self._for_users(error) from None
 
-    def wait_for(self, work):
+    def wait_for(self, work, check=lambda: None):
         """For a collective of torch's group. Of an error that a lost rank is the cause of it is
-        PeerLost, which names that."""
+        PeerLost, which names that.
+
+        check(): raises where nobody wants it any more; called again and again.
+        """
         try:
             while not _ends_in_a_slice(work):
+                check()
                 self._check()
         except gradwire.GradwireError:
             raise

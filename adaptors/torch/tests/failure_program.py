@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from unittest import mock
 
 import torch
 from torch import distributed as dist
@@ -14,6 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 import gradwire.torch
 import models
+from gradwire.torch import fsdp2_shards
 from launch import LIMIT_S
 from models import FEEDBACK, attached
 
@@ -148,6 +150,48 @@ def lost_shard(sign, place):
     if dist.get_rank() == 0:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(store.get("process")), signal.SIGKILL)
+    os._exit(0)
+
+
+def aborted_while_shards_wait(how):
+    """Rank 0 of two replicas of two shards, while its backward waits in torch's reduce-scatter for
+    its shard mate, which comes only afterwards."""
+    import fsdp2_models
+
+    model, handle = fsdp2_models.attached("none")
+    models.train(model, range(3))
+    store = dist.distributed_c10d._get_default_store()
+    ends_in_a_slice, aborts = fsdp2_shards._ends_in_a_slice, []
+
+    def abort(*args):
+        aborts.append(threading.current_thread() is threading.main_thread())
+        handle.abort()
+
+    def abort_amid(work):
+        has_ended = ends_in_a_slice(work)
+        if not has_ended and not aborts:
+            if how == "signal":
+                os.kill(os.getpid(), signal.SIGUSR1)
+            else:
+                thread = threading.Thread(target=abort)
+                thread.start()
+                thread.join()
+        return has_ended
+
+    signal.signal(signal.SIGUSR1, abort)
+    loss = models.loss_of(model, 3)
+    if dist.get_rank() == 1:
+        store.wait(["0 is told"])
+    amid = abort_amid if dist.get_rank() == 0 else ends_in_a_slice
+    try:
+        with mock.patch.object(fsdp2_shards, "_ends_in_a_slice", amid):
+            loss.backward()
+    except RuntimeError as error:
+        print(f"told: {type(error).__name__}: {error}", flush=True)
+    print(f"aborts {aborts}", flush=True)
+    store.set(f"{dist.get_rank()} is told", "")
+    if dist.get_rank() == 0:  # which has the store
+        store.wait([f"{rank} is told" for rank in range(4)])
     os._exit(0)
 
 

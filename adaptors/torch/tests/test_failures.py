@@ -104,6 +104,16 @@ def test_an_exception_reaches_the_other_rank(kind, repeat):
     assert "told: peer lost: rank 1" in survivor.output
 
 
+@pytest.mark.parametrize("how, in_main_thread", [("thread", False), ("signal", True)])
+def test_an_abort_ends_the_wait_for_shard_mates(how, in_main_thread):
+    """Torch's group would wait for them until its time-out."""
+    aborted, *others = launch.ranks(_PROGRAM, "aborted_while_shards_wait", how, count=4)
+    assert "told: Aborted: 'model' was aborted" in aborted.output, aborted.output
+    assert f"aborts [{in_main_thread}]\n" in aborted.output, aborted.output
+    for other in others:
+        assert "told: PeerLost: " in other.output and "aborts []\n" in other.output, other.output
+
+
 def test_an_interrupt_ends_the_step_on_all_ranks():
     interrupted, other = launch.ranks(_PROGRAM, "interrupted")
     assert interrupted.code == 0 and "interrupted" in interrupted.output, interrupted.output

@@ -59,6 +59,15 @@ def test_a_lost_shard_is_named_while_torch_waits_and_where_it_fails(work):
         shards.wait_for(work)
 
 
+def test_a_wait_ends_where_nobody_wants_it_any_more():
+    shards, comm = _shards()
+    comm.closed = True
+    check = mock.Mock(side_effect=[None, gradwire.Aborted("was aborted")])
+    with pytest.raises(gradwire.Aborted, match="was aborted"):
+        shards.wait_for(_under_way(), check)
+    assert check.call_count == 2
+
+
 def test_a_wait_goes_on_behind_the_end_of_the_communicator():
     shards, comm = _shards(**_lost())
     comm.closed = True
