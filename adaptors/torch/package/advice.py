@@ -14,6 +14,12 @@ ADVICE = {
     gradwire.Mismatch: "with PyTorch: the same model, arguments of attach() and steps on all ranks",
 }
 
+# Behind the communicator's end, also for what a handle is asked between steps.
+ADVICE_AT_THE_END = {
+    **ADVICE,
+    gradwire.Aborted: "with PyTorch: attach again, which begins with nothing kept back, and "
+                      "load_state_dict() of a checkpoint if there is one",
+}
 # Of a revoked step, behind which FSDP goes on.
 AGAIN_WITH_FSDP2 = "with FSDP2: model.zero_grad(), then all backwards of this step again"
 
@@ -31,14 +37,14 @@ def whose_ranks(ranks):
 def for_others(error):
     """Its words for other ranks, who get advice of their own."""
     text = str(error)
-    for words in (*ADVICE.values(), AGAIN_WITH_FSDP2):
+    for words in (*ADVICE_AT_THE_END.values(), AGAIN_WITH_FSDP2):
         text = text.replace(f" ({words})", "")
     return text
 
 
 def for_users(error, advice, whose=""):
-    """The error, with that advice if there is some for its kind. whose: what whose_ranks() gives."""
+    """The error, with that advice if there is some for its kind, and once. whose: what whose_ranks() gives."""
     text = str(error)
     words = [advice.get(type(error)), whose if re.search(r"\brank", text) else ""]
-    added = "".join(f" ({one})" for one in words if one)
+    added = "".join(f" ({one})" for one in words if one and one not in text)
     return type(error)(text + added, error.result) if added else error

@@ -94,6 +94,12 @@ class DdpHandle(Handle):
                           "was kept back is lost; then model.zero_grad() and all backwards of this "
                           "step again",
     }
+    _ADVICE_AT_THE_END = {
+        **Handle._ADVICE_AT_THE_END,
+        gradwire.Aborted: "with PyTorch: wrap the model in DistributedDataParallel again and attach, "
+                          "which begins with nothing kept back, and load_state_dict() of a checkpoint "
+                          "if there is one",
+    }
 
     def __init__(self, comm, tensors, name, scaler, group, usage=None):
         """usage: of the parameters, if not all are used in each step."""

@@ -11,16 +11,9 @@ import weakref
 import torch
 
 import gradwire
-from gradwire.torch.advice import ADVICE, for_users, whose_ranks
+from gradwire.torch.advice import ADVICE, ADVICE_AT_THE_END, for_users, whose_ranks
 from gradwire.torch.checkpoint import Checkpoint, place_of
 from gradwire.torch.routing import Phase
-
-# What a handle is asked for between steps, behind the communicator's end.
-_ENDED = {
-    gradwire.PeerLost: ADVICE[gradwire.PeerLost],
-    gradwire.Aborted: "with PyTorch: attach again, which begins with nothing kept back, and "
-                      "load_state_dict() of a checkpoint if there is one",
-}
 
 handles = weakref.WeakSet()  # all that somebody has
 
@@ -55,6 +48,7 @@ class Handle:
     """
 
     _ADVICE = ADVICE
+    _ADVICE_AT_THE_END = ADVICE_AT_THE_END
 
     # Subclasses send. What was sent in a step, until it ends, has a `request`; fill(value) of its
     # gradients, and deliver() to those who wait for them; and discard(): the step counts for nothing
@@ -227,14 +221,10 @@ class Handle:
         if not self._scaler:
             raise self._tell(gradwire.NonFinite(self._reason))
 
-    @classmethod
-    def _for_users(cls, error):
-        """The error of a step, with what to do here."""
-        return for_users(error, cls._ADVICE)
-
     def _tell(self, error):
-        """The same, of an error that names ranks."""
-        return for_users(error, self._ADVICE, self._whose_ranks)
+        """The error of a step, with what to do here, and where it is the communicator's end."""
+        advice = self._ADVICE_AT_THE_END if self._is_broken() else self._ADVICE
+        return for_users(error, advice, self._whose_ranks)
 
     @contextlib.contextmanager
     def _between_steps(self, what):
@@ -249,7 +239,7 @@ class Handle:
         try:
             yield
         except gradwire.GradwireError as error:
-            raise for_users(error, _ENDED, self._whose_ranks) from None
+            raise for_users(error, self._ADVICE_AT_THE_END, self._whose_ranks) from None
 
     # ---- for users ----
 
@@ -385,7 +375,8 @@ class Handle:
 
     def _check_whole(self):
         if self.phase is Phase.ABORTED:
-            raise self._for_users(gradwire.Aborted(f"'{self._name}' was aborted: attach again"))
+            raise for_users(gradwire.Aborted(f"'{self._name}' was aborted"),
+                            self._ADVICE_AT_THE_END)
 
     def _is_broken(self):
         try:

@@ -31,7 +31,7 @@ def test_help_has_every_public_name():
 
 
 def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
-    error = DdpHandle._for_users(gradwire.Aborted("run it again"))
+    error = advice.for_users(gradwire.Aborted("run it again"), DdpHandle._ADVICE)
     assert isinstance(error, gradwire.Aborted) and error.result == gwResult_t.gwAborted
     for words in ("run it again", "attach again, load_state_dict(state)", "model.zero_grad()"):
         assert words in str(error)
@@ -39,7 +39,7 @@ def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
 
 def test_the_librarys_advice_is_for_programs_in_c():
     for kind, words in ((gradwire.PeerLost, "torchrun"), (gradwire.Mismatch, "attach()")):
-        error = Handle._for_users(kind("of rank 1"))
+        error = advice.for_users(kind("of rank 1"), Handle._ADVICE)
         assert type(error) is kind and error.result == kind.CODE
         assert str(error).startswith("of rank 1 (") and words in str(error)
 
@@ -56,13 +56,13 @@ def test_ranks_that_a_group_numbers_are_told_by_the_jobs_numbers():
 
 
 def test_other_ranks_are_told_without_advice():
-    error = Handle._for_users(gradwire.PeerLost("rank 1 is lost"))
+    error = advice.for_users(gradwire.PeerLost("rank 1 is lost"), Handle._ADVICE)
     assert advice.for_others(error) == "rank 1 is lost" != str(error)
 
 
 def test_other_errors_stay_as_they_are():
     error = gradwire.NonFinite("rank 1")
-    assert DdpHandle._for_users(error) is error
+    assert advice.for_users(error, DdpHandle._ADVICE) is error
 
 
 def _handle():
@@ -132,6 +132,23 @@ def test_a_flush_that_fails_flushes_nothing():
             tensors.flush()
         assert _specs(handle) == ["none", "topk", "topk"]
         comm.abort_step()
+
+
+@pytest.mark.parametrize("kind, words", [
+    (Handle, "attach again, which begins with nothing kept back"),
+    (lambda *args: DdpHandle(*args, None), "wrap the model in DistributedDataParallel again")])
+@pytest.mark.parametrize("end", [Handle.abort, lambda handle: handle._comm.abort()])
+def test_behind_an_abort_no_state_is_asked_for(kind, words, end):
+    """There is none any more."""
+    comm = gradwire.Comm.from_unique_id(gradwire.unique_id(), 0, 1)
+    handle = kind(comm, None, "model", None)
+    handle._begin()
+    end(handle)
+    with pytest.raises(gradwire.Aborted, match=words) as told:
+        handle._end()
+    text = str(told.value)
+    assert text.count("(with PyTorch: ") == 1 and "handle.state_dict()" not in text, text
+    handle.close()
 
 
 class _Failed:
