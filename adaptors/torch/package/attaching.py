@@ -50,9 +50,9 @@ def _wrapped(model, across):
 
 def _check_router(model, wrapped):
     router = _routers.get(model)
-    if router is not None and router.is_attached:
+    if router is not None and router.is_attached and not router.handle.abort_if_broken():
         raise RuntimeError("gradwire is attached to this model already: detach first, which takes "
-                           "one more step")
+                           "one more step, or close() the handle, which loses what was kept back")
     wrapped.check_hooks()
 
 
@@ -69,7 +69,8 @@ def _check_name(name, trained):
     gc.collect()  # a model that nobody has any more may be in a cycle
     if _is_taken(name, trained):
         raise ValueError(f"another model is attached as '{name}', and their states would have the "
-                         "same keys: give each model of a process a name=, or detach the other one")
+                         "same keys: give each model of a process a name=, or detach or close() the "
+                         "other one")
 
 
 def _check_arguments(name, scaler):

@@ -373,6 +373,14 @@ class Handle:
         self._is_aborted = True
         self._comm.discard()
 
+    def abort_if_broken(self):
+        """As abort() where a rank is lost or the communicator has ended, and no step can come that
+        detaches; whether that was so."""
+        is_broken = self._is_broken()
+        if is_broken:
+            self.abort()
+        return is_broken
+
     def _check_whole(self):
         if self.phase is Phase.ABORTED:
             raise for_users(gradwire.Aborted(f"'{self._name}' was aborted"),

@@ -57,6 +57,20 @@ def a_rank_that_closes_late():
     models.train(model, range(2))  # by torch's own group
 
 
+def attach_again_behind_the_end_of_a_communicator():
+    """Also by who has not kept the handle: no step can come that detaches it."""
+    model, handle = attached(FEEDBACK)
+    models.train(model, range(2))
+    handle._comm.abort()
+    dist.barrier()
+    again = gradwire.torch.attach(model, FEEDBACK)
+    assert again.attached and not handle.attached
+    models.train(model, range(2, 4))
+    expect_equal_on_ranks(models.weights(model))
+    assert again.stats()["commits"] == 2
+    again.close()
+
+
 def detach_and_attach_again():
     plain, (ours, handle) = models.wrap(), attached("none")
     models.train(plain, range(3))

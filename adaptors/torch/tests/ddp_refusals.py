@@ -24,7 +24,7 @@ def wrong_uses():
     # InvalidArgument, or that rank 0 said so first.
     expect_raises(RuntimeError, "no_such", lambda: attached("none", settings={"no_such": 1}))
     model, handle = attached("none")
-    expect_raises(RuntimeError, "detach first", lambda: gradwire.torch.attach(model, "bf16"))
+    expect_raises(RuntimeError, "or close() the handle", lambda: gradwire.torch.attach(model, "bf16"))
     handle.close()
     hooked = models.wrap()
     hooked.register_comm_hook(None, allreduce_hook)

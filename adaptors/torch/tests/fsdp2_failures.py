@@ -329,11 +329,17 @@ def gradients_of_a_failed_step_are_nan():
 
 
 def an_ended_communicator():
-    """Every backward raises: none leaves gradients that were not averaged."""
+    """Every backward raises: none leaves gradients that were not averaged. Then the model may be
+    attached again."""
     model, handle = attached("none")
     models.train(model, range(1))
     dist.barrier()
     handle._comm.abort()
     for step in (1, 2, 3):
         expect_raises(gradwire.GradwireError, "abort", models.loss_of(model, step).backward)
-    _close_together(handle)
+    dist.barrier()
+    _, again = attached("none", model)  # without the handle
+    assert again.attached and not handle.attached
+    models.train(model, range(1, 3))
+    fsdp2_models.expect_equal_replicas(model)
+    again.close()
