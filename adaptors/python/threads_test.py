@@ -2,6 +2,7 @@
 
 import threading
 import unittest
+from functools import partial
 from unittest import mock
 
 from adaptors.python.one_rank import LONG_S, WatchedLock, floats, new_comm
@@ -37,6 +38,34 @@ class ThreadsTest(unittest.TestCase):
             comm.stats()
             other.join()
         self.assertEqual(overtaken, [])
+        comm.close()
+
+    def test_texts_that_grow_are_asked_for_again(self):
+        """As while another thread trains: up to a bound."""
+        comm, library = new_comm(), gradwire.comm.lib
+        ledger, sizes = library.gwCommGetLedger, []
+
+        def growing(grows, handle, buffer, size):
+            """The library's, which asks for 10,000 bytes more as long as it grows."""
+            room = size._obj.value
+            code = ledger(handle, buffer, size)
+            if buffer is None:
+                return code
+            sizes.append(room)
+            if len(sizes) > grows:
+                return code
+            size._obj.value = room + 10_000
+            return gradwire._bindings.gwResult_t.gwInvalidArgument
+
+        for grows, tries in ((0, 1), (3, 4)):
+            with mock.patch.object(library, "gwCommGetLedger", partial(growing, grows)):
+                self.assertEqual(comm.ledger()["tensors"], [])
+            self.assertEqual(len(sizes), tries)
+            self.assertTrue(all(later >= room + 10_000 for room, later in zip(sizes, sizes[1:])))
+            sizes.clear()
+        with mock.patch.object(library, "gwCommGetLedger", partial(growing, 1_000)):
+            self.assertRaises(gradwire.InvalidArgument, comm.ledger)
+        self.assertLess(len(sizes), 100)
         comm.close()
 
     def test_several_threads_wait_for_one_request(self):

@@ -17,6 +17,10 @@ from gradwire.request import Request, Submission
 from gradwire.tensors import Tensor
 
 
+_JSON_GROWTH_BYTES = 4096
+_JSON_TRIES = 10
+
+
 class Outcome(enum.Enum):
     """How a training step ended, on all ranks alike."""
 
@@ -410,10 +414,14 @@ class Comm(Collectives):
         size = ctypes.c_size_t()
         with self.in_call(), self.one_at_a_time():
             self._check(function(self._handle, None, ctypes.byref(size)))
-            # Counters may get longer between the two calls.
-            size.value += 4096
-            buffer = ctypes.create_string_buffer(size.value)
-            self._check(function(self._handle, buffer, ctypes.byref(size)))
+            for _ in range(_JSON_TRIES):
+                # It may get longer between two calls, as where many tensors begin to count.
+                size.value += _JSON_GROWTH_BYTES
+                buffer = ctypes.create_string_buffer(size.value)
+                code = function(self._handle, buffer, ctypes.byref(size))
+                if code != c.gwResult_t.gwInvalidArgument or size.value <= len(buffer):
+                    break
+            self._check(code)
         return json.loads(buffer.value)
 
     def stats(self):
