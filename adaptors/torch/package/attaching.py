@@ -32,11 +32,17 @@ def _is_sharded(model):
     return fsdp is not None and isinstance(model, fsdp.FSDPModule)
 
 
+def _is_of_first_fsdp(model):
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return isinstance(model, getattr(fsdp, "FullyShardedDataParallel", ()))
+
+
 def _wrapped(model, across):
     """Its WrappedModel."""
     if not isinstance(model, DistributedDataParallel) and not _is_sharded(model):
+        remedy = "use fully_shard()" if _is_of_first_fsdp(model) else "wrap it first"
         raise TypeError("attach takes a model in DistributedDataParallel or with fully_shard(), "
-                        f"not {type(model).__name__}: wrap it first")
+                        f"not {type(model).__name__}: {remedy}")
     if not dist.is_initialized():
         raise RuntimeError("there is no process group: call torch.distributed.init_process_group, "
                            "and attach before it is destroyed")

@@ -1,6 +1,7 @@
 """Checkpoints of one model's state: a key for each parameter, which tells the ranks apart."""
 
 import collections.abc
+import contextlib
 import ctypes
 import re
 
@@ -14,6 +15,19 @@ _PLACE = re.compile(_RANK.pattern + r"(@.*)?")
 _OF_ANOTHER = re.compile(r"gradwire/(.+)/rank\d+of\d+(@[^/]*)?/")
 _AS_IT_WAS = ("attach as it was when the checkpoint was saved, or do not load it: residuals then "
               "begin at zero")
+
+
+@contextlib.contextmanager
+def _saying_what_to_do():
+    """About a state that does not fit or is damaged."""
+    try:
+        yield
+    except gradwire.Mismatch as error:
+        raise gradwire.Mismatch(f"{error} ({_AS_IT_WAS})") from None
+    except gradwire.DataCorrupt as error:
+        raise gradwire.DataCorrupt(f"{error} (with PyTorch: values as state_dict() gave them, in type "
+                                   "and size too; or do not load it: residuals then begin at zero)"
+                                   ) from None
 
 
 def place_of(comm, shard=None):
@@ -93,7 +107,9 @@ class Checkpoint:
         place = self._alike(places)
         if place is None:
             return False
-        self._load({name: without_own_parts(tensor) for name, tensor in places[place].items()})
+        with _saying_what_to_do():
+            alike = {name: without_own_parts(tensor) for name, tensor in places[place].items()}
+        self._load(alike)
         return True
 
     def _alike(self, places):
@@ -114,14 +130,8 @@ class Checkpoint:
             raise gradwire.Mismatch(f"{lacks} has no {', '.join(differ[:4])}"
                                     f"{' and others' if len(differ) > 4 else ''}: {_AS_IT_WAS}")
         saved.tensors, saved.end = tensors, end or saved.end
-        try:
+        with _saying_what_to_do():
             self._comm.load_state(saved.to_bytes())
-        except gradwire.Mismatch as error:
-            raise gradwire.Mismatch(f"{error} ({_AS_IT_WAS})") from None
-        except gradwire.DataCorrupt as error:
-            raise gradwire.DataCorrupt(f"{error} (with PyTorch: values as state_dict() gave them, in "
-                                       "type and size too; or do not load it: residuals then begin "
-                                       "at zero)") from None
 
 
 def _others_in(state_dict):

@@ -47,8 +47,10 @@ class _Firing:
         place = self._output.untyped_storage().data_ptr()
         if self._is_late and any(gradient.untyped_storage().data_ptr() != place
                                  for gradient in self.unit.gradients()):
-            raise gradwire.InvalidUsage(f"torch {torch.__version__} copies the gradients of "
-                                        f"{self.unit.name} too early for gradwire")
+            raise gradwire.InvalidUsage(
+                f"torch {torch.__version__} copies the gradients of {self.unit.name} too early for "
+                "gradwire: with set_force_sum_reduction_for_comms(True) of the sharded modules it does "
+                "not, and each waits for its own; or take a version that docs/pytorch.md names")
 
 
 class Fsdp2Handle(Handle):

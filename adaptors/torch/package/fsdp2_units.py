@@ -91,8 +91,9 @@ class Unit:
     def check_type(self):
         """Raises if the library does not take its gradients."""
         if self.dtype not in DATA_TYPES:
-            raise gradwire.InvalidArgument(f"{self.name} has gradients of {self.dtype}, which the "
-                                           "library does not take")
+            raise gradwire.InvalidArgument(
+                f"{self.name} has gradients of {self.dtype}, which the library does not take: shard "
+                "with MixedPrecisionPolicy(reduce_dtype=torch.float32), or leave the model to torch")
 
     def check(self, output):
         """Raises if the hook got other gradients than those that were registered, or if what comes

@@ -464,7 +464,7 @@ class Handle:
         if is_mine:
             checkpoint.load(state_dict, places)
         elif residuals == "error":
-            raise ValueError(text)
+            raise ValueError(f'{text}: start as many ranks as then, or residuals="drop"')
         elif not self._load_alike(checkpoint, places):
             self._reset_tensors()
         self._loaded_steps += step - self._step

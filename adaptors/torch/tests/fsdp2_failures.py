@@ -26,8 +26,12 @@ def refusals():
     expect_raises(ValueError, "DistributedDataParallel averages",
                   lambda: attach(models.wrap(), "none", across=across()))
     expect_raises(TypeError, "fully_shard()", lambda: attach(models.network(), "none"))
-    expect_raises(ValueError, "torch.float64",
-                  lambda: attached("none", fsdp2_models.shard(models.network().double())))
+    doubles = models.network().double()
+    expect_raises(ValueError, "torch.float64, which the library does not take: shard with "
+                  "MixedPrecisionPolicy(reduce_dtype=torch.float32)",
+                  lambda: attached("none", fsdp2_models.shard(copy.deepcopy(doubles))))
+    floats = MixedPrecisionPolicy(reduce_dtype=torch.float32)
+    attached("none", fsdp2_models.shard(doubles, mp_policy=floats))[1].close()
     _, handle = attached("none", model)
     expect_raises(RuntimeError, "detach first", lambda: attached("bf16", model))
     handle.close()

@@ -57,6 +57,16 @@ def none_is_native_hsdp():
         handle.close()
 
 
+def gradients_that_are_copied_too_early_are_told():
+    """As by a version of torch that casts or copies where others do not."""
+    policy = MixedPrecisionPolicy(reduce_dtype=HALF)
+    model, handle = attached("none", fsdp2_models.network(mp_policy=policy))
+    with mock.patch.object(Unit, "takes_views_of", return_value=True):
+        models.expect_raises(gradwire.InvalidUsage, "set_force_sum_reduction_for_comms(True)",
+                             models.loss_of(model, 0).backward)
+    handle.close()
+
+
 def divided_after_the_hook():
     native, ours = fsdp2_models.hsdp(), fsdp2_models.network()
     for model in (native, ours):

@@ -44,7 +44,9 @@ def resume_gives_the_same_bits():
     assert not torch.equal(once, _resumed(None, weights, range(6, 12)))
     _, handle = attached(FEEDBACK)
     foreign = {key.replace("of2@", "of4@"): value for key, value in state.items()}
-    expect_raises(ValueError, place, lambda: handle.load_state_dict(foreign, residuals="error"))
+    error = expect_raises(ValueError, place,
+                          lambda: handle.load_state_dict(foreign, residuals="error"))
+    assert 'start as many ranks as then, or residuals="drop"' in str(error), error
     handle.close()
 
 

@@ -6,11 +6,13 @@ import functools
 import gc
 import inspect
 import pydoc
+import re
 import weakref
 from unittest import mock
 
 import pytest
 import torch
+from torch.distributed.fsdp import FullyShardedDataParallel
 
 import gradwire.torch
 from gradwire._bindings import gwResult_t
@@ -28,6 +30,23 @@ def test_help_has_every_public_name():
         assert inspect.getdoc(getattr(gradwire.torch, name))
     for name, member in inspect.getmembers(gradwire.torch.Handle):
         assert name.startswith("_") or inspect.getdoc(member), name
+
+
+class _FirstFsdp(FullyShardedDataParallel):
+    """As far as it goes without an accelerator."""
+
+    def __init__(self):
+        torch.nn.Module.__init__(self)
+
+    __getattr__ = torch.nn.Module.__getattr__
+
+
+@pytest.mark.parametrize("model, words", [
+    (_FirstFsdp(), "not _FirstFsdp: use fully_shard()"),
+    (torch.nn.Linear(1, 1), "not Linear: wrap it first")])
+def test_of_what_is_not_wrapped_the_remedy_is_named(model, words):
+    with pytest.raises(TypeError, match=re.escape(words)):
+        gradwire.torch.attach(model, "none")
 
 
 def test_a_revoked_step_needs_the_model_to_be_wrapped_again():
@@ -240,7 +259,10 @@ def test_behind_the_communicators_end_the_remedy_is_named(call):
     (lambda state: {**state, "gradwire/model/step": torch.ones(2)}, ValueError, "and not the count"),
     (lambda state: {**state, "gradwire/model/controller/rank0of1": 3}, TypeError, "int and no tensor"),
     (lambda state: {key: value.float() if value.dim() else value for key, value in state.items()},
-     gradwire.DataCorrupt, "in type and size too; or do not load it")])
+     gradwire.DataCorrupt, "in type and size too; or do not load it"),
+    (lambda state: {key.replace("of1", "of2"): value[:-1] if value.dim() else value
+                    for key, value in state.items()},
+     gradwire.DataCorrupt, "ends early .*in type and size too; or do not load it")])
 def test_what_is_no_state_is_told(change, kind, words):
     """Cause and remedy; what is there stays."""
     handle = _handle()
