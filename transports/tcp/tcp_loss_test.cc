@@ -124,6 +124,33 @@ TEST(TcpLossTest, PeerThatNeverAnswersIsLostAfterTheBoundWithAHint) {
   }
 }
 
+// A wall that drops what goes in one direction only.
+TEST(TcpLossTest, PeerThatConnectsButNeverAnswersHearsOfNoEnd) {
+  ManualClock clock;
+  auto end = MakeRank0(clock, kNsPerSecond);
+  const UniqueFd listener = ListenAsRank1(end.get());
+  ASSERT_EQ(listen(listener.get(), 0), 0);
+  const UniqueFd first = Call(*BoundAddress(listener.get()));
+  const UniqueFd rank1 = Call(*end);
+  Say(rank1, HelloFor(*end, 1));
+  const auto speak = [&](uint32_t message) {
+    Say(rank1, TcpPrefix{});
+    Say(rank1, FrameHeader{.message = message});
+  };
+  speak(1);
+  CheckingSink heard;
+  ASSERT_TRUE(Until({{end.get(), &heard}}, [&] { return heard.arrivals.size() == 1; }));
+  EXPECT_EQ(Send(end.get(), 1, {}, {}), SendOutcome::kAccepted);
+  clock.Advance(kLeastConnectBoundNs + 1);
+  EXPECT_EQ(end->Progress(&heard), 2);
+  EXPECT_EQ(heard.lost, std::vector<int>{1});
+  EXPECT_NE(heard.why.find("GRADWIRE_INTERFACE"), heard.why.npos) << heard.why;
+  speak(2);
+  EXPECT_EQ(end->Progress(&heard), 0);
+  EXPECT_EQ(Send(end.get(), 1, {}, {}), SendOutcome::kLost);
+  EXPECT_FALSE(IsClosed(rank1)) << "it would blame rank 0";
+}
+
 TEST(TcpLossTest, WithoutADeathTimeoutACallHasNoBound) {
   ManualClock clock;
   auto end = MakeRank0(clock, 0);

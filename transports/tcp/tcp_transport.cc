@@ -272,13 +272,16 @@ void TcpTransport::OnEnd(TcpPeer* peer, int error) {
 
 // Nothing goes to the peer any more. What it has sent before may still be on its way: its
 // connection is closed in the other direction only, which tells it to end it if it is still there.
+// Behind a wall it is there, as far as anybody can tell: it is to hear the reason from the control
+// plane, and not from here of an end, for which it would blame this rank.
 void TcpTransport::Fail(TcpPeer* peer, int error) {
   if (std::exchange(peer->unreachable, true)) return;
   const std::string at = peer->address.ToString();
   peer->cause = Status(CodeOfErrno(error), fmt::format("tcp: the connection to rank {} at {}: {}",
                                                        peer->rank, at, WhyEnded(error)))
                     .WithPeer(peer->rank);
-  if (peer->outbox.greets() && IsOfTheNetwork(error)) {
+  const bool is_walled = peer->outbox.greets() && IsOfTheNetwork(error);
+  if (is_walled) {
     peer->cause = std::move(peer->cause)
                       .WithHint(fmt::format("Rank {} must reach {}: open TCP between the machines, "
                                             "or give rank {} another address by "
@@ -287,8 +290,14 @@ void TcpTransport::Fail(TcpPeer* peer, int error) {
   }
   CloseConnection(epoll_.get(), SHUT_RDWR, &peer->out);
   peer->outbox.Clear(&sent_);
-  unreachable_.push_back(peer);
-  if (peer->in.valid()) (void)shutdown(peer->in.get(), SHUT_WR);
+  peer->lost = is_walled;
+  (is_walled ? lost_ : unreachable_).push_back(peer);
+  if (!peer->in.valid()) return;
+  if (is_walled) {
+    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer->in.get(), nullptr);
+  } else {
+    (void)shutdown(peer->in.get(), SHUT_WR);
+  }
 }
 
 void TcpTransport::Lose(TcpPeer* peer, const std::string& why, gwResult_t code) {
@@ -364,7 +373,7 @@ void TcpTransport::OnOut(TcpPeer* peer, uint32_t events) {
 }
 
 int TcpTransport::OnIn(TcpPeer* peer, Sink* sink) {
-  if (!peer->in.valid()) return 0;  // since the events were taken
+  if (!peer->in.valid() || peer->lost) return 0;  // since the events were taken
   const ReadOutcome got = ReadSome(peer->in.get(), peer->inbox.Space());
   switch (got.kind) {
     case ReadOutcome::Kind::kNothingYet: break;
