@@ -1,6 +1,7 @@
 #include "cli/text_output.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -32,6 +33,22 @@ Status WriteInPlace(const std::string& path, std::string_view text) {
   return file ? Status::Ok() : CannotWrite(path);
 }
 
+// The old file stays whole until the new one is. Where that cannot take its place, as in a folder
+// that is not to be written, the old one is overwritten.
+Status Replace(const std::string& path, std::filesystem::perms mode, std::string_view text) {
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  const std::string partial = target.string() + ".partial";
+  if (error || !std::ofstream(partial)) return WriteInPlace(path, text);
+  const Status written = WriteInPlace(partial, text);
+  if (written.ok()) {
+    std::filesystem::permissions(partial, mode, error);
+    if (std::rename(partial.c_str(), target.c_str()) == 0) return Status::Ok();
+  }
+  std::filesystem::remove(partial, error);
+  return written.ok() ? WriteInPlace(path, text) : written;
+}
+
 }  // namespace
 
 Status WriteTextTo(const std::string& path, std::string_view text) {
@@ -39,17 +56,11 @@ Status WriteTextTo(const std::string& path, std::string_view text) {
     return WriteToStdout(text) ? Status::Ok() : ErrnoStatus("cannot write standard output", errno);
   }
   std::error_code error;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-  const bool is_file =
-      !std::filesystem::exists(target, error) || std::filesystem::is_regular_file(target, error);
-  const std::string partial = target.string() + ".partial";
-  // A pipe cannot be replaced, nor what lies in a folder that is not to be written.
-  if (!is_file || !std::ofstream(partial)) return WriteInPlace(path, text);
-  Status written = WriteInPlace(partial, text);
-  if (written.ok() && std::rename(partial.c_str(), target.c_str()) != 0)
-    written = CannotWrite(path);
-  if (!written.ok()) std::filesystem::remove(partial, error);
-  return written;
+  const std::filesystem::file_status there = std::filesystem::status(path, error);
+  // All else is written in place: what is new, and pipes.
+  const bool is_old_file =
+      std::filesystem::is_regular_file(there) && access(path.c_str(), W_OK) == 0;
+  return is_old_file ? Replace(path, there.permissions(), text) : WriteInPlace(path, text);
 }
 
 Status CheckOutputs(std::span<const std::string> paths) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -54,6 +55,27 @@ TEST(WriteTextTo, LeavesTheOldFileWhereTheNewOneIsNotWhole) {
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
 }
 
+TEST(WriteTextTo, KeepsTheMode) {
+  const std::string path = testing::TempDir() + "/private";
+  ASSERT_TRUE(WriteTextTo(path, "old").ok());
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ASSERT_TRUE(WriteTextTo(path, "new").ok());
+  EXPECT_EQ(TextOf(path), "new");
+  EXPECT_EQ(static_cast<int>(std::filesystem::status(path).permissions()), 0600);
+}
+
+TEST(WriteTextTo, WritesIntoAPipeByItsNumber) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_TRUE(WriteTextTo("/dev/fd/" + std::to_string(ends[1]), "text").ok());
+  close(ends[1]);
+  char read_back[8] = {};
+  EXPECT_EQ(read(ends[0], read_back, sizeof read_back), 4);
+  EXPECT_STREQ(read_back, "text");
+  close(ends[0]);
+}
+
 TEST(WriteTextTo, FollowsLinks) {
   const std::string path = testing::TempDir() + "/linked", link = testing::TempDir() + "/link";
   ASSERT_TRUE(WriteTextTo(path, "old").ok());
@@ -61,6 +83,9 @@ TEST(WriteTextTo, FollowsLinks) {
   ASSERT_TRUE(WriteTextTo(link, "new").ok());
   EXPECT_EQ(TextOf(path), "new");
   EXPECT_TRUE(std::filesystem::is_symlink(link));
+  std::filesystem::remove(path);
+  ASSERT_TRUE(WriteTextTo(link, "new again").ok());
+  EXPECT_EQ(TextOf(path), "new again");
 }
 
 TEST(CsvText, IsOneCellWhateverItHolds) {

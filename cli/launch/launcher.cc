@@ -126,6 +126,7 @@ class Job {
     }
     started_ns_ = clock_.NowNs();
     Drive();
+    ClearProgress();
     return exit_code_.value_or(output_lost_ ? kLostOutputExitCode : 0);
   }
 
@@ -254,7 +255,9 @@ void Job::PassOn(const Stream& stream, std::string_view text) {
   if (text.empty()) return;
   if (!stream.relay.passes_progress()) ClearProgress();
   stream.target->Add(text);
-  if (stream.relay.passes_progress()) progress_is_shown_ = text.back() != '\n';
+  if (!stream.relay.passes_progress()) return;
+  const size_t last_line = text.rfind('\n') + 1;
+  progress_is_shown_ = text.find('\r', last_line) != text.npos;
 }
 
 void Job::ClearProgress() {

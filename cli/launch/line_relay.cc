@@ -4,6 +4,14 @@ namespace gradwire {
 
 namespace {
 
+// Without the progress that a line has been written over.
+std::string_view Seen(std::string_view line) {
+  constexpr std::string_view kClear = "\x1b[K";
+  line.remove_prefix(line.rfind('\r') + 1);
+  if (line.starts_with(kClear)) line.remove_prefix(kClear.size());
+  return line;
+}
+
 // "gradwire perf: ..." or "gradwire perf --help says more".
 bool IsErrorOfOurs(std::string_view line) {
   constexpr std::string_view kName = "gradwire ";
@@ -19,10 +27,11 @@ bool IsErrorOfOurs(std::string_view line) {
 
 bool LineRelay::IsToldByAnother() const {
   constexpr size_t kMostLines = 100;  // of a program that goes on so
-  if (told_ == nullptr || !IsErrorOfOurs(partial_)) return false;
-  const auto first = told_->find(partial_);
+  const std::string line(Seen(partial_));
+  if (told_ == nullptr || !IsErrorOfOurs(line)) return false;
+  const auto first = told_->find(line);
   if (first != told_->end()) return first->second != prefix_;
-  if (told_->size() < kMostLines) told_->emplace(partial_, prefix_);
+  if (told_->size() < kMostLines) told_->emplace(line, prefix_);
   return false;
 }
 

@@ -61,6 +61,14 @@ TEST(LineRelay, WhatOneRankHasToldOfOurCommandNoOtherRepeats) {
   EXPECT_EQ(first.Append("gradwire perf: no") + first.Finish(), "");
 }
 
+TEST(LineRelay, KnowsAnErrorBehindProgress) {
+  ToldLines told;
+  LineRelay first("", &told), second("[1] ", &told);
+  EXPECT_EQ(first.Append("\rstep 1\x1b[K\r\x1b[Kgradwire train: no\n"),
+            "\rstep 1\x1b[K\r\x1b[Kgradwire train: no\n");
+  EXPECT_EQ(second.Append("gradwire train: no\n"), "");
+}
+
 TEST(LineRelay, WhatIsNoErrorOfOurCommandEveryRankTells) {
   for (const std::string line :
        {"gradwire step 5 done\n", "gradwire : no\n", "gradwirey perf: no\n"}) {

@@ -1,6 +1,7 @@
 #include "cli/measure/progress.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,7 +19,11 @@ constexpr std::string_view kClearRest = "\x1b[K";
 
 bool ShowsProgress() {
   const char* const told = std::getenv(kProgressVariable);
-  return isatty(STDERR_FILENO) != 0 || (told != nullptr && std::string_view(told) == "1");
+  const bool is_told = told != nullptr && std::string_view(told) == "1";
+  // The launcher's pipe: what a program has turned elsewhere ends at no terminal.
+  struct stat about = {};
+  const bool is_pipe = fstat(STDERR_FILENO, &about) == 0 && S_ISFIFO(about.st_mode);
+  return isatty(STDERR_FILENO) != 0 || (is_told && is_pipe);
 }
 
 void Progress::Count(int64_t done, int64_t of) {

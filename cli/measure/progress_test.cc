@@ -1,11 +1,11 @@
 #include "cli/measure/progress.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <string>
-#include <utility>
 
 namespace gradwire {
 namespace {
@@ -52,14 +52,24 @@ TEST_F(ProgressTest, WhoShowedNothingClearsNothing) {
   EXPECT_EQ(shown(), "");
 }
 
-TEST(ShowsProgress, WhereTheLauncherSaysSo) {
-  ASSERT_EQ(isatty(STDERR_FILENO), 0) << "tests write to a file";
-  for (const auto& [value, shows] : {std::pair("1", true), std::pair("", false)}) {
-    ASSERT_EQ(setenv(kProgressVariable, value, 1), 0);
-    EXPECT_EQ(ShowsProgress(), shows) << value;
-  }
+TEST(ShowsProgress, WhereTheLauncherSaysSoOfItsPipe) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int before = dup(STDERR_FILENO), file = open("/dev/null", O_WRONLY);
+  const auto shows_on = [&](int fd) {
+    dup2(fd, STDERR_FILENO);
+    const bool shows = ShowsProgress();
+    dup2(before, STDERR_FILENO);
+    return shows;
+  };
+  ASSERT_EQ(setenv(kProgressVariable, "1", 1), 0);
+  EXPECT_TRUE(shows_on(ends[1]));
+  EXPECT_FALSE(shows_on(file)) << "the program has turned it elsewhere";
+  ASSERT_EQ(setenv(kProgressVariable, "", 1), 0);
+  EXPECT_FALSE(shows_on(ends[1]));
   unsetenv(kProgressVariable);
-  EXPECT_FALSE(ShowsProgress());
+  EXPECT_FALSE(shows_on(ends[1]));
+  for (const int fd : {ends[0], ends[1], before, file}) close(fd);
 }
 
 }  // namespace

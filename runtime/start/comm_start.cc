@@ -107,7 +107,7 @@ StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings)
       .world_size = me.world_size,
       .job = *job,
       .interface = settings.Text("interface"),
-      .root = RootOf(me),
+      .root = settings.Text("interface").empty() ? RootOf(me) : "",
       .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
       .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};
   StatusOr<TransportOffer> offer = TransportOffer::Make(settings.Text("transport"), options);

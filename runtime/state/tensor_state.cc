@@ -210,6 +210,8 @@ StatusOr<TensorState*> TensorTable::Add(std::unique_ptr<TensorState> tensor) {
   return added;
 }
 
+// Ranks that add and remove in one order go on alike. Where they do not, the next sum outside steps
+// in which all must draw the same is a mismatch, and behind that they do.
 void TensorTable::Remove(TensorState* tensor) {
   drawn_ = std::max(drawn_, tensor->free_ops.load());
   by_id_.erase(tensor->id);

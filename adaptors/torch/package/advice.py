@@ -43,7 +43,10 @@ def for_others(error):
 
 
 def for_users(error, advice, whose=""):
-    """The error, with that advice if there is some for its kind, and once. whose: what whose_ranks() gives."""
+    """The error, with that advice if there is some for its kind, and once.
+
+    whose: what whose_ranks() gives.
+    """
     text = str(error)
     words = [advice.get(type(error)), whose if re.search(r"\brank", text) else ""]
     added = "".join(f" ({one})" for one in words if one and one not in text)
