@@ -147,7 +147,10 @@ def lost_shard(sign, place):
     store.wait([f"{rank} is told" for rank in range(3)])
     handle.close()
     print(f"attached {handle.attached}", flush=True)
+    # The store ends with rank 0.
+    store.set(f"{dist.get_rank()} needs no store", "")
     if dist.get_rank() == 0:
+        store.wait([f"{rank} needs no store" for rank in range(3)])
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(store.get("process")), signal.SIGKILL)
     os._exit(0)
