@@ -1,4 +1,4 @@
-/* gradwire: gradients made small for the network, summed by any all-reduce.
+/* gradwire: compresses gradients for the network and sums them over all ranks.
  *
  * The one public header: C99, needs neither CUDA nor C++. Shapes and names follow NCCL with `gw`
  * for `nccl`; result codes 0-8 and the values of data types and reduction operations equal NCCL's,
