@@ -19,7 +19,7 @@ _METADATA = """\
 Metadata-Version: 2.1
 Name: gradwire
 Version: {version}
-Summary: Gradient compression and collectives that any all-reduce can sum
+Summary: Gradient compression and all-reduce for distributed training
 License: Apache-2.0
 Requires-Python: >=3.9
 """

@@ -1,4 +1,4 @@
-"""gradwire: gradients made small for the network, summed by any all-reduce.
+"""gradwire: compresses gradients for the network and sums them over all ranks.
 
     import gradwire
 
