@@ -13,6 +13,8 @@ from gradwire.torch.parameters import DATA_TYPES, early_update
 NOT_FOR_SIGNS = ("has signsgd, whose signs FSDP would divide after the average, as it does in float16 and "
                  "where set_gradient_divide_factor() or set_force_sum_reduction_for_comms() says so: "
                  "reduce_dtype=torch.float32 or bfloat16, without these")
+_FREEZE_AS_A_WHOLE = ("freeze before attach(), or the module as a whole, and use each of its parameters "
+                      "in each step")
 
 
 def local(tensor):
@@ -61,6 +63,18 @@ class Unit:
     def _trained(self):
         return [p for p in self._group().fsdp_params if p.sharded_param.requires_grad]
 
+    def _which_train(self):
+        """Whether each of its parameters does. A list of these themselves would keep the model."""
+        return [p.sharded_param.requires_grad for p in self._group().fsdp_params]
+
+    @functools.cached_property
+    def _trained_at_first(self):
+        """What numel and dtype, and what is kept back, are of."""
+        return self._which_train()
+
+    def _first_trained(self):
+        return [p for p, trains in zip(self._group().fsdp_params, self._trained_at_first) if trains]
+
     @property
     def trains(self):
         """Whether it is not frozen as a whole; what numel and dtype, asked first, then go by."""
@@ -68,7 +82,7 @@ class Unit:
 
     @functools.cached_property
     def numel(self):
-        return sum(p.padded_sharded_param_size.numel() for p in self._trained())
+        return sum(p.padded_sharded_param_size.numel() for p in self._first_trained())
 
     @property
     def sent_numel(self):
@@ -77,7 +91,7 @@ class Unit:
 
     @functools.cached_property
     def dtype(self):
-        return functools.reduce(torch.promote_types, map(self._reduced_dtype, self._trained()))
+        return functools.reduce(torch.promote_types, map(self._reduced_dtype, self._first_trained()))
 
     @staticmethod
     def _reduced_dtype(param):
@@ -102,8 +116,10 @@ class Unit:
         if (output.numel(), output.dtype) != (self.numel, self.dtype):
             raise gradwire.InvalidArgument(
                 f"{self.name} has {output.numel()} gradients of {output.dtype} in this backward, "
-                f"and had {self.numel} of {self.dtype} to train at first: freeze before attach(), or "
-                "the module as a whole, and use each of its parameters in each step")
+                f"and had {self.numel} of {self.dtype} to train at first: {_FREEZE_AS_A_WHOLE}")
+        if self._which_train() != self._trained_at_first:  # as many others
+            raise gradwire.InvalidArgument(f"{self.name} has other parameters to train than at first: "
+                                           f"{_FREEZE_AS_A_WHOLE}")
         if any(param.sharded_param._post_accumulate_grad_hooks for param in self._trained()):
             raise early_update(f"a parameter of {self.name}")
 

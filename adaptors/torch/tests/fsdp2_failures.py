@@ -192,6 +192,23 @@ def unused_parameters():
     _close_together(handle)
 
 
+def as_many_other_parameters_that_train():
+    """What is kept back is of those that did at first: it is not added to others' gradients. With
+    replicas and without."""
+    everybody = init_device_mesh("cpu", (dist.get_world_size(),))
+    for over, replicas in ((mesh()["shard"], across()), (everybody, None)):
+        module = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
+        module[1].requires_grad_(False)
+        model = fully_shard(module, mesh=over)
+        handle = gradwire.torch.attach(model, FEEDBACK, across=replicas, min_numel=0)
+        model(models.batch(0)[0]).sum().backward()
+        for layer, trains in zip(model, (False, True)):
+            layer.requires_grad_(trains)
+        expect_raises(gradwire.InvalidArgument, "other parameters to train than at first: freeze "
+                      "before attach()", model(models.batch(1)[0]).sum().backward)
+        _close_together(handle)
+
+
 def _throw_in_forward(model):
     """In the first layer and further on."""
     expect_raises(RuntimeError, "cannot be multiplied", lambda: model(torch.ones(3, 5)))
