@@ -53,8 +53,18 @@ class _Firing:
                 "not, and each waits for its own; or take a version that docs/pytorch.md names")
 
 
+def _queue_at_the_end(call):
+    """Of this backward: behind what is queued by then, as by FSDP for each of its roots.
+
+    The engine owns it: where a backward fails, it is dropped.
+    """
+    engine = Variable._execution_engine
+    engine.queue_callback(lambda: engine.queue_callback(call))
+
+
 class Fsdp2Handle(Handle):
-    """A step begins with the first unit's gradients, and ends after FSDP's own end of backward.
+    """A step begins with the first unit's gradients, and ends after FSDP's own end of backward, of all
+    models that have one.
 
     FSDP cannot go on after a backward that failed midway, so what fails meanwhile is raised at the
     end of the step.
@@ -138,8 +148,7 @@ class Fsdp2Handle(Handle):
         if torch._C._current_graph_task_id() == -1:
             raise finalized_by_hand()
         end = functools.partial(self._end)
-        # The engine owns it: where a backward fails, it is dropped.
-        Variable._execution_engine.queue_callback(end)
+        _queue_at_the_end(end)
         self._end_of_step = weakref.ref(end)
         self._came = set()
         try:

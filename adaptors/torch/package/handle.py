@@ -31,6 +31,7 @@ def failing_together(what, mine=None):
         for other in list(handles):
             if other is not mine and other.is_open_in(threading.get_ident()):
                 other._abandon(f"{what} failed in the same backward: {error}")
+                other._spoil_gradients()
         raise
 
 
