@@ -177,12 +177,13 @@ def attach(model, spec, *, across=None, name="model", exclude=(), min_numel=None
             tensors = wrapped.tensors(comm, name, spec, selection)
             ledger = comm.ledger()
             rules.check_rows(ledger["tensors"])
+        # On all ranks, and behind the agreement: filters may make one an error, which then is one of
+        # all. Before the hooks, which stay.
+        for text in [*wrapped.warnings(), *selection.warnings()]:
+            warnings.warn(text, stacklevel=2)
         _routers[model] = router = wrapped.hook(_routers.get(model))
         if comm.rank == 0 and wrapped.speaks:
             print(_describe(name, spec, ledger, *wrapped.size), file=sys.stderr)
-        # On all ranks, and last: filters may make one an error, which then is one of all.
-        for text in [*wrapped.warnings(), *selection.warnings()]:
-            warnings.warn(text, stacklevel=2)
     except BaseException:
         with contextlib.suppress(gradwire.GradwireError):
             comm.close()

@@ -55,14 +55,14 @@ class WrappedModel(abc.ABC):
     def tensors(self, comm, prefix, spec, selection):
         """The Tensors of its gradients, registered as selection (parameters.Selection) says."""
 
+    def warnings(self):
+        """Texts of what users should know of the model; equal on all ranks."""
+        return []
+
     @abc.abstractmethod
     def hook(self, old):
         """The Router that the model's hooks ask from now on. old: that of an earlier attach(), or
         None."""
-
-    def warnings(self):
-        """Texts of what users should know of the model; equal on all ranks."""
-        return []
 
     @property
     @abc.abstractmethod

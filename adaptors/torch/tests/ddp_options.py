@@ -57,6 +57,7 @@ def what_is_excluded_in_vain_is_told():
         warnings.simplefilter("error")
         expect_raises(UserWarning, "'*.bais'",
                       lambda: gradwire.torch.attach(model, "none", exclude="*.bais"))
+    assert not model._comm_hooks
     handle = gradwire.torch.attach(model, "none")
     models.train(model, range(1))
     handle.close()

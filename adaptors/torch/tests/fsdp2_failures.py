@@ -1,12 +1,14 @@
 """What is refused, and steps that fail, with replicas. Scenarios of fsdp2_program."""
 
 import copy
+import warnings
 
 import torch
 from torch import distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import fsdp2_models
@@ -94,6 +96,13 @@ def units_that_first_train_when_they_must_not_have_the_codec():
         _close_together(handle)
 
 
+def _expect_no_hooks(model):
+    for module in fsdp2_models.sharded_modules(model):
+        group = module._get_fsdp_state()._fsdp_param_group
+        assert group._all_reduce_hook is None
+        assert type(group._reduce_scatter_comm) is DefaultReduceScatter
+
+
 def a_spec_misspelt_on_one_rank():
     """Shards of its replica, and their replicas, are told all the same."""
     model = fsdp2_models.network()
@@ -102,8 +111,22 @@ def a_spec_misspelt_on_one_rank():
         RuntimeError, "could not take part: ")
     spec = "qsdg(bits=4)" if mine else "qsgd(bits=4)"
     expect_raises(kind, words, lambda: attached(spec, model))
+    _expect_no_hooks(model)
     _, handle = attached("qsgd(bits=4)", model)
     models.train(model, range(1))
+    handle.close()
+
+
+def warnings_that_are_errors_leave_no_hooks():
+    """FSDP goes on as before, without an average over replicas."""
+    model = fsdp2_models.network()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expect_raises(UserWarning, "'5'", lambda: attached("none", model, exclude="5"))
+    _expect_no_hooks(model)
+    _, handle = attached("none", model)
+    models.train(model, range(1))
+    fsdp2_models.expect_equal_replicas(model)
     handle.close()
 
 
