@@ -252,6 +252,14 @@ class DdpHandle(Handle):
         super()._reset_tensors()
         self._groups.clear()
 
+    def _load(self, state_dict, residuals):
+        try:
+            super()._load(state_dict, residuals)
+        finally:
+            # Under an exact spec too there may be residuals now, if only on some ranks, which must
+            # all go by the same.
+            self._keeps_state = True
+
 
 def end_open_steps_of(trained):
     """Of the model's earlier wrapping: a step whose backward failed here never ends by itself."""

@@ -113,6 +113,24 @@ def unused_parameters_in_the_step_of_detach():
         assert model.module.parts[5].grad is None, "nobody has ever used it"
 
 
+def residuals_that_are_loaded_under_an_exact_spec():
+    """Those of a parameter that nobody uses in the next step wait for one that does."""
+    model, handle = attached(FEEDBACK, models.Sum(), WAY)
+    totals = _Totals(model)
+    for step in range(2):
+        model.zero_grad()
+        totals.add(step, lambda rank: range(6))
+    state = handle.state_dict()
+    handle.close()
+    handle = gradwire.torch.attach(model, "none")
+    handle.load_state_dict(state)
+    for step, chosen in ((2, (0, 1, 3, 4, 5)), (3, range(6))):
+        model.zero_grad()
+        totals.add(step, lambda rank, c=chosen: c)
+    totals.expect_equal()
+    handle.close()
+
+
 def frozen_when_detached():
     """What was kept back of it moves nothing."""
     model, handle = attached("topk(0.05)", models.Sum(), WAY)
