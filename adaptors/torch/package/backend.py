@@ -158,7 +158,7 @@ class _Collectives:
 _OF_GLOO = ("broadcast", "allreduce_sparse", "reduce", "allgather", "all_gather_single",
             "allgather_coalesced", "all_gather_single_coalesced", "gather", "scatter",
             "reduce_scatter", "reduce_scatter_single_coalesced", "all_to_all_single", "alltoall",
-            "send", "recv", "recv_anysource", "monitored_barrier",
+            "send", "recv", "recv_anysource",
             "_get_sequence_number_for_group", "_set_sequence_number_for_group")
 # What torch before 2.15 looks for in a Python process group, and where it finds nothing does itself,
 # with Python's lock. A thread of Gloo that frees a tensor waits for that lock and has one that the
@@ -199,6 +199,10 @@ class _Backend(_Collectives, c10d.Backend):
     @property
     def options(self):
         return self._options
+
+    def monitored_barrier(self, opts, wait_all_ranks=False):
+        """torch hands over options, of which Gloo takes the time-out by itself."""
+        self._gloo.monitored_barrier(opts.timeout, wait_all_ranks)
 
     reduce_scatter_single = _Collectives._reduce_scatter_base
 

@@ -1,5 +1,6 @@
 """Sums that equal Gloo's, and what is left to Gloo. Scenarios of backend_program on three ranks."""
 
+import datetime
 import os
 from unittest import mock
 
@@ -216,6 +217,16 @@ def barriers_come_behind_sums():
         dist.broadcast(ranks, step % 2)
         work.wait()
         expect_equal(ranks, torch.full((3,), float(step % 2)))
+
+
+def monitored_barriers():
+    """torch before 2.15 lets no group but Gloo's have them."""
+    if hasattr(dist.group.WORLD, "describe"):
+        expect_raises(ValueError, "GLOO", dist.monitored_barrier)
+        return
+    for wait_all_ranks in (False, True):
+        dist.monitored_barrier(timeout=datetime.timedelta(seconds=60), wait_all_ranks=wait_all_ranks)
+    dist.monitored_barrier()
 
 
 def dropped_tensors():
