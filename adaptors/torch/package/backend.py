@@ -204,6 +204,11 @@ class _Backend(_Collectives, c10d.Backend):
         """torch hands over options, of which Gloo takes the time-out by itself."""
         self._gloo.monitored_barrier(opts.timeout, wait_all_ranks)
 
+    def set_timeout(self, timeout):
+        """Of what comes later, but for sums, which keep the one of the start."""
+        self._options._timeout = timeout
+        self._gloo.set_timeout(timeout)
+
     reduce_scatter_single = _Collectives._reduce_scatter_base
 
 

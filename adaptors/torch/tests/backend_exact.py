@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import warnings
 from unittest import mock
 
 import torch
@@ -12,7 +13,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 
 import gradwire.torch
 from backend_sums import GLOO, Operations, expect_sum, gloo_sum, numbers
-from gradwire.torch import backend_stats
+from gradwire.torch import backend_stats, comm_settings
 from models import expect_equal, expect_equal_on_ranks, expect_raises
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -227,6 +228,20 @@ def monitored_barriers():
     for wait_all_ranks in (False, True):
         dist.monitored_barrier(timeout=datetime.timedelta(seconds=60), wait_all_ranks=wait_all_ranks)
     dist.monitored_barrier()
+
+
+def timeouts_that_are_set():
+    """Since torch 2.15 by a call that is no private one."""
+    if not hasattr(dist, "set_timeout"):
+        return
+    group = dist.new_group()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dist.set_timeout(datetime.timedelta(seconds=77), group)
+    assert comm_settings.timeout_of(group) == 77_000
+    backend = group._get_backend(torch.device("cpu"))
+    assert backend._gloo.options._timeout == datetime.timedelta(seconds=77)
+    dist.destroy_process_group(group)
 
 
 def dropped_tensors():
