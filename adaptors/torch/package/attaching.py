@@ -65,8 +65,9 @@ def _check_router(model, wrapped):
 def _is_taken(name, trained):
     """Whether another model is attached under it; not so an earlier wrapping of the parameters."""
     mine = [parameter for _, parameter in trained]
-    return any(router.is_attached and router.handle.name == name and not router.handle.sends(mine)
-               for router in list(_routers.values()))
+    others = [router.handle for router in list(_routers.values())
+              if router.is_attached and router.handle.name == name]
+    return any(not other.sends(mine) and not other.abort_if_broken() for other in others)
 
 
 def _check_name(name, trained):

@@ -71,6 +71,18 @@ def attach_again_behind_the_end_of_a_communicator():
     again.close()
 
 
+def a_name_is_free_behind_the_end_of_a_communicator():
+    """Though its model is still there: it cannot be detached any more."""
+    kept, handle = attached(FEEDBACK)
+    models.train(kept, range(2))
+    handle._comm.abort()
+    dist.barrier()
+    model, again = attached(FEEDBACK)
+    assert again.attached and not handle.attached
+    models.train(model, range(2))
+    again.close()
+
+
 def detach_and_attach_again():
     plain, (ours, handle) = models.wrap(), attached("none")
     models.train(plain, range(3))
