@@ -14,7 +14,6 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
-from torch.distributed.tensor import DTensor
 
 import gradwire
 from gradwire.torch import rendezvous
@@ -143,13 +142,21 @@ def _sharded_modules(model):
             if isinstance(module, FSDPModule)]
 
 
+def _param_groups(module):
+    """torch's; before 2.15 there is one at most."""
+    state = module._get_fsdp_state()
+    if hasattr(state, "_fsdp_param_groups"):
+        return state._fsdp_param_groups
+    return [state._fsdp_param_group] if state._fsdp_param_group else []
+
+
 def _param_group(name, module):
     """torch's group of the module's parameters; None: all of them are in groups of submodules."""
-    try:
-        return module._get_fsdp_state()._fsdp_param_group
-    except AssertionError as error:
+    groups = _param_groups(module)
+    if len(groups) > 1:
         raise ValueError(f"{name} has parameters in several meshes (shard_placement_fn), and torch "
-                         "takes no hook for it: shard each kind by itself") from error
+                         "takes no hook for it: shard each kind by itself")
+    return groups[0] if groups else None
 
 
 def _ranks_of_shards(name, mesh):
@@ -174,8 +181,8 @@ class Fsdp2Model(WrappedModel):
 
     def __init__(self, model):
         self._model = model
-        # After an evaluation the root and what does not reshard are whole, and then no parameter tells
-        # the mesh. Local, and without effect on what is sharded.
+        # After an evaluation the root and what does not reshard are whole: the model then has other
+        # parameters than those that train. Local, and without effect on what is sharded.
         for _, module in _sharded_modules(model):
             module.reshard()
         self.trained = [(plain_name(name), parameter)
@@ -183,11 +190,11 @@ class Fsdp2Model(WrappedModel):
         self._units = []  # [(module, its unit)], also those where nothing trains yet
 
     def _shard_group(self):
-        """[the first parameter's, which should be that of all]"""
-        meshes = [parameter.device_mesh for parameter in self._model.parameters()
-                  if isinstance(parameter, DTensor)]
+        """[the first module's, which should be that of all]"""
+        meshes = [group.mesh_info for _, module in _sharded_modules(self._model)
+                  for group in _param_groups(module)]
         # check() refuses others.
-        return [mesh.get_group() for mesh in meshes[:1] if mesh.ndim == 1]
+        return [mesh.shard_process_group for mesh in meshes[:1] if mesh.replicate_mesh_dim is None]
 
     @property
     def size(self):

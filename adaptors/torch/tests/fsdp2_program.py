@@ -2,6 +2,7 @@
 
 import fsdp2_failures
 import fsdp2_gradients
+import fsdp2_ignored
 import fsdp2_roots
 import fsdp2_scatter
 import fsdp2_state
@@ -11,4 +12,4 @@ import scenarios
 
 if __name__ == "__main__":
     scenarios.run(*map(vars, (fsdp2_gradients, fsdp2_state, fsdp2_failures, fsdp2_steps,
-                              fsdp2_roots, fsdp2_scatter, fsdp2_training)))
+                              fsdp2_roots, fsdp2_ignored, fsdp2_scatter, fsdp2_training)))

@@ -1,6 +1,5 @@
 """What shards of one replica must agree on, and what is refused. Scenarios of fsdp2_program."""
 
-import warnings
 from unittest import mock
 
 import torch
@@ -261,19 +260,6 @@ def models_that_differ_between_replicas_are_refused():
     module = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 32 + 32 * replica))
     expect_raises(ValueError, "<root>@shard",
                   lambda: attached("none", fsdp2_models.shard(module)))
-
-
-def ignored_parameters_are_told():
-    for trains in (True, False):
-        module = models.network()
-        module[0].bias.requires_grad_(trains)
-        model = fsdp2_models.shard(module, ignored_params={module[0].bias})
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            _, handle = attached("none", model)
-        of_it = [str(one.message) for one in told if "0.bias: parameters" in str(one.message)]
-        assert len(of_it) == trains, told
-        handle.close()
 
 
 def gradients_outside_a_backward_are_refused():

@@ -10,7 +10,7 @@ _REPLICAS = 2
 # What sharding does not touch is tried without.
 _WITHOUT_SHARDS = ["none_is_native_hsdp", "each_unit_is_a_tensor"]
 _FILES = ["fsdp2_gradients.py", "fsdp2_state.py", "fsdp2_failures.py", "fsdp2_steps.py",
-          "fsdp2_roots.py", "fsdp2_scatter.py", "fsdp2_training.py"]
+          "fsdp2_roots.py", "fsdp2_ignored.py", "fsdp2_scatter.py", "fsdp2_training.py"]
 
 
 @pytest.fixture(scope="module", name="ended")
