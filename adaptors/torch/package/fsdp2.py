@@ -14,6 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
+from torch.distributed.tensor import DTensor
 
 import gradwire
 from gradwire.torch import rendezvous
@@ -167,6 +168,12 @@ def _ranks_of_shards(name, mesh):
     return set(dist.get_process_group_ranks(mesh.shard_process_group))
 
 
+def _is_distributed_over(parameter, across):
+    """By somebody else, whom fully_shard() leaves it to: its replicas are no copies."""
+    ranks = parameter.device_mesh.mesh.flatten().tolist() if isinstance(parameter, DTensor) else ()
+    return len(set(ranks) & set(dist.get_process_group_ranks(across))) > 1
+
+
 def _check_whole(name, group):
     """That no parameter is a part of one before fully_shard() takes its shard."""
     if any(param.sharded_param.device_mesh.ndim > 1 for param in group.fsdp_params):
@@ -302,12 +309,18 @@ class ReplicatedModel(Fsdp2Model):
             raise ValueError(f"{name} is sharded over the ranks {ranks}, which across= has too: "
                              f"{_RECIPE}")
 
+    def _parts(self):
+        """[(name, this rank's part)] of the parameters that replicas have alike, in the order in which
+        they are broadcast."""
+        return [(plain_name(name), local(parameter.detach()))
+                for name, parameter in self._model.named_parameters()
+                if not _is_distributed_over(parameter, self._across)]
+
     def _contents(self):
-        """What replicas have alike, in the order in which it is broadcast."""
+        """What replicas have alike."""
         units = [f"{unit.name} ({unit.numel} of {unit.dtype})" for unit in self._trained_units()]
-        parts = [(plain_name(name), local(parameter))
-                 for name, parameter in self._model.named_parameters()]
-        return units + [f"{name} ({list(part.shape)} of {part.dtype})" for name, part in parts]
+        return units + [f"{name} ({list(part.shape)} of {part.dtype})"
+                        for name, part in self._parts()]
 
     def _check_contents(self):
         """Before a broadcast, which takes whatever comes: other ranks than the replicas may have
@@ -328,8 +341,8 @@ class ReplicatedModel(Fsdp2Model):
         with rendezvous.agreement(*(place.again() for place in places)):
             self._check_contents()
         first = dist.get_global_rank(self._across, 0)
-        for parameter in self._model.parameters():
-            dist.broadcast(local(parameter.detach()), first, group=self._across)
+        for _, part in self._parts():
+            dist.broadcast(part, first, group=self._across)
 
     def join_others(self, places, settings):
         self._shards = Shards.join(*places, settings, self._units[0][1].shards)

@@ -7,12 +7,13 @@ from torch import distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import Replicate, distribute_tensor
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import fsdp2_models
 import gradwire.torch
 import models
 from fsdp2_models import across, attached, mesh
+from models import expect_equal
 
 
 def ignored_parameters_are_told():
@@ -53,4 +54,14 @@ def the_mesh_of_an_ignored_parameter_counts_for_nothing():
         models.train(model, range(1))
         assert handle.stats()["commits"] == 1
         assert replicas is None or handle._shards._comm.world_size == shards.size()
+        handle.close()
+
+
+def what_others_distribute_over_replicas_stays_theirs():
+    """attach() makes equal what replicas have alike. These have other rows, and not as many each."""
+    for count in (4, 5):
+        rows = torch.arange(float(count))
+        model = _beside(distribute_tensor(rows, across(), [Shard(0)]), mesh()["shard"])
+        handle = gradwire.torch.attach(model, "none", across=across())
+        expect_equal(model.other.full_tensor(), rows)
         handle.close()
