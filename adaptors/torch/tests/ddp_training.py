@@ -1,5 +1,6 @@
 """Training with DistributedDataParallel in all its ways. Scenarios of ddp_program."""
 
+import inspect
 import threading
 import time
 import warnings
@@ -8,6 +9,7 @@ from unittest import mock
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import gradwire.torch
 import models
@@ -22,10 +24,13 @@ OTHERS = ["fp16", "acp(rank=4)", "intsgd", "terngrad", "signsgd(momentum=0.9)", 
 # The ways in which DDP drives hooks.
 WAYS = [{}, {"bucket_cap_mb": 25}, {"gradient_as_bucket_view": True}, {"static_graph": True},
         {"find_unused_parameters": True}]
+# Those that torch has since 2.15.
+NEW_WAYS = [{name: True} for name in ("lazy_bucket_allocation", "batched_grad_copy")
+            if name in inspect.signature(DistributedDataParallel).parameters]
 
 
 def none_is_plain_ddp():
-    for way in WAYS:
+    for way in WAYS + [{**new, **way} for new in NEW_WAYS for way in WAYS]:
         plain, (ours, handle) = models.wrap(**way), attached("none", wrap_options=way)
         assert models.train(plain, range(5)) == models.train(ours, range(5)), way
         expect_equal(models.weights(plain), models.weights(ours))
@@ -35,7 +40,7 @@ def none_is_plain_ddp():
 
 def compressed_trains():
     for spec in COMPRESSED:
-        for way in WAYS[:4]:
+        for way in WAYS[:4] + NEW_WAYS:
             model, handle = attached(spec, wrap_options=way, min_numel=256)
             losses = models.train(model, range(40))
             first, last = sum(losses[:5]), sum(losses[-5:])
