@@ -57,8 +57,8 @@ std::vector<CandidateReport> ReportCandidates(const JobFacts& job, const Memory&
 
 std::string NoteOf(std::span<const CandidateReport> reports, const Memory& memory) {
   const bool none_runs =
-      !memory.other && std::all_of(memory.running.begin(), memory.running.end(),
-                                   [](uint8_t rung) { return rung == kNoneRung; });
+      !memory.comparison && std::all_of(memory.running.begin(), memory.running.end(),
+                                        [](uint8_t rung) { return rung == kNoneRung; });
   const bool is_any_left = std::any_of(reports.begin(), reports.end(),
                                        [](const auto& report) { return !report.is_over_bound(); });
   if (reports.empty() || is_any_left || !none_runs) return {};

@@ -62,7 +62,7 @@ std::optional<Decision> Decider::Run() {
   if (!m_.in_effect) return std::nullopt;
   TakeTensors();
   if (m_.phase == Memory::Phase::kSettled) m_.time_us += std::min(step.step_us, StaleUs());
-  if (m_.trial) return StepOfTrial();
+  if (m_.comparison) return StepOfTrial();
   const bool full = TakeStep();
   if (std::optional<Decision> clear = LeaveOutNone()) return clear;
   if (!full) return std::nullopt;
@@ -128,11 +128,14 @@ void Decider::TakeProbes() {
   }
 }
 
-// The rungs of a step: those of plan B in every second pair of a trial.
+// In every second pair of steps while plans are compared.
+bool Decider::RunsB(uint16_t turn) const {
+  return m_.comparison && RunsPlanB({.from_turn = m_.from_turn}, turn);
+}
+
+// The rungs of a step.
 const Plan& Decider::PlanOf(uint16_t turn) const {
-  if (!m_.other) return m_.running;
-  const PlanOrder pattern = {.from_turn = m_.from_turn};
-  return RunsPlanB(pattern, turn) ? *m_.other : m_.running;
+  return RunsB(turn) ? m_.comparison->b : m_.running;
 }
 
 void Decider::TakeTensors() {
@@ -157,7 +160,7 @@ void Decider::TakeTensors() {
     const bool measured =
         o.energy > 0 && o.energy < kMostEnergy && std::isfinite(loss.relative_error);
     // Compared with a codec that keeps nothing back, the tensor's residual is sent on in between.
-    const bool alternates = m_.other && (*m_.other)[t] != m_.running[t];
+    const bool alternates = m_.comparison && m_.comparison->b[t] != m_.running[t];
     if (alternates || !measured) continue;
     // Codecs that send a part of what they make in a step lose more in some steps than in others.
     double& lost = m_.tensors[t].relative_error;
@@ -268,7 +271,6 @@ void Decider::Reset(uint16_t from_turn) {
   m_.in_effect = false;
   m_.from_turn = from_turn;
   m_.window.clear();
-  m_.other_window.clear();
   m_.recent_us.clear();
   m_.outside = 0;
   m_.skipped_first = false;
@@ -305,17 +307,13 @@ bool Decider::DifferInFeedback(const Plan& a, const Plan& b) const {
 std::optional<Decision> Decider::Compare(Plan other, std::string why, Trial::Options trial,
                                          double predicted_us, double was_us) {
   const auto from_turn = static_cast<uint16_t>(input_.turn + kTurnsToOrder);
-  m_.stale_in_trial = 0;
-  m_.stale_index.reset();
   m_.to_tell = false;
   trial.settles = DifferInFeedback(m_.running, other);
   trial.b_is_lighter = IsLighter(other);
-  m_.trial.emplace(trial);
-  m_.other = std::move(other);
-  m_.predicted_us = predicted_us;
-  m_.was_us = was_us;
+  m_.comparison = Memory::Comparison{
+      .b = std::move(other), .trial = Trial(trial), .predicted_us = predicted_us, .was_us = was_us};
   Reset(from_turn);
-  return Decision{from_turn, m_.running, *m_.other, std::move(why), predicted_us, was_us};
+  return Decision{from_turn, m_.running, m_.comparison->b, std::move(why), predicted_us, was_us};
 }
 
 std::optional<Decision> Decide(const JobFacts& job, const DecideInput& input, Memory* memory) {

@@ -105,6 +105,17 @@ struct Memory {
     int times = 0;
   };
 
+  // Two plans that run by turns: the running one, A, and B.
+  struct Comparison {
+    Plan b;
+    Trial trial;
+    double predicted_us = 0, was_us = 0;            // told when it was decided on
+    std::vector<StepInput> steps_of_a, steps_of_b;  // that tell how long their plan takes
+    int stale_steps = 0;               // the last ones in a row, too long to be measurements
+    std::optional<uint16_t> stale_at;  // the last such step, counted from the first of all
+    bool has_b_stalled = false;        // it ends: two of B's steps in a row were stale
+  };
+
   // Trials of plans that no model proposes. Each has a subject: the tensor in which it differs from
   // the running plan, or, numbered behind the tensors, the rung that all tensors are on.
   struct Exploration {
@@ -120,16 +131,11 @@ struct Memory {
   bool to_tell = false;            // what came of the last decision
   std::optional<Outcome> outcome;  // of it, in the one step that completes its first window
   Plan running;
-  std::optional<Plan> other;      // compared with it
   std::optional<Plan> to_verify;  // left for `running` without a trial that has ended yet
-  std::optional<Trial> trial;
-  double predicted_us = 0, was_us = 0;  // what the trial was begun for
-  int stale_in_trial = 0;               // steps in a row too long to be measurements
-  std::optional<uint16_t> stale_index;  // of the last of them
-  // Steps of the running plan since the last decision, and of the other one.
-  std::vector<StepInput> window, other_window;
-  bool skipped_first = false;  // step of the running plan
-  bool changed = false;        // the network or the compute, since the last window
+  std::optional<Comparison> comparison;
+  std::vector<StepInput> window;  // steps of the running plan since the last one was full
+  bool skipped_first = false;     // step of the running plan
+  bool changed = false;           // the network or the compute, since the last window
   // A step of the running plan took when it ran before; 0: unknown, or compared already.
   double expected_us = 0;
   std::deque<double> recent_us;  // step times of the running plan

@@ -15,73 +15,81 @@ namespace {
 constexpr int kLostPerDoubling = 2;
 constexpr int kMaxExploreDoublings = 6;
 
-}  // namespace
+struct TrialResult {
+  int blocks = 0;    // that counted
+  double ratio = 1;  // plan B's step over plan A's
+  std::string text;  // what plan B did
+};
 
-// Whether the step at `index` of the pattern, which is stale, is the second of two of plan B.
-bool Decider::IsPairOfB(uint16_t index) {
-  const std::optional<uint16_t> before = std::exchange(m_.stale_index, index);
-  const auto is_b = [this](uint16_t turn) { return &PlanOf(turn) == &*m_.other; };
-  const uint16_t turn = input_.step.turn;
-  return before && *before + 1 == index && is_b(turn) && is_b(static_cast<uint16_t>(turn - 1));
-}
-
-Verdict Decider::AddToTrial() {
-  const auto index = static_cast<uint16_t>(input_.step.turn - m_.from_turn);
-  const double step_us = input_.step.step_us;
-  const bool is_a = &PlanOf(input_.step.turn) == &m_.running;
-  if (step_us <= StaleUs()) {
-    m_.stale_in_trial = 0;
-    if (m_.trial->Tells(index)) (is_a ? m_.window : m_.other_window).push_back(input_.step);
-    return m_.trial->Add(index, step_us);
-  }
-  ++m_.stale_in_trial;
-  if (!is_a) m_.spent_us += StaleUs() - m_.usual_us;
-  stalled_b_ = IsPairOfB(index);
-  return stalled_b_ || m_.stale_in_trial >= kStepsOfChange ? Verdict::kReject : Verdict::kOpen;
-}
-
-// What the trial that ends says of plan B.
-Decider::TrialResult Decider::SumUpTrial() const {
-  const double ratio = std::exp(m_.trial->mean());
-  const int blocks = m_.trial->blocks();
+TrialResult ResultOf(const Memory::Comparison& ended) {
+  const double ratio = std::exp(ended.trial.mean());
+  const int blocks = ended.trial.blocks();
   if (blocks > 0) {
     return {.blocks = blocks,
             .ratio = ratio,
             .text = fmt::format("took {:.3f} of the time in {} blocks", ratio, blocks)};
   }
-  if (stalled_b_) return {.ratio = kStaleFactor, .text = "was far slower"};
+  if (ended.has_b_stalled) return {.ratio = kStaleFactor, .text = "was far slower"};
   return {.text = "could not be compared: ranks were late in every block"};
+}
+
+}  // namespace
+
+// Whether the step at `index` of the pattern, which is stale, is the second of two of plan B.
+bool Decider::IsPairOfB(uint16_t index) {
+  const std::optional<uint16_t> before = std::exchange(m_.comparison->stale_at, index);
+  const uint16_t turn = input_.step.turn;
+  return before && *before + 1 == index && RunsB(turn) && RunsB(static_cast<uint16_t>(turn - 1));
+}
+
+Verdict Decider::AddToTrial() {
+  Memory::Comparison& compared = *m_.comparison;
+  const StepInput& step = input_.step;
+  const auto index = static_cast<uint16_t>(step.turn - m_.from_turn);
+  const bool is_b = RunsB(step.turn);
+  if (step.step_us <= StaleUs()) {
+    compared.stale_steps = 0;
+    if (compared.trial.Tells(index))
+      (is_b ? compared.steps_of_b : compared.steps_of_a).push_back(step);
+    return compared.trial.Add(index, step.step_us);
+  }
+  ++compared.stale_steps;
+  if (is_b) m_.spent_us += StaleUs() - m_.usual_us;
+  compared.has_b_stalled = IsPairOfB(index);
+  const bool ends = compared.has_b_stalled || compared.stale_steps >= kStepsOfChange;
+  return ends ? Verdict::kReject : Verdict::kOpen;
 }
 
 std::optional<Decision> Decider::StepOfTrial() {
   const Verdict verdict = AddToTrial();
   if (verdict == Verdict::kOpen) return std::nullopt;
-  const TrialResult result = SumUpTrial();
+  Memory::Comparison ended = *std::exchange(m_.comparison, std::nullopt);
+  const TrialResult result = ResultOf(ended);
   // Of a plan that was switched to at once it is the running one that may have taken longer.
-  const double excess_us = m_.trial->excess_us();
+  const double excess_us = ended.trial.excess_us();
   m_.spent_us += m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us);
-  if (result.blocks > 0) LearnFromTrial(*m_.other, verdict);
-  m_.trial.reset();
+  if (result.blocks > 0) LearnFromTrial(ended, verdict);
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
-  Plan b = *std::exchange(m_.other, std::nullopt);
   EndExploration(verdict);
-  if (std::exchange(m_.left_out_none, false) && !RulesOutNone(result.ratio)) return GoOnWarmingUp();
+  if (std::exchange(m_.left_out_none, false) && !RulesOutNone(result.ratio))
+    return GoOnWarmingUp(ended.was_us);
   if (verdict == Verdict::kKeep) {
     BanPlan(m_.running);
-    return Switch(std::move(b), "it " + result.text, m_.predicted_us, m_.was_us);
+    return Switch(std::move(ended.b), "it " + result.text, ended.predicted_us, ended.was_us);
   }
-  BanPlan(b);
+  BanPlan(ended.b);
   return Switch(m_.running, "the other " + result.text, 0, 0);
 }
 
 // Two plans measured by turns.
-void Decider::LearnFromTrial(const Plan& b, Verdict verdict) {
-  const Memory::Medians a_medians = MediansOf(m_.window);
-  Memory::Medians b_medians = MediansOf(m_.other_window);
+void Decider::LearnFromTrial(const Memory::Comparison& ended, Verdict verdict) {
+  const Plan& b = ended.b;
+  const Memory::Medians a_medians = MediansOf(ended.steps_of_a);
+  Memory::Medians b_medians = MediansOf(ended.steps_of_b);
   if (a_medians.busy_us > 0 && b_medians.busy_us > 0)
     FitPair({m_.running, a_medians.busy_us}, {b, b_medians.busy_us});
-  b_medians.step_us = std::exp(m_.trial->mean()) * m_.tried[TopRung(m_.running)].medians.step_us;
+  b_medians.step_us = std::exp(ended.trial.mean()) * m_.tried[TopRung(m_.running)].medians.step_us;
   // A rung has room for one plan. The one that runs on is needed: its next window is compared with
   // what it took before.
   // What an exploration takes says little of its rung: it takes no other plan's place.

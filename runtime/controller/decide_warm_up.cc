@@ -87,11 +87,11 @@ bool Decider::RulesOutNone(double bf16_ratio) const {
 
 // It was not as clear as that: bytes are not all that takes time, or the first steps were
 // disturbed.
-std::optional<Decision> Decider::GoOnWarmingUp() {
+std::optional<Decision> Decider::GoOnWarmingUp(double was_us) {
   m_.misled_at_step = m_.steps;
   const Memory::Tried* bf16 = Known(AllOn(job_, kBf16Rung));
   const bool has_bf16 = bf16 != nullptr && bf16->is_current();
-  return Measure(has_bf16 ? Memory::Phase::kNone : Memory::Phase::kBf16, m_.was_us);
+  return Measure(has_bf16 ? Memory::Phase::kNone : Memory::Phase::kBf16, was_us);
 }
 
 std::optional<Decision> Decider::EndOfBf16() {

@@ -131,7 +131,7 @@ class DecisionWorld {
   // What a run would begin with that is resumed from here.
   Plan Resumed() { return DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory_))->running; }
   const Plan& running() const { return memory_.running; }
-  bool comparing() const { return memory_.trial.has_value(); }
+  bool comparing() const { return memory_.comparison.has_value(); }
   double CodecUsPerElemAsKnown(int candidate) const {
     return memory_.model.codec_us_per_elem[candidate];
   }

@@ -47,6 +47,7 @@ class Decider {
   std::optional<Decision> Begin();
   std::optional<Decision> Resume();
   void TakeProbes();
+  bool RunsB(uint16_t turn) const;
   const Plan& PlanOf(uint16_t turn) const;
   void TakeTensors();
   bool HasRun(const Memory::Tested& tested) const;
@@ -68,22 +69,16 @@ class Decider {
   std::optional<Decision> Measure(Memory::Phase phase, double was_us);
   std::optional<Decision> LeaveOutNone();
   bool RulesOutNone(double bf16_ratio) const;
-  std::optional<Decision> GoOnWarmingUp();
+  std::optional<Decision> GoOnWarmingUp(double was_us);
   std::optional<Decision> EndOfBf16();
   std::optional<Decision> EndOfNone();
   void Settle();
 
   // Trials: decide_trial.cc.
-  struct TrialResult {
-    int blocks = 0;    // that counted
-    double ratio = 1;  // plan B's step over plan A's
-    std::string text;  // what plan B did
-  };
   bool IsPairOfB(uint16_t index);
   Verdict AddToTrial();
-  TrialResult SumUpTrial() const;
   std::optional<Decision> StepOfTrial();
-  void LearnFromTrial(const Plan& b, Verdict verdict);
+  void LearnFromTrial(const Memory::Comparison& ended, Verdict verdict);
   void EndExploration(Verdict verdict);
 
   // What goes out.
@@ -141,7 +136,6 @@ class Decider {
   const JobFacts& job_;
   const DecideInput& input_;
   Memory& m_;
-  bool stalled_b_ = false;  // a trial ends: two of plan B's steps in a row were stale
 };
 
 }  // namespace gradwire
