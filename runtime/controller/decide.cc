@@ -61,7 +61,7 @@ std::optional<Decision> Decider::Run() {
   m_.in_effect = m_.in_effect || TurnsAhead(step.turn, m_.from_turn) >= 0;
   if (!m_.in_effect) return std::nullopt;
   TakeTensors();
-  if (m_.phase == Memory::Phase::kSettled) m_.time_us += std::min(step.step_us, StaleUs());
+  if (m_.phase == Memory::Phase::kSettled) m_.budget.PassTime(std::min(step.step_us, StaleUs()));
   if (m_.comparison) return StepOfTrial();
   const bool full = TakeStep();
   if (std::optional<Decision> clear = LeaveOutNone()) return clear;
@@ -219,10 +219,10 @@ bool Decider::NoticeChange(double step_us) {
 
 // `factor`: the running plan's step over what it took before. `busy_us`: of that step.
 void Decider::ForgetTimes(double factor, double busy_us) {
-  m_.bans.clear();
+  m_.bans = {};
   m_.exploration = {};
   for (Memory::Tested& tested : m_.candidates) tested.ran_at_step.reset();
-  RescaleBudget(factor);
+  m_.budget.Rescale(factor);
   m_.changed = true;
   Outdate(factor, busy_us);
 }

@@ -13,6 +13,7 @@
 #include "runtime/controller/model.h"
 #include "runtime/controller/observation.h"
 #include "runtime/controller/trial.h"
+#include "runtime/controller/trial_limits.h"
 
 namespace gradwire {
 
@@ -55,12 +56,8 @@ struct Outcome {
 // Limits of what a Memory holds, also of one that is read from a file; docs/controller.md has the
 // reason for each.
 //
-// A rung that was beyond its bound is left alone for so many windows, and so long a plan that has
-// lost a trial is remembered once it may be proposed again.
+// A rung that was beyond its bound is left alone for so many windows.
 inline constexpr int kForbidWindows = 64;
-// A plan that has lost a trial is banned for so many, doubled each time.
-inline constexpr int kBanWindows = 8;
-inline constexpr int kMaxBanDoublings = 6;
 // More elements of a probe's piece tell no more.
 inline constexpr int64_t kTellingPieceElems = 16384;
 inline constexpr double kMaxSlowdown = 2;
@@ -98,11 +95,6 @@ struct Memory {
   struct Measured {             // of a tensor on its present rung
     double relative_error = 0;  // 0: not measured
     int windows_over_bound = 0;
-  };
-  struct Ban {
-    Plan plan;
-    int64_t until_window = 0;
-    int times = 0;
   };
 
   // Two plans that run by turns: the running one, A, and B.
@@ -154,8 +146,8 @@ struct Memory {
   std::vector<Measured> tensors;
   std::vector<double> alike;                    // by tensor: Ranks::alike, as seen last
   std::vector<std::vector<int64_t>> forbidden;  // by tensor and rung: until this window
-  std::vector<Ban> bans;
-  double time_us = 0, spent_us = 0;  // since the warm-up; of it, by trials of slower plans
+  PlanBans bans;
+  TrialBudget budget;
 };
 
 // Once for every committed step, in order. A decision that changes nothing is none.

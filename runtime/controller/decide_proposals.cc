@@ -1,7 +1,6 @@
 // Better plans are proposed and explored, plain ones measured again, within a budget.
 #include "runtime/controller/decider.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "runtime/spec/auto_spec.h"
@@ -16,52 +15,10 @@ constexpr int kBaselineEverySteps = 200;
 constexpr int kBaselineAgainSteps = 40;  // where the model is off
 constexpr int kSlowerBaselineEverySteps = 1000;
 constexpr int kBaselineBlocks = 2;
-constexpr double kBudgetShare = 0.006;
-constexpr double kBudgetSteps = 3;
 constexpr double kTellingBytes = 0.1;
-constexpr double kKeptOfBudget = 0.5;
 constexpr double kAboutAsLong = 1.05;  // predicted over running
 
 }  // namespace
-
-const Memory::Ban* Decider::BanOf(const Plan& plan) const {
-  const auto it = std::find_if(m_.bans.begin(), m_.bans.end(),
-                               [&](const Memory::Ban& ban) { return ban.plan == plan; });
-  return it == m_.bans.end() ? nullptr : &*it;
-}
-
-bool Decider::IsBanned(const Plan& plan) const {
-  const Memory::Ban* ban = BanOf(plan);
-  return ban != nullptr && ban->until_window > m_.windows;
-}
-
-// As far back as bans are remembered.
-int Decider::TimesLost(const Plan& plan) const {
-  const Memory::Ban* ban = BanOf(plan);
-  return ban != nullptr ? ban->times : 0;
-}
-
-void Decider::BanPlan(const Plan& plan) {
-  // Long expired: what is proposed again begins anew.
-  std::erase_if(m_.bans, [&](const Memory::Ban& ban) {
-    return ban.until_window + kForbidWindows < m_.windows;
-  });
-  auto it = std::find_if(m_.bans.begin(), m_.bans.end(),
-                         [&](const Memory::Ban& ban) { return ban.plan == plan; });
-  if (it == m_.bans.end()) it = m_.bans.insert(m_.bans.end(), {.plan = plan});
-  it->until_window = m_.windows + (kBanWindows << std::min(it->times++, kMaxBanDoublings));
-}
-
-double Decider::Budget(double step_us) const {
-  return std::max(0.0, kBudgetShare * m_.time_us + kBudgetSteps * step_us - m_.spent_us);
-}
-
-// Steps take `factor` of what they took. What trials have spent beyond their share of the time was
-// allowed in steps, and is paid back in as many of those that are shorter now.
-void Decider::RescaleBudget(double factor) {
-  const double over_us = m_.spent_us - kBudgetShare * m_.time_us;
-  if (factor < 1 && over_us > 0) m_.spent_us -= (1 - factor) * over_us;
-}
 
 // Whether no tensor is on a higher rung of its ladder, and one on a lower.
 bool Decider::IsLighter(const Plan& plan) const {
@@ -78,7 +35,7 @@ bool Decider::IsMisled() const {
 
 std::optional<Decision> Decider::Propose(double step_us) {
   Plan best = BestPlan(job_, m_.model, AllAllowed(), Scales());
-  if (best == m_.running || IsBanned(best)) return std::nullopt;
+  if (best == m_.running || m_.bans.IsBanned(best, m_.windows)) return std::nullopt;
   const double predicted_us = Predict(best);
   const bool lighter = IsLighter(best);
   if (predicted_us > (lighter ? 1.0 : kWorthTrying) * step_us) return std::nullopt;
@@ -87,10 +44,11 @@ std::optional<Decision> Decider::Propose(double step_us) {
     m_.to_verify = m_.running;
     return Switch(std::move(best), "much faster by prediction", predicted_us, step_us);
   }
-  if (Budget(step_us) <= 0) return std::nullopt;
+  const double budget_us = m_.budget.Left(step_us);
+  if (budget_us <= 0) return std::nullopt;
   const Trial::Options trial = {.rule = lighter ? kMayBeEqual : kMustBeFaster,
-                                .lost_before = TimesLost(best),
-                                .budget_us = Budget(step_us)};
+                                .lost_before = m_.bans.TimesLost(best),
+                                .budget_us = budget_us};
   return Compare(std::move(best), "compared: it may be better", trial, predicted_us, step_us);
 }
 
@@ -117,7 +75,7 @@ std::optional<Decider::Promise> Decider::NeighbourIn(size_t t, const std::vector
     if (!allowed[r] || r == m_.running[t]) continue;
     Plan plan = m_.running;
     plan[t] = static_cast<uint8_t>(r);
-    if (IsBanned(plan)) continue;
+    if (m_.bans.IsBanned(plan, m_.windows)) continue;
     const double ratio = OverlappedStepUs(job_, m_.model, plan) / running_us;
     if (ratio > (best ? best->ratio : kWorthTrying)) continue;
     best = {std::move(plan), ratio};
@@ -131,7 +89,7 @@ std::optional<Decider::Promise> Decider::NeighbourIn(size_t t, const std::vector
 std::optional<Decider::Promise> Decider::AllOnRung(int rung, const Allowed& allowed) const {
   if (TopRung(m_.running) == kNoneRung || rung <= kBf16Rung) return std::nullopt;
   Plan plan = UpTo(job_, allowed, rung);
-  if (TopRung(plan) < rung || IsBanned(plan)) return std::nullopt;
+  if (TopRung(plan) < rung || m_.bans.IsBanned(plan, m_.windows)) return std::nullopt;
   const double ratio = Predict(plan) / Predict(m_.running);
   if (ratio > kAboutAsLong || BytesOfDifference(plan) < TellingBytes()) return std::nullopt;
   return Promise{std::move(plan), ratio};
@@ -139,7 +97,7 @@ std::optional<Decider::Promise> Decider::AllOnRung(int rung, const Allowed& allo
 
 // Where the model has nothing to propose: what lost least often, of that what promises most.
 std::optional<Decision> Decider::Explore(double step_us) {
-  const double budget_us = Budget(step_us) - kKeptOfBudget * kBudgetSteps * step_us;
+  const double budget_us = m_.budget.LeftToExplore(step_us);
   Memory::Exploration& exploration = m_.exploration;
   const bool has_settled = m_.recent_us.size() >= kExploreSteps;
   if (!has_settled || m_.steps < exploration.not_before_step || budget_us <= 0) return std::nullopt;
@@ -167,7 +125,8 @@ std::optional<Decision> Decider::Explore(double step_us) {
   if (!best) return std::nullopt;
   const char* why = *exploration.subject < tensors ? "compared: one tensor may be better off"
                                                    : "compared: one codec for all may be better";
-  const Trial::Options trial = {.lost_before = TimesLost(best->plan), .budget_us = budget_us};
+  const Trial::Options trial = {.lost_before = m_.bans.TimesLost(best->plan),
+                                .budget_us = budget_us};
   return Compare(std::move(best->plan), why, trial, best->ratio * step_us, step_us);
 }
 
@@ -193,14 +152,15 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
   const Memory::Tried* known = Known(base);
   const double measured_us = known != nullptr ? known->medians.step_us : 0;
   const int64_t apart = measured_us > step_us && !blind ? kSlowerBaselineEverySteps : 0;
-  if (since < apart || base == m_.running || (!blind && IsBanned(base))) return std::nullopt;
-  if (Budget(step_us) <= 0) return std::nullopt;
+  const bool is_banned = !blind && m_.bans.IsBanned(base, m_.windows);
+  if (since < apart || base == m_.running || is_banned) return std::nullopt;
+  const double budget_us = m_.budget.Left(step_us);
+  if (budget_us <= 0) return std::nullopt;
   m_.last_baseline_step = m_.steps;
   if (blind) m_.blind_took_bf16 = base == bf16;
   const double predicted_us = Predict(base);
   return Compare(base, "compared with the baseline",
-                 {.min_blocks = kBaselineBlocks, .budget_us = Budget(step_us)}, predicted_us,
-                 step_us);
+                 {.min_blocks = kBaselineBlocks, .budget_us = budget_us}, predicted_us, step_us);
 }
 
 }  // namespace gradwire

@@ -54,7 +54,7 @@ Verdict Decider::AddToTrial() {
     return compared.trial.Add(index, step.step_us);
   }
   ++compared.stale_steps;
-  if (is_b) m_.spent_us += StaleUs() - m_.usual_us;
+  if (is_b) m_.budget.Spend(StaleUs() - m_.usual_us);
   compared.has_b_stalled = IsPairOfB(index);
   const bool ends = compared.has_b_stalled || compared.stale_steps >= kStepsOfChange;
   return ends ? Verdict::kReject : Verdict::kOpen;
@@ -67,7 +67,7 @@ std::optional<Decision> Decider::StepOfTrial() {
   const TrialResult result = ResultOf(ended);
   // Of a plan that was switched to at once it is the running one that may have taken longer.
   const double excess_us = ended.trial.excess_us();
-  m_.spent_us += m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us);
+  m_.budget.Spend(m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us));
   if (result.blocks > 0) LearnFromTrial(ended, verdict);
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
@@ -75,10 +75,10 @@ std::optional<Decision> Decider::StepOfTrial() {
   if (std::exchange(m_.left_out_none, false) && !RulesOutNone(result.ratio))
     return GoOnWarmingUp(ended.was_us);
   if (verdict == Verdict::kKeep) {
-    BanPlan(m_.running);
+    m_.bans.Ban(m_.running, m_.windows);
     return Switch(std::move(ended.b), "it " + result.text, ended.predicted_us, ended.was_us);
   }
-  BanPlan(ended.b);
+  m_.bans.Ban(ended.b, m_.windows);
   return Switch(m_.running, "the other " + result.text, 0, 0);
 }
 

@@ -32,11 +32,11 @@ std::optional<Decision> Decider::EndOfWindow() {
   if (std::optional<Decision> safer = KeepBounds(sums.step_us)) return safer;
   // The first steps of a training, before all caches are warm, are no such measurement.
   if (m_.to_verify && !m_.left_out_none && WasFarSlower(*m_.to_verify, sums.step_us)) {
-    BanPlan(*std::exchange(m_.to_verify, std::nullopt));
+    m_.bans.Ban(*std::exchange(m_.to_verify, std::nullopt), m_.windows);
   }
   if (m_.to_verify) {
     return Compare(*m_.to_verify, "compared with the plan before",
-                   {.budget_us = Budget(sums.step_us)}, 0, sums.step_us);
+                   {.budget_us = m_.budget.Left(sums.step_us)}, 0, sums.step_us);
   }
   // Further comparisons, in which nobody looks at bounds, wait until it is known whether one is
   // broken.

@@ -136,7 +136,7 @@ class DecisionWorld {
     return memory_.model.codec_us_per_elem[candidate];
   }
   bool notices_change() const { return memory_.changed; }
-  double spent_us() const { return memory_.spent_us; }
+  double spent_us() const { return memory_.budget.spent_us(); }
   // Of the next step, in the pattern of a trial, A B B A; -1: in none.
   int next_in_trial() const {
     if (!orders_.empty() && orders_.front().from_turn == turn_)

@@ -111,12 +111,6 @@ class Decider {
   std::optional<Decision> KeepBounds(double step_us);
 
   // What is tried next: decide_proposals.cc.
-  const Memory::Ban* BanOf(const Plan& plan) const;
-  bool IsBanned(const Plan& plan) const;
-  int TimesLost(const Plan& plan) const;
-  void BanPlan(const Plan& plan);
-  double Budget(double step_us) const;
-  void RescaleBudget(double factor);
   bool IsLighter(const Plan& plan) const;
   std::optional<Decision> Propose(double step_us);
   bool IsMisled() const;

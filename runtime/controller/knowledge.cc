@@ -125,8 +125,8 @@ Memory ReadMemory(const JobFacts& job, Reader* in, uint32_t tried, uint32_t bans
   memory.tensors.resize(job.tensors.size());
   for (size_t t = 0; t < job.tensors.size(); ++t) memory.alike.push_back(in->Alike());
   for (; bans > 0 && in->ok(); --bans) {
-    memory.bans.push_back({in->OnePlan(), in->Count(kBanWindows << kMaxBanDoublings),
-                           static_cast<int>(in->Count(kMaxCount))});
+    memory.bans.Add(
+        {in->OnePlan(), in->Count(PlanBans::kMaxWindows), static_cast<int>(in->Count(kMaxCount))});
   }
   return memory;
 }
@@ -140,7 +140,8 @@ std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
   const bool warms_up = memory.phase == Memory::Phase::kBf16 ||
                         memory.phase == Memory::Phase::kNone || memory.left_out_none;
   if (warms_up) return {};
-  const size_t bans = std::min<size_t>(memory.bans.size(), kMaxBans);
+  const std::vector<PlanBans::Entry>& all_bans = memory.bans.entries();
+  const size_t bans = std::min<size_t>(all_bans.size(), kMaxBans);
   ByteWriter out;
   std::vector<Memory::Tried> known;
   std::copy_if(memory.tried.begin(), memory.tried.end(), std::back_inserter(known),
@@ -161,8 +162,8 @@ std::string EncodeKnowledge(const JobFacts& job, const Memory& memory) {
     for (const int64_t until_window : of_tensor) out.Put(Left(until_window, memory));
   }
   for (const double alike : memory.alike) out.Put(alike);
-  for (size_t i = memory.bans.size() - bans; i < memory.bans.size(); ++i) {
-    const Memory::Ban& ban = memory.bans[i];
+  for (size_t i = all_bans.size() - bans; i < all_bans.size(); ++i) {
+    const PlanBans::Entry& ban = all_bans[i];
     Put(ban.plan, &out);
     out.Put(Left(ban.until_window, memory), static_cast<int64_t>(ban.times));
   }

@@ -42,7 +42,7 @@ TEST(Knowledge, IsNoneBeforeTheWarmUpIsOver) {
 
 TEST(Knowledge, ComesBackAsItWas) {
   Memory memory = After(300);
-  memory.bans.push_back({.plan = {2, 1}, .until_window = memory.windows + 5, .times = 3});
+  memory.bans.Add({.plan = {2, 1}, .until_window = memory.windows + 5, .times = 3});
   memory.forbidden[0][2] = memory.windows + 9;
   memory.model.us_per_byte = 0.25;
   memory.alike = {Job().world_size + 1.5, 0.5};
@@ -53,10 +53,11 @@ TEST(Knowledge, ComesBackAsItWas) {
   EXPECT_EQ(resumed->running, memory.running);
   EXPECT_EQ(resumed->model.us_per_byte, 0.25);
   EXPECT_EQ(resumed->alike, memory.alike);
-  ASSERT_FALSE(resumed->bans.empty());
-  EXPECT_EQ(resumed->bans.back().plan, (Plan{2, 1}));
-  EXPECT_EQ(resumed->bans.back().until_window - resumed->windows, 5);
-  EXPECT_EQ(resumed->bans.back().times, 3);
+  ASSERT_FALSE(resumed->bans.entries().empty());
+  const PlanBans::Entry& ban = resumed->bans.entries().back();
+  EXPECT_EQ(ban.plan, (Plan{2, 1}));
+  EXPECT_EQ(ban.until_window - resumed->windows, 5);
+  EXPECT_EQ(ban.times, 3);
   EXPECT_EQ(resumed->forbidden[0][2] - resumed->windows, 9);
   EXPECT_EQ(resumed->candidates[2].relative_error, 0.5);
   EXPECT_EQ(resumed->steps - resumed->candidates[2].at_step, 20);
@@ -93,13 +94,14 @@ TEST(Knowledge, IsNoneWhereTheWarmUpLeftNoneOut) {
 TEST(Knowledge, StaysWhereThePlanHasNoTimeToCompareWith) {
   Memory memory = After(300);
   memory.to_verify = Plan{1, 1};
-  memory.bans = {{.plan = {2, 0}, .until_window = memory.windows + 50, .times = 3}};
+  memory.bans = {};
+  memory.bans.Add({.plan = {2, 0}, .until_window = memory.windows + 50, .times = 3});
   ASSERT_GT(memory.tried.at(0).medians.step_us, 0);
   Memory resumed = *DecodeKnowledge(Job(), EncodeKnowledge(Job(), memory));
   for (uint16_t turn = 40; resumed.windows == 0; ++turn) (void)DecideStep(turn, &resumed);
   EXPECT_GT(resumed.tried.at(0).medians.step_us, 0);
-  ASSERT_EQ(resumed.bans.size(), 1u);
-  EXPECT_EQ(resumed.bans[0].plan, (Plan{2, 0}));
+  ASSERT_EQ(resumed.bans.entries().size(), 1u);
+  EXPECT_EQ(resumed.bans.entries()[0].plan, (Plan{2, 0}));
 }
 
 TEST(Knowledge, OfAnotherJobOrFormatIsRefused) {
@@ -128,8 +130,8 @@ TEST(Knowledge, WhatNoControllerWouldHoldIsRefused) {
   EXPECT_TRUE(refused([](Memory* m) { m->model.slowdown = 2 * kMaxSlowdown; }));
   EXPECT_TRUE(refused([](Memory* m) { m->candidates[1].probed_elems = kTellingPieceElems + 1; }));
   EXPECT_TRUE(refused([](Memory* m) {
-    const int64_t until = m->windows + (kBanWindows << kMaxBanDoublings) + 1;
-    m->bans = {{.plan = {2, 1}, .until_window = until, .times = 9}};
+    m->bans.Add(
+        {.plan = {2, 1}, .until_window = m->windows + PlanBans::kMaxWindows + 1, .times = 9});
   }));
 }
 

@@ -1,0 +1,60 @@
+#include "runtime/controller/trial_limits.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+// docs/controller.md has the reason for each.
+constexpr int kRememberedWindows = 64;  // after the end of a ban
+constexpr double kBudgetShare = 0.006;
+constexpr double kBudgetSteps = 3;
+constexpr double kKeptOfSteps = 0.5;  // by explorations
+
+}  // namespace
+
+size_t PlanBans::IndexOf(const Plan& plan) const {
+  const auto it = std::find_if(entries_.begin(), entries_.end(),
+                               [&](const Entry& entry) { return entry.plan == plan; });
+  return static_cast<size_t>(it - entries_.begin());
+}
+
+void PlanBans::Ban(const Plan& plan, int64_t window) {
+  // What is proposed again long after its ban begins anew.
+  std::erase_if(entries_, [&](const Entry& entry) {
+    return entry.until_window + kRememberedWindows < window;
+  });
+  const size_t index = IndexOf(plan);
+  if (index == entries_.size()) entries_.push_back({.plan = plan});
+  Entry& entry = entries_[index];
+  entry.until_window = window + (kFirstWindows << std::min(entry.times, kMaxDoublings));
+  ++entry.times;
+}
+
+bool PlanBans::IsBanned(const Plan& plan, int64_t window) const {
+  const size_t index = IndexOf(plan);
+  return index < entries_.size() && entries_[index].until_window > window;
+}
+
+int PlanBans::TimesLost(const Plan& plan) const {
+  const size_t index = IndexOf(plan);
+  return index < entries_.size() ? entries_[index].times : 0;
+}
+
+void PlanBans::Add(Entry entry) { entries_.push_back(std::move(entry)); }
+
+double TrialBudget::Left(double step_us) const {
+  return std::max(0.0, kBudgetShare * time_us_ + kBudgetSteps * step_us - spent_us_);
+}
+
+double TrialBudget::LeftToExplore(double step_us) const {
+  return Left(step_us) - kKeptOfSteps * kBudgetSteps * step_us;
+}
+
+void TrialBudget::Rescale(double factor) {
+  const double over_us = spent_us_ - kBudgetShare * time_us_;
+  if (factor < 1 && over_us > 0) spent_us_ -= (1 - factor) * over_us;
+}
+
+}  // namespace gradwire
