@@ -21,10 +21,8 @@ constexpr int64_t kTensorsEverySteps = 5;
 constexpr int64_t kFirstCommits = 20;
 // A turn asks for the order in effect; the ones after it may have come already.
 constexpr size_t kKeptOrders = 4;
-// While the warm-up lasts every step has a probe. After it one takes this part of the time at most.
+// While the warm-up lasts every step has a probe.
 constexpr int64_t kWarmUpSteps = 60;
-constexpr int64_t kProbeShare = 500;
-constexpr int kTurnsBetweenProbes = 20;
 constexpr const char* kBlindNote =
     "no step has been committed: compute cannot be measured, and outside steps automatic tensors "
     "are bf16";
@@ -53,8 +51,7 @@ void Controller::BeginStep(uint64_t step, uint16_t turn) {
     previous_->observation.step_us = Us(inside_ns + counted_ns);
     if (counted_ns == gap_ns) previous_->observation.blocked_us += previous_->blocked_after_us;
   }
-  submits_before_ = std::exchange(submits_, 0);
-  if (submits_before_ > 0) largest_before_ = std::exchange(largest_, 0);
+  probe_schedule_.BeginStep(turn);
   open_ = Measured{.observation = {.step = step, .turn = turn}, .begin_ns = now_ns};
 }
 
@@ -118,62 +115,46 @@ bool Controller::Compares(uint16_t turn) const {
                      [](const PlanEntry& entry) { return entry.a != entry.b; });
 }
 
-bool Controller::MayProbe(int64_t now_ns) const {
-  if (open_->observation.turn == probe_turn_) return false;
-  if (Compares(open_->observation.turn)) return false;
-  if (commits_ - job_since_commit_ < kWarmUpSteps) return true;
-  const auto turns = static_cast<uint16_t>(open_->observation.turn - probe_turn_);
-  return turns >= kTurnsBetweenProbes && now_ns >= next_probe_ns_;
-}
-
-// Every rung that the tensor can use in turn, those first that send least: where that gains most
-// the warm-up is short. None needs no probe.
-std::optional<int> Controller::RungToProbe(const TensorState& tensor) const {
-  const int64_t rungs = std::ssize(tensor.automatic->ladder) - 1;
-  for (int64_t i = 0; i < rungs; ++i) {
-    const auto rung = static_cast<int>(rungs - (probe_count_ + i) % rungs);
-    if (tensor.CanUse(rung)) return rung;
-  }
-  return std::nullopt;
+std::optional<ProbeTicket> Controller::TakeTicket(const TensorState& tensor, int64_t now_ns) {
+  const bool warms_up = commits_ - job_since_commit_ < kWarmUpSteps;
+  const std::optional<ProbeTicket> ticket =
+      probe_schedule_.Offer(tensor, warms_up ? ProbePace::kEveryStep : ProbePace::kSeldom, now_ns);
+  if (!ticket || Compares(open_->observation.turn)) return std::nullopt;
+  probe_schedule_.Take();
+  return ticket;
 }
 
 void Controller::NoteSubmit(TensorState* tensor, const std::byte* grad) {
-  std::unique_lock lock(mu_);
-  if (!open_) return;
-  const int64_t now_ns = options_.clock->NowNs();
-  tensor->tally.ready_us = Us(now_ns - open_->begin_ns);
-  if (options_.rank != 0) return;
-  const std::optional<int> rung = RungToProbe(*tensor);
-  if (!rung) return;
-  // All rungs on one tensor, then on the next of those that can be probed; but first on the
-  // largest, for those of few elements tell more of calls than of codecs.
-  const int64_t submit = submits_++;
-  largest_ = std::max(largest_, tensor->elems);
-  const int64_t round = probe_count_ / (std::ssize(tensor->automatic->ladder) - 1);
-  const bool its_turn = round == 0 ? tensor->elems >= largest_before_
-                                   : submit >= round % std::max<int64_t>(submits_before_, 1);
-  if (!its_turn || !MayProbe(now_ns)) return;
-  probe_turn_ = open_->observation.turn;
-  ++probe_count_;
-  lock.unlock();
-  Probe(*tensor, *rung, round, grad);
-  lock.lock();
-  next_probe_ns_ = now_ns + kProbeShare * (options_.clock->NowNs() - now_ns);
+  std::optional<ProbeTicket> ticket;
+  {
+    std::lock_guard lock(mu_);
+    if (!open_) return;
+    const int64_t now_ns = options_.clock->NowNs();
+    tensor->tally.ready_us = Us(now_ns - open_->begin_ns);
+    if (options_.rank == 0) ticket = TakeTicket(*tensor, now_ns);
+  }
+  if (!ticket) return;
+  // It takes a while: without the lock.
+  std::optional<TriedCodec> tried = Probe(*tensor, *ticket, grad);
+  std::lock_guard lock(mu_);
+  if (tried) probes_.push_back(std::move(*tried));
+  probe_schedule_.Done(*ticket, options_.clock->NowNs());
 }
 
-// Another piece in every round.
-void Controller::Probe(const TensorState& tensor, int rung, int64_t round, const std::byte* grad) {
-  const Codec& codec = tensor.automatic->ladder[rung].codec;
+// Another piece in every round. Nothing of a codec that refuses it: that stays unknown, and so is
+// not proposed.
+std::optional<Controller::TriedCodec> Controller::Probe(const TensorState& tensor,
+                                                        const ProbeTicket& ticket,
+                                                        const std::byte* grad) {
+  const Codec& codec = tensor.automatic->ladder[ticket.rung].codec;
   const int64_t elem_bytes = SizeOf(tensor.dtype);
-  const std::optional<ProbePiece> piece = PieceToProbe(tensor.shape, elem_bytes, round);
-  if (!piece) return;
+  const std::optional<ProbePiece> piece = PieceToProbe(tensor.shape, elem_bytes, ticket.round);
+  if (!piece) return std::nullopt;
   const ConstView view = {grad + piece->first_elem * elem_bytes, piece->elems, tensor.dtype};
   const StatusOr<ProbeReport> report =
       prober_.Probe(codec, view, piece->shape, options_.algorithms.world_size);
-  // A codec that refuses the piece stays unknown, and so is not proposed.
-  if (!report.ok()) return;
-  std::lock_guard lock(mu_);
-  probes_.push_back({codec.spec, piece->elems, *report});
+  if (!report.ok()) return std::nullopt;
+  return TriedCodec{codec.spec, piece->elems, *report};
 }
 
 std::string Controller::TakeObservation() {
@@ -248,7 +229,7 @@ void Controller::UpdateJob(std::span<TensorState* const> controlled, int64_t aut
   for (const TensorState* tensor : controlled)
     job_.tensors.push_back(JobTensorOf(*tensor, options_.algorithms, &job_.candidates));
   memory_ = {};
-  probe_count_ = 0;
+  probe_schedule_.BeginAnew();
   job_since_commit_ = commits_;
   scope_ = ScopeOf(job_, automatic);
   if (!scope_.empty()) GW_LOG(kWarn, kPlan, "{}", scope_);
@@ -371,7 +352,7 @@ std::string Controller::Json() const {
   return fmt::format(
       "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"model_off\": {}, "
       "\"measured_over_predicted\": {}, \"candidates\": {}, \"decisions\": {}}}",
-      JsonText(blind ? kBlindNote : note), commits_, probe_count_, memory_.model_off,
+      JsonText(blind ? kBlindNote : note), commits_, probe_schedule_.count(), memory_.model_off,
       NumberText(memory_.scale), gradwire::Json(candidates), changes_.Json());
 }
 

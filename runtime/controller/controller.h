@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,6 +27,7 @@
 #include "runtime/controller/plan.h"
 #include "runtime/controller/plan_log_file.h"
 #include "runtime/controller/probe.h"
+#include "runtime/controller/probe_schedule.h"
 #include "runtime/controller/step_gaps.h"
 #include "runtime/state/tensor_state.h"
 
@@ -95,13 +95,18 @@ class Controller {
     int64_t from_turn = 0;
     PlanOrder plan;
   };
+  struct TriedCodec {
+    std::string spec;
+    int64_t elems = 0;  // of the piece
+    ProbeReport report;
+  };
 
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
   bool Compares(uint16_t turn) const;
-  bool MayProbe(int64_t now_ns) const;
   int64_t Number(uint16_t turn) const;
-  std::optional<int> RungToProbe(const TensorState& tensor) const;
-  void Probe(const TensorState& tensor, int rung, int64_t round, const std::byte* grad);
+  std::optional<ProbeTicket> TakeTicket(const TensorState& tensor, int64_t now_ns);
+  std::optional<TriedCodec> Probe(const TensorState& tensor, const ProbeTicket& ticket,
+                                  const std::byte* grad);
   Measured* MeasuredIn(uint16_t turn);
   void UpdateJob(std::span<TensorState* const> controlled, int64_t automatic);
   void Resume();
@@ -124,17 +129,7 @@ class Controller {
   int64_t job_since_commit_ = 0;     // commits_ when the job came to be what it is
   std::deque<Order> orders_;         // oldest first; of those that a turn may still ask for
   // Rank 0.
-  uint16_t probe_turn_ = 0;
-  int64_t probe_count_ = 0, next_probe_ns_ = 0;
-  // Of what can be probed, in this step and the one before: how many were submitted, and how large
-  // the largest was. Before the first step nobody knows.
-  int64_t submits_ = 0, submits_before_ = 0;
-  int64_t largest_ = 0, largest_before_ = std::numeric_limits<int64_t>::max();
-  struct TriedCodec {
-    std::string spec;
-    int64_t elems = 0;  // of the piece
-    ProbeReport report;
-  };
+  ProbeSchedule probe_schedule_;
   std::vector<TriedCodec> probes_;  // since the last decision
   JobFacts job_;
   uint64_t job_digest_ = 0;
