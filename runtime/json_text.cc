@@ -64,4 +64,12 @@ std::string NumberText(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
+JsonObject& JsonObject::AddJson(std::string_view name, std::string_view json) {
+  if (text_.size() > 1) text_ += ", ";
+  text_ += JsonText(name);
+  text_ += ": ";
+  text_ += json;
+  return *this;
+}
+
 }  // namespace gradwire

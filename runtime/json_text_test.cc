@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
 
 namespace gradwire {
 namespace {
@@ -34,6 +37,31 @@ TEST(NumberText, IsNullWhereJsonHasNoNumber) {
   EXPECT_EQ(NumberText(0.25), "0.25");
   EXPECT_EQ(NumberText(INFINITY), "null");
   EXPECT_EQ(NumberText(NAN), "null");
+}
+
+TEST(JsonObject, HasItsMembersInOrder) {
+  EXPECT_EQ(JsonObject().Text(), "{}");
+  const std::string name = "a \"layer\"";
+  EXPECT_EQ(JsonObject()
+                .Add("rank", 3)
+                .Add("bytes", int64_t{-1} << 40)
+                .Add("name", name)
+                .Add("limit", "lag")
+                .Add("feedback", true)
+                .Add("relerr", 0.25)
+                .AddJson("rows", "[1, 2]")
+                .Text(),
+            R"({"rank": 3, "bytes": -1099511627776, "name": "a \"layer\"", "limit": "lag", )"
+            R"("feedback": true, "relerr": 0.25, "rows": [1, 2]})");
+}
+
+TEST(JsonObject, HasNullForWhatIsNotThere) {
+  EXPECT_EQ(JsonObject()
+                .Add("error", std::optional<double>())
+                .Add("bound", std::optional(0.5))
+                .Add("distance", double{INFINITY})
+                .Text(),
+            R"({"error": null, "bound": 0.5, "distance": null})");
 }
 
 }  // namespace

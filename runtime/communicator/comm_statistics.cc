@@ -39,23 +39,33 @@ std::string CommStatistics::Json(const CommFacts& facts, ScheduleCache* schedule
   const std::string algorithm = last == nullptr ? "" : last->name;
   const int encodes = (last_.is_filled ? 1 : 0) +
                       (last == nullptr ? 0 : schedules->EncodesPerElem(*last, last_.root));
-  return fmt::format(
-      "{{\"rank\": {}, \"world_size\": {}, \"one_host\": {}, \"transport\": {}, \"algorithm\": {}, "
-      "\"encodes_per_elem\": {}, "
-      "\"slice_elems\": {}, \"window\": {}, \"operations\": {}, \"raw_bytes\": {}, "
-      "\"payload_bytes\": {}, "
-      "\"sent_bytes\": {}, "
-      "\"sent_frames\": {}, \"framing_bytes\": {}, \"control_bytes\": {}, \"received_bytes\": {}, "
-      "\"staged_bytes\": {}, \"stale_frames\": {}, "
-      "\"encode_ns\": {}, "
-      "\"decode_ns\": {}, \"operation_ns\": {}, \"relerr\": {}, \"commits\": {}, \"skips\": {}, "
-      "\"aborts\": {}}}",
-      facts.rank, facts.world_size, hosts_ == Hosts::kOne, JsonText(facts.transport),
-      JsonText(algorithm), encodes, facts.slice_elems, facts.window, operations_, raw_bytes_,
-      payload_bytes_, facts.driver.sent_bytes, facts.driver.sent_frames, facts.driver.framing_bytes,
-      facts.control_bytes, facts.driver.received_bytes, facts.driver.staged_bytes,
-      facts.driver.stale_frames, encode_ns_, decode_ns_, op_ns_,
-      sum_p2_ > 0 ? std::sqrt(sum_err2_ / sum_p2_) : 0.0, commits_, skips_, aborts_);
+  return JsonObject()
+      .Add("rank", facts.rank)
+      .Add("world_size", facts.world_size)
+      .Add("one_host", hosts_ == Hosts::kOne)
+      .Add("transport", facts.transport)
+      .Add("algorithm", algorithm)
+      .Add("encodes_per_elem", encodes)
+      .Add("slice_elems", facts.slice_elems)
+      .Add("window", facts.window)
+      .Add("operations", operations_)
+      .Add("raw_bytes", raw_bytes_)
+      .Add("payload_bytes", payload_bytes_)
+      .Add("sent_bytes", facts.driver.sent_bytes)
+      .Add("sent_frames", facts.driver.sent_frames)
+      .Add("framing_bytes", facts.driver.framing_bytes)
+      .Add("control_bytes", facts.control_bytes)
+      .Add("received_bytes", facts.driver.received_bytes)
+      .Add("staged_bytes", facts.driver.staged_bytes)
+      .Add("stale_frames", facts.driver.stale_frames)
+      .Add("encode_ns", encode_ns_)
+      .Add("decode_ns", decode_ns_)
+      .Add("operation_ns", op_ns_)
+      .Add("relerr", sum_p2_ > 0 ? std::sqrt(sum_err2_ / sum_p2_) : 0.0)
+      .Add("commits", commits_)
+      .Add("skips", skips_)
+      .Add("aborts", aborts_)
+      .Text();
 }
 
 namespace {
@@ -104,36 +114,47 @@ std::string NoteOf(const TensorState& tensor) {
 std::string StepsJson(const StepClock& steps) {
   const std::optional<StepMedians> medians = steps.Medians();
   if (!medians) return "null";
-  return fmt::format(
-      "{{\"measured\": {}, \"step_ms\": {}, \"compute_ms\": {}, \"exposed_comm_ms\": {}}}",
-      steps.steps(), medians->step_ms, medians->compute_ms, medians->exposed_comm_ms);
+  return JsonObject()
+      .Add("measured", steps.steps())
+      .Add("step_ms", medians->step_ms)
+      .Add("compute_ms", medians->compute_ms)
+      .Add("exposed_comm_ms", medians->exposed_comm_ms)
+      .Text();
+}
+
+std::string TensorJson(const TensorState& tensor, const LedgerFacts& facts) {
+  return JsonObject()
+      .Add("name", tensor.name)
+      .Add("elems", tensor.elems)
+      .Add("datatype", Name(tensor.dtype))
+      .Add("spec", tensor.codec.spec)
+      .Add("auto", tensor.automatic ? tensor.automatic->spec : "")
+      .Add("feedback", tensor.MayKeepResidual())
+      .Add("keeps_state", KeepsState(tensor, facts.world_size))
+      .Add("residual_bytes", ResidualBytes(tensor, facts))
+      .Add("method_bytes", MethodBytes(tensor, facts))
+      .Add("held_bytes", HeldBytes(tensor))
+      .Add("scheme", Name(SchemeOf(tensor)))
+      .Add("note", NoteOf(tensor))
+      .Add("ops", tensor.ops)
+      .Add("payload_bytes", tensor.payload_bytes)
+      .Add("encode_ns", tensor.encode_ns)
+      .Add("decode_ns", tensor.decode_ns)
+      .Add("relerr", tensor.last_relerr)
+      .Add("committed_step", tensor.committed_step)
+      .Text();
 }
 
 }  // namespace
 
 std::string LedgerJson(const LedgerFacts& facts, const StepClock& steps,
                        const std::vector<TensorState*>& tensors, const std::string& controller) {
-  std::string rows;
-  for (const TensorState* tensor : tensors) {
-    rows += fmt::format(
-        "{}{{\"name\": {}, \"elems\": {}, \"datatype\": {}, \"spec\": {}, \"auto\": {}, "
-        "\"feedback\": {}, \"keeps_state\": {}, \"residual_bytes\": {}, \"method_bytes\": {}, "
-        "\"held_bytes\": {}, \"scheme\": {}, \"note\": {}, "
-        "\"ops\": {}, "
-        "\"payload_bytes\": {}, \"encode_ns\": {}, \"decode_ns\": {}, \"relerr\": {}, "
-        "\"committed_step\": {}}}",
-        rows.empty() ? "" : ",\n ", JsonText(tensor->name), tensor->elems,
-        JsonText(Name(tensor->dtype)), JsonText(tensor->codec.spec),
-        JsonText(tensor->automatic ? tensor->automatic->spec : ""), tensor->MayKeepResidual(),
-        KeepsState(*tensor, facts.world_size), ResidualBytes(*tensor, facts),
-        MethodBytes(*tensor, facts), HeldBytes(*tensor), JsonText(Name(SchemeOf(*tensor))),
-        JsonText(NoteOf(*tensor)), tensor->ops, tensor->payload_bytes, tensor->encode_ns,
-        tensor->decode_ns, tensor->last_relerr, tensor->committed_step);
-  }
+  std::vector<std::string> rows;
+  for (const TensorState* tensor : tensors) rows.push_back(TensorJson(*tensor, facts));
   return fmt::format(
       "{{\"rank\": {}, \"transaction\": {}, \"steps\": {},\n \"tensors\": [{}],\n "
       "\"controller\": {}}}",
-      facts.rank, facts.transaction, StepsJson(steps), rows, controller);
+      facts.rank, facts.transaction, StepsJson(steps), fmt::join(rows, ",\n "), controller);
 }
 
 }  // namespace gradwire
