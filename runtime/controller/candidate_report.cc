@@ -38,10 +38,6 @@ CandidateReport Report(const JobFacts& job, const Memory& memory, size_t candida
   return report;
 }
 
-std::string NumberOrNull(const std::optional<double>& value) {
-  return value ? NumberText(*value) : "null";
-}
-
 }  // namespace
 
 std::vector<CandidateReport> ReportCandidates(const JobFacts& job, const Memory& memory) {
@@ -68,11 +64,14 @@ std::string NoteOf(std::span<const CandidateReport> reports, const Memory& memor
 std::string Json(std::span<const CandidateReport> reports) {
   std::vector<std::string> items;
   for (const CandidateReport& report : reports) {
-    items.push_back(fmt::format(
-        "{{\"spec\": {}, \"tensors\": {}, \"error\": {}, \"limit\": \"{}\", \"bound\": {}, "
-        "\"codec_us_per_mib\": {}}}",
-        JsonText(report.spec), report.tensors, NumberOrNull(report.error), report.limit,
-        NumberText(report.bound), NumberOrNull(report.codec_us_per_mib)));
+    items.push_back(JsonObject()
+                        .Add("spec", report.spec)
+                        .Add("tensors", report.tensors)
+                        .Add("error", report.error)
+                        .Add("limit", report.limit)
+                        .Add("bound", report.bound)
+                        .Add("codec_us_per_mib", report.codec_us_per_mib)
+                        .Text());
   }
   return fmt::format("[{}]", fmt::join(items, ", "));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -111,13 +112,16 @@ std::string Changes::Change::Numbers() const {
 
 std::string Changes::Change::Json() const {
   const bool compressed = outcome && outcome->distance;
-  return fmt::format(
-      "{{\"step\": {}, \"change\": {}, \"why\": {}, \"predicted_ms\": {}, \"was_ms\": {}, "
-      "\"measured_ms\": {}, \"error\": {}, \"bound\": {}}}",
-      step, JsonText(text), JsonText(why), predicted_us / kUsPerMs, was_us / kUsPerMs,
-      outcome ? NumberText(outcome->measured_us / kUsPerMs) : "null",
-      compressed ? NumberText(*outcome->distance) : "null",
-      compressed ? NumberText(outcome->bound) : "null");
+  return JsonObject()
+      .Add("step", step)
+      .Add("change", text)
+      .Add("why", why)
+      .Add("predicted_ms", predicted_us / kUsPerMs)
+      .Add("was_ms", was_us / kUsPerMs)
+      .Add("measured_ms", outcome ? std::optional(outcome->measured_us / kUsPerMs) : std::nullopt)
+      .Add("error", compressed ? outcome->distance : std::nullopt)
+      .Add("bound", compressed ? std::optional(outcome->bound) : std::nullopt)
+      .Text();
 }
 
 std::string Changes::Json() const {

@@ -349,11 +349,15 @@ std::string Controller::Json() const {
   const bool blind = enabled() && commits_ == 0;
   const std::vector<CandidateReport> candidates = ReportCandidates(job_, memory_);
   const std::string note = Joined(Joined(scope_, note_), NoteOf(candidates, memory_));
-  return fmt::format(
-      "{{\"note\": {}, \"commits\": {}, \"probes\": {}, \"model_off\": {}, "
-      "\"measured_over_predicted\": {}, \"candidates\": {}, \"decisions\": {}}}",
-      JsonText(blind ? kBlindNote : note), commits_, probe_schedule_.count(), memory_.model_off,
-      NumberText(memory_.scale), gradwire::Json(candidates), changes_.Json());
+  return JsonObject()
+      .Add("note", blind ? kBlindNote : note)
+      .Add("commits", commits_)
+      .Add("probes", probe_schedule_.count())
+      .Add("model_off", memory_.model_off)
+      .Add("measured_over_predicted", memory_.scale)
+      .AddJson("candidates", gradwire::Json(candidates))
+      .AddJson("decisions", changes_.Json())
+      .Text();
 }
 
 }  // namespace gradwire
