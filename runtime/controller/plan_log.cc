@@ -22,62 +22,86 @@ std::string RungText(const JobRung& rung) {
   return fmt::format("[{}, {}, {}]", rung.candidate, rung.wire_bytes, rung.messages);
 }
 
-// What takes the place of a line's last brace.
-std::string SealText(uint32_t checksum) { return fmt::format(", \"crc\": \"{:08x}\"}}", checksum); }
-
 std::string Text(const Plan& plan) {
   return List(plan, [](uint8_t rung) { return std::to_string(rung); });
 }
 
+std::string CandidateText(const Candidate& candidate) {
+  return JsonObject()
+      .Add("spec", candidate.spec)
+      .Add("feedback", candidate.feedback)
+      .Add("bound", candidate.bound)
+      .Add("errors", Name(candidate.errors))
+      .Text();
+}
+
+std::string TensorText(const JobTensor& tensor) {
+  return JsonObject()
+      .Add("id", tensor.id)
+      .Add("name", tensor.name)
+      .Add("elems", tensor.elems)
+      .AddJson("ladder", List(tensor.ladder, RungText))
+      .Text();
+}
+
+std::string ObservationText(const TensorObservation& t) {
+  return fmt::format("[{}, {}, {}, {}, {}, {}]", t.tensor, t.ready_us, t.codec_us, t.energy,
+                     t.error, t.sum_energy);
+}
+
+std::string ProbeText(const ProbeResult& p) {
+  return fmt::format("[{}, {}, {}, {}]", p.candidate, p.elems, p.codec_us_per_elem,
+                     p.relative_error);
+}
+
+// Of one member, which says what the line is of.
+std::string Line(std::string_view kind, const JsonObject& about) {
+  return JsonObject().AddJson(kind, about.Text()).Text();
+}
+
+// What takes the place of a line's last brace.
+std::string SealText(uint32_t checksum) { return fmt::format(", \"crc\": \"{:08x}\"}}", checksum); }
+
 }  // namespace
 
 std::string JobLine(const JobFacts& job) {
-  return fmt::format(
-      "{{\"job\": {{\"format\": {}, \"world_size\": {}, \"slice_elems\": {}, \"candidates\": {}, "
-      "\"tensors\": {}}}}}",
-      kPlanLogFormat, job.world_size, job.slice_elems,
-      List(job.candidates,
-           [](const Candidate& c) {
-             return fmt::format(
-                 "{{\"spec\": {}, \"feedback\": {}, \"bound\": {}, \"errors\": \"{}\"}}",
-                 JsonText(c.spec), c.feedback, c.bound, Name(c.errors));
-           }),
-      List(job.tensors, [](const JobTensor& t) {
-        return fmt::format("{{\"id\": {}, \"name\": {}, \"elems\": {}, \"ladder\": {}}}", t.id,
-                           JsonText(t.name), t.elems, List(t.ladder, RungText));
-      }));
+  return Line("job", JsonObject()
+                         .Add("format", kPlanLogFormat)
+                         .Add("world_size", job.world_size)
+                         .Add("slice_elems", job.slice_elems)
+                         .AddJson("candidates", List(job.candidates, CandidateText))
+                         .AddJson("tensors", List(job.tensors, TensorText)));
 }
 
 std::string KnowledgeLine(std::string_view knowledge) {
-  return fmt::format("{{\"knowledge\": \"{}\"}}", ToHex(knowledge));
+  return JsonObject().Add("knowledge", ToHex(knowledge)).Text();
 }
 
 std::string InputLine(const DecideInput& input) {
   const StepInput& step = input.step;
-  return fmt::format(
-      "{{\"input\": {{\"turn\": {}, \"step\": {}, \"step_turn\": {}, \"step_us\": {}, "
-      "\"compute_us\": {}, \"busy_us\": {}, \"unplanned\": {}, \"tensors\": {}, \"probes\": {}}}}}",
-      input.turn, step.step, step.turn, step.step_us, step.compute_us, step.busy_us,
-      input.unplanned,
-      List(step.tensors,
-           [](const TensorObservation& t) {
-             return fmt::format("[{}, {}, {}, {}, {}, {}]", t.tensor, t.ready_us, t.codec_us,
-                                t.energy, t.error, t.sum_energy);
-           }),
-      List(input.probes, [](const ProbeResult& p) {
-        return fmt::format("[{}, {}, {}, {}]", p.candidate, p.elems, p.codec_us_per_elem,
-                           p.relative_error);
-      }));
+  return Line("input", JsonObject()
+                           .Add("turn", input.turn)
+                           .Add("step", step.step)
+                           .Add("step_turn", step.turn)
+                           .Add("step_us", step.step_us)
+                           .Add("compute_us", step.compute_us)
+                           .Add("busy_us", step.busy_us)
+                           .Add("unplanned", input.unplanned)
+                           .AddJson("tensors", List(step.tensors, ObservationText))
+                           .AddJson("probes", List(input.probes, ProbeText)));
 }
 
-std::string DecisionLine(const Decision& d) {
-  return fmt::format(
-      "{{\"decision\": {{\"from_turn\": {}, \"a\": {}, \"b\": {}, \"why\": {}, "
-      "\"predicted_us\": {}, \"was_us\": {}}}}}",
-      d.from_turn, Text(d.a), Text(d.b), JsonText(d.why), d.predicted_us, d.was_us);
+std::string DecisionLine(const Decision& decision) {
+  return Line("decision", JsonObject()
+                              .Add("from_turn", decision.from_turn)
+                              .AddJson("a", Text(decision.a))
+                              .AddJson("b", Text(decision.b))
+                              .Add("why", decision.why)
+                              .Add("predicted_us", decision.predicted_us)
+                              .Add("was_us", decision.was_us));
 }
 
-std::string EndLine(int64_t inputs) { return fmt::format("{{\"end\": {}}}", inputs); }
+std::string EndLine(int64_t inputs) { return JsonObject().Add("end", inputs).Text(); }
 
 std::string PlanLogSeal::Sealed(std::string line) {
   checksum_ = Crc32c(line.data(), std::ssize(line), checksum_);
