@@ -11,11 +11,7 @@
 namespace gradwire {
 
 Ballot::Ballot(int world_size)
-    : votes_(world_size),
-      submitted_(world_size),
-      tables_(world_size),
-      observations_(world_size),
-      left_(world_size) {}
+    : votes_(world_size), submitted_(world_size), tables_(world_size), observations_(world_size) {}
 
 Status Ballot::HearSubmitted(int rank, uint32_t submitted) {
   // A heartbeat may be older than what a turn's end has told.
@@ -48,15 +44,10 @@ Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, in
   return most_ ? CheckSubmitted(rank, *most_) : Status();
 }
 
-void Ballot::HearBye(int rank) {
-  left_[rank] = true;
-  ++left_ranks_;
-}
-
-bool Ballot::MayAbort() const {
+bool Ballot::MayAbort(const Departures& departures) const {
   // Hardly any vote is so late that ranks must be looked at.
-  return final_votes_ + left_ranks_ >= std::ssize(votes_) &&
-         std::ranges::all_of(Missing(), [this](int rank) { return left_[rank]; });
+  return final_votes_ + departures.left_ranks() >= std::ssize(votes_) &&
+         std::ranges::all_of(Missing(), [&](int rank) { return departures.has_left(rank); });
 }
 
 // One vote more. Those about a later operation are to come again.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "runtime/engine/departures.h"
 #include "runtime/engine/turn.h"
 #include "transports/control/message.h"
 
@@ -26,13 +27,10 @@ class Ballot {
   // the body.
   Status HearVote(int rank, const VoteFields& fields, std::string body, int64_t now_ns);
 
-  // `rank` has left, for good: it votes no more. Once.
-  void HearBye(int rank);
-
   // All votes are there, and about the same operation.
   bool complete() const { return final_votes_ == std::ssize(votes_); }
-  // All that can come are: enough for a turn that is revoked.
-  bool MayAbort() const;
+  // All that can come are, for who has left votes no more: enough for a turn that is revoked.
+  bool MayAbort(const Departures& departures) const;
   // Ranks whose vote is missing, ascending. One about a later operation than another rank's is to
   // come again: whoever votes against tells all ranks about which.
   std::vector<int> Missing() const;
@@ -60,8 +58,6 @@ class Ballot {
   std::vector<std::optional<uint32_t>> submitted_;  // the most that was heard
   std::vector<std::string> tables_;                 // as told last
   std::vector<std::string> observations_;
-  std::vector<bool> left_;
-  int64_t left_ranks_ = 0;
   int64_t last_vote_ns_ = 0;
 };
 

@@ -100,13 +100,14 @@ TEST(Ballot, WaitsForAllToVoteAboutTheFirstOperationInDoubt) {
 // It hears no result, but those that are still there must.
 TEST(Ballot, AnAbortDoesWithoutTheVotesOfWhoHasLeft) {
   Ballot ballot(4);
+  Departures departures({.world_size = 4});
   EXPECT_TRUE(ballot.HearVote(3, AgainstOver(5), EncodeOpText({{"op", "min"}}), 1).ok());
   EXPECT_TRUE(ballot.HearVote(0, AgainstOver(2), EncodeOpText({{"op", "sum"}}), 2).ok());
-  ballot.HearBye(3);
-  ballot.HearBye(1);
-  EXPECT_FALSE(ballot.MayAbort()) << "rank 2 is here";
+  departures.HearBye(3);
+  departures.HearBye(1);
+  EXPECT_FALSE(ballot.MayAbort(departures)) << "rank 2 is here";
   EXPECT_TRUE(ballot.HearVote(2, AgainstOver(2), EncodeOpText({{"op", "max"}}), 3).ok());
-  EXPECT_TRUE(ballot.MayAbort());
+  EXPECT_TRUE(ballot.MayAbort(departures));
   EXPECT_FALSE(ballot.complete());
   const TurnResult result =
       ballot.Decide(0, Status(gwMismatch, "operations differ"), NonFinitePolicy::kPropagate);
@@ -114,17 +115,18 @@ TEST(Ballot, AnAbortDoesWithoutTheVotesOfWhoHasLeft) {
   EXPECT_EQ(result.reason.detail().expected, "sum (rank 0)");
   EXPECT_EQ(result.reason.detail().actual, "max (rank 2)");
   ballot.BeginTurn();
-  EXPECT_FALSE(ballot.MayAbort());
+  EXPECT_FALSE(ballot.MayAbort(departures));
 }
 
 TEST(Ballot, WhoHasLeftBehindItsVoteIsNotCountedTwice) {
   Ballot ballot(3);
+  Departures departures({.world_size = 3});
   EXPECT_TRUE(ballot.HearVote(1, AgainstOver(2), "", 1).ok());
-  ballot.HearBye(1);
+  departures.HearBye(1);
   EXPECT_TRUE(ballot.HearVote(0, AgainstOver(2), "", 2).ok());
-  EXPECT_FALSE(ballot.MayAbort()) << "rank 2 is here";
+  EXPECT_FALSE(ballot.MayAbort(departures)) << "rank 2 is here";
   EXPECT_TRUE(ballot.HearVote(2, AgainstOver(2), "", 2).ok());
-  EXPECT_TRUE(ballot.MayAbort());
+  EXPECT_TRUE(ballot.MayAbort(departures));
 }
 
 // 2^32 operations in one turn: the last before the wrap comes before the first after it.

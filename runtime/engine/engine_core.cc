@@ -1,7 +1,6 @@
 #include "runtime/engine/engine_core.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "base/wrapping.h"
@@ -42,8 +41,9 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                           .point_to_point = &messages_}),
       hub_(options.silence_ns),
       ballot_(options.world_size),
-      left_(options.world_size),
-      through_(options.world_size),
+      departures_({.world_size = options.world_size,
+                   .within_host = transport->caps().within_host,
+                   .silence_ns = options.silence_ns}),
       last_move_ns_(clock->NowNs()) {
   driver_.SetCompletedBelow(pipeline_.submitted());
   TellProgress();
@@ -126,16 +126,14 @@ void EngineCore::NoteStepBegin(uint64_t step, int64_t time_ns) {
 }
 
 void EngineCore::TellThrough() {
-  through_[options_.rank] = true;
+  departures_.HearThrough(options_.rank);
   has_progress_ = true;
   if (pipeline_.submitted() == 0 || !fatal_.ok()) return;
   // Who waits for the last one is not to wait for its heartbeat.
   (void)control_->Broadcast({.turn = turn_, .fields = MyProgress()});
 }
 
-bool EngineCore::settled() const {
-  return pipeline_.submitted() == 0 || std::ranges::all_of(through_, std::identity());
-}
+bool EngineCore::settled() const { return pipeline_.submitted() == 0 || departures_.all_through(); }
 
 bool EngineCore::Poll() {
   const bool heard = control_->Poll(this) > 0;
@@ -256,11 +254,12 @@ void EngineCore::Rest() {
 }
 
 HeartbeatFields EngineCore::MyProgress() const {
-  HeartbeatFields mine = {.slices_done = pipeline_.slices_done(),
-                          .submitted = pipeline_.submitted(),
-                          .op_seq = pipeline_.submitted(),
-                          .looks = looks_,
-                          .is_through = static_cast<uint8_t>(through_[options_.rank])};
+  HeartbeatFields mine = {
+      .slices_done = pipeline_.slices_done(),
+      .submitted = pipeline_.submitted(),
+      .op_seq = pipeline_.submitted(),
+      .looks = looks_,
+      .is_through = static_cast<uint8_t>(departures_.is_through(options_.rank))};
   const Operation* oldest = pipeline_.oldest();
   if (oldest == nullptr) return mine;
   mine.op_seq = oldest->op_seq;

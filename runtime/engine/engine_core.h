@@ -24,6 +24,7 @@
 #include "collectives/drivers/event_driver.h"
 #include "collectives/drivers/point_to_point.h"
 #include "runtime/engine/ballot.h"
+#include "runtime/engine/departures.h"
 #include "runtime/engine/hub_watch.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/slice_pipeline.h"
@@ -191,8 +192,6 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   uint64_t SignatureOf(uint64_t op_seq) const;
   void CheckAlike(int peer, const HeartbeatFields& heard);
   void CheckHub(int64_t now_ns);
-  int64_t LeftNs(int peer) const;
-  int GoneHub(int64_t still_ns) const;
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
   Status MissedAs(int peer) const;
@@ -224,8 +223,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
       later_;  // of the next turn: their senders have heard this turn's result already
   std::optional<uint64_t> told_table_;  // digest of the table told last
   Ballot ballot_;                       // of use at rank 0 only
-  std::vector<bool> left_;              // ranks that said BYE
-  std::vector<bool> through_;           // and those that are about to
+  Departures departures_;
   Status fatal_;
   bool fatal_told_ = false;
   int64_t check_messages_ns_ = 0;
@@ -236,13 +234,6 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   bool waiting_noted_ = false;             // since the last move
   int64_t standstill_ns_ = kStandstillNs;  // the next one that rank 0 is told
   int64_t quiet_deadline_ns_ = 0;
-  struct Loss {
-    int peer;
-    Status cause;
-    int64_t ns;
-    bool accused = false;  // rank 0 was asked to judge it
-  };
-  std::vector<Loss> lost_by_transport_;
 };
 
 }  // namespace gradwire

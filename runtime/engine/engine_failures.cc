@@ -64,9 +64,8 @@ bool EngineCore::HandleDriverErrors() {
     RevokeTurn(std::move(error->status), op_seq, true);
     moved = true;
   }
-  for (auto& [peer, cause] : driver_.TakeLostPeers()) {
-    lost_by_transport_.push_back({peer, std::move(cause), clock_->NowNs()});
-  }
+  for (auto& [peer, cause] : driver_.TakeLostPeers())
+    departures_.NoteLost(peer, std::move(cause), clock_->NowNs());
   return moved;
 }
 
@@ -131,33 +130,31 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
 // left and judges who has not. It may stand still before it does; one that is lost itself ends the
 // wait as well. Only where it has left nobody judges.
 bool EngineCore::CheckLostPeers() {
-  const auto lost = std::ranges::find_if(lost_by_transport_,
-                                         [this](const Loss& loss) { return !left_[loss.peer]; });
   const bool needed = !pipeline_.empty() || !ends_.empty() || !messages_.idle();
-  if (!needed || lost == lost_by_transport_.end()) return false;
-  Loss& loss = *lost;
-  if (loss.cause.code() == gwSystemError) {
+  Departures::Loss* const loss = departures_.FirstUnexplainedLoss();
+  if (!needed || loss == nullptr) return false;
+  if (loss->cause.code() == gwSystemError) {
     FatalForAll(Status(
         gwSystemError,
         {.message = fmt::format("rank {} has nothing left to reach rank {} by: {}", options_.rank,
-                                loss.peer, loss.cause.detail().message),
+                                loss->peer, loss->cause.detail().message),
          .hint = "Raise the limits of that process (ulimit -n), or look at what uses them up",
-         .peer = loss.peer}));
+         .peer = loss->peer}));
     return true;
   }
-  if (clock_->NowNs() - loss.ns <= kVerdictNs) return false;
-  Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", loss.peer,
-                                                 loss.cause.detail().message),
-                          .hint = HintOf(loss.cause),
+  if (clock_->NowNs() - loss->ns <= kVerdictNs) return false;
+  Status why(gwPeerLost, {.message = fmt::format("the connection to rank {} broke: {}", loss->peer,
+                                                 loss->cause.detail().message),
+                          .hint = HintOf(loss->cause),
                           .rank = options_.rank,
-                          .peer = loss.peer});
-  if (!std::exchange(loss.accused, true)) {
+                          .peer = loss->peer});
+  if (!std::exchange(loss->accused, true)) {
     (void)control_->Broadcast({.turn = turn_,
-                               .fields = RevokeFields{.culprit = static_cast<uint16_t>(loss.peer),
+                               .fields = RevokeFields{.culprit = static_cast<uint16_t>(loss->peer),
                                                       .scope = RevokeScope::kEpoch},
                                .body = EncodeStatus(why)});
   }
-  if (!left_[0]) return false;
+  if (!departures_.has_left(0)) return false;
   Fatal(why);
   return true;
 }

@@ -78,17 +78,15 @@ void EngineCore::OnControl(const ControlMessage& message) {
 
 // A revoked turn waits for its vote no more.
 void EngineCore::OnBye(int rank) {
-  left_[rank] = through_[rank] = true;
-  if (options_.rank != 0) return;
-  ballot_.HearBye(rank);
-  DecideIfComplete();
+  departures_.HearBye(rank);
+  if (options_.rank == 0) DecideIfComplete();
 }
 
 void EngineCore::HandleControl(const ControlMessage& message) {
   if (const auto* heartbeat = message.get<HeartbeatFields>()) {
     RevokeUnlessOk(ballot_.HearSubmitted(message.src, heartbeat->submitted));
     CheckAlike(message.src, *heartbeat);
-    if (heartbeat->is_through != 0) through_[message.src] = true;
+    if (heartbeat->is_through != 0) departures_.HearThrough(message.src);
     if (message.src == 0) hub_.Hear(*heartbeat, clock_->NowNs());
   } else if (message.get<VoteFields>() != nullptr) {
     OnVote(message.src, message);
@@ -128,7 +126,7 @@ void EngineCore::OnVote(int from, const ControlMessage& message) {
 
 void EngineCore::DecideIfComplete() {
   if (!fatal_.ok() || this_turn_.result) return;
-  if (this_turn_.revoked ? !ballot_.MayAbort() : !ballot_.complete()) return;
+  if (this_turn_.revoked ? !ballot_.MayAbort(departures_) : !ballot_.complete()) return;
   TurnResult result =
       ballot_.Decide(turn_, this_turn_.revoked.value_or(Status()), options_.nonfinite);
   if (result.outcome == StepOutcome::kCommit)

@@ -11,15 +11,10 @@
 namespace gradwire {
 namespace {
 
-// A rank that left properly can have nothing more under way after this, where its bytes need no
-// network or its connection has ended behind them.
-constexpr int64_t kLeftNs = kNsPerSecond;
 // Two lanes of each rank are looked at for messages that stand still: not at every poll.
 constexpr int64_t kCheckMessagesNs = kNsPerMs;
 // Rank 0 counts no more often that it lives: signs of life carry it.
 constexpr int64_t kCountLookNs = 10 * kNsPerMs;
-// Rank 0 serves the others no longer than this after its BYE.
-constexpr int64_t kHubGoneNs = 6 * kNsPerSecond;
 // So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
 constexpr int64_t kNoteWaitingNs = kNsPerSecond;
 
@@ -70,8 +65,9 @@ void EngineCore::CheckMessages() {
   messages_.CheckTimes();
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const int64_t still_ns = messages_.StillNs(peer);
-    const int gone = left_[peer] && still_ns > LeftNs(peer) ? peer : GoneHub(still_ns);
-    if (gone < 0) continue;
+    const bool is_overdue = departures_.IsOverdue(peer, still_ns);
+    if (!is_overdue && !departures_.IsHubGone(still_ns)) continue;
+    const int gone = is_overdue ? peer : 0;
     messages_.FailPeer(
         peer, Status(gwPeerLost, {.message = fmt::format("rank {} has left the communicator", gone),
                                   .hint = "It must call what meets this before it finalizes, and "
@@ -117,38 +113,23 @@ void EngineCore::CheckAlike(int peer, const HeartbeatFields& heard) {
   RevokeTurn(OperationMismatch(heard.op_seq).WithPeer(peer), heard.op_seq, true);
 }
 
-// How long what a rank sent before it left may be under way: a network may stall as long as a rank
-// may be silent.
-int64_t EngineCore::LeftNs(int peer) const {
-  const bool is_over =
-      transport_->caps().within_host ||
-      std::ranges::any_of(lost_by_transport_, [&](const Loss& loss) { return loss.peer == peer; });
-  return is_over ? kLeftNs : std::max(kLeftNs, options_.silence_ns);
-}
-
-// 0 where a wait has no end for want of rank 0: once that is gone nobody hears of the others any
-// more. -1: it is not.
-int EngineCore::GoneHub(int64_t still_ns) const {
-  return left_[0] && still_ns > kHubGoneNs ? 0 : -1;
-}
-
 // -1: nobody.
 int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
   const int awaited = driver_.AwaitedPeer();
-  if (awaited >= 0 && left_[awaited] && still_ns > LeftNs(awaited)) return awaited;
-  if (awaited < 0 && this_turn_.voted && options_.rank != 0 && left_[0]) return 0;
+  if (awaited >= 0 && departures_.IsOverdue(awaited, still_ns)) return awaited;
+  if (awaited < 0 && this_turn_.voted && options_.rank != 0 && departures_.has_left(0)) return 0;
   if (awaited < 0 && this_turn_.voted && options_.rank == 0 && !this_turn_.revoked) {
     for (int r : ballot_.Missing()) {
-      if (left_[r]) return r;
+      if (departures_.has_left(r)) return r;
     }
   }
-  return GoneHub(still_ns);
+  return departures_.IsHubGone(still_ns) ? 0 : -1;
 }
 
 // Ranks that have left matter only to who still needs something of theirs; who waits for that one
 // in turn is told.
 bool EngineCore::CheckLeft(int64_t still_ns) {
-  const int peer = still_ns > kLeftNs ? WhoLeftTooEarly(still_ns) : -1;
+  const int peer = still_ns > Departures::kLeftNs ? WhoLeftTooEarly(still_ns) : -1;
   if (peer < 0) return false;
   FatalForAll(MissedAs(peer));
   return true;
