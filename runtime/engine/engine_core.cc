@@ -10,8 +10,6 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 500;  // as much as a reason carries
 
-bool IsSend(const Transfer& transfer) { return transfer.kind == Transfer::Kind::kSend; }
-
 }  // namespace
 
 EngineCore::EngineCore(const Options& options, Transport* transport, ControlChannel* control,
@@ -61,35 +59,18 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   if (pipeline_.empty()) last_move_ns_ = operation->submit_ns;
   operation->signature = operation->Signature();
   pipeline_.Submit(operation);
-  notes_.Add({.kind = RecordKind::kSubmit,
-              .time_ns = operation->submit_ns,
-              .turn = operation->turn,
-              .op_seq = operation->op_seq,
-              .bytes = operation->bytes,
-              .dtype = operation->dtype,
-              .signature = operation->signature,
-              .text = operation->name,
-              .tensor = operation->tensor});
+  notes_.Submitted(*operation);
   has_progress_ = true;
   HearMine();
 }
 
 void EngineCore::Post(std::shared_ptr<Transfer> transfer) {
   if (!fatal_.ok()) return PointToPoint::End(transfer.get(), fatal_);
-  notes_.Add({.kind = IsSend(*transfer) ? RecordKind::kSend : RecordKind::kRecv,
-              .bytes = transfer->bytes(),
-              .dtype = transfer->dtype,
-              .value = transfer->peer});
+  notes_.MessageCalled(*transfer);
   messages_.Post(std::move(transfer));
 }
 
-void EngineCore::OnTransferEnd(const Transfer& transfer) {
-  notes_.Add({.kind = IsSend(transfer) ? RecordKind::kSendDone : RecordKind::kRecvDone,
-              .bytes = transfer.bytes(),
-              .dtype = transfer.dtype,
-              .value = transfer.peer},
-             transfer.status);
-}
+void EngineCore::OnTransferEnd(const Transfer& transfer) { notes_.MessageEnded(transfer); }
 
 DriverCounters EngineCore::counters() const {
   DriverCounters counters = driver_.counters();
@@ -106,10 +87,7 @@ void EngineCore::EndTurn(const TurnEnd& end) {
   }
   const uint32_t submitted =
       end.turn == turn_ ? pipeline_.submitted() : pipeline_.submitted_later();
-  notes_.Add({.kind = RecordKind::kStepEnd,
-              .turn = end.turn,
-              .step = end.step,
-              .value = static_cast<int32_t>(submitted)});
+  notes_.StepEnded(end.turn, end.step, submitted);
   ends_.push_back(end);
   last_move_ns_ = clock_->NowNs();
   if (end.turn == turn_) driver_.SetSubmitted(submitted);
@@ -122,7 +100,7 @@ void EngineCore::EndTurn(const TurnEnd& end) {
 }
 
 void EngineCore::NoteStepBegin(uint64_t step, int64_t time_ns) {
-  notes_.Add({.kind = RecordKind::kStepBegin, .time_ns = time_ns, .turn = turn_, .step = step});
+  notes_.StepBegan(turn_, step, time_ns);
 }
 
 void EngineCore::TellThrough() {
@@ -226,11 +204,7 @@ void EngineCore::Refuse(Operation& operation, Status status) {
 void EngineCore::CompleteOperation(Operation& operation, Status status) {
   if (operation.done.load(std::memory_order_relaxed)) return;
   operation.complete_ns = clock_->NowNs();
-  notes_.Add({.kind = RecordKind::kComplete,
-              .time_ns = operation.complete_ns,
-              .turn = operation.turn,
-              .op_seq = operation.op_seq},
-             status);
+  notes_.Completed(operation, status);
   EndOperation(operation, std::move(status).WithOp(operation.name, operation.op_seq));
 }
 

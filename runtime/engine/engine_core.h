@@ -25,11 +25,11 @@
 #include "collectives/drivers/point_to_point.h"
 #include "runtime/engine/ballot.h"
 #include "runtime/engine/departures.h"
+#include "runtime/engine/engine_notes.h"
 #include "runtime/engine/hub_watch.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/slice_pipeline.h"
 #include "runtime/engine/turn.h"
-#include "runtime/recorder/engine_notes.h"
 #include "runtime/recorder/recorder.h"
 #include "transports/control/channel.h"
 #include "transports/transport.h"
@@ -164,7 +164,6 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   bool MaybeEndTurn();
   std::optional<uint64_t> TakeEnd(StepOutcome outcome);
   void EndQueued(const Status& reason);
-  void NotePlan();
   void BeginTurn();
 
   // Failures: engine_failures.cc.

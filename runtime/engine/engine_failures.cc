@@ -99,9 +99,7 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
         .body = EncodeStatus(why)};
     (void)control_->Broadcast(std::move(message));
   }
-  notes_.Add(
-      {.kind = RecordKind::kRevoke, .turn = turn_, .op_seq = op_seq, .value = why.detail().rank},
-      why);
+  notes_.Revoked(turn_, op_seq, why);
   this_turn_.revoked_op = op_seq;
   this_turn_.revoked = std::move(why);
   // At once: what this rank hears next must find its vote to be about this operation.
@@ -115,8 +113,7 @@ void EngineCore::OnRevoke(const ControlMessage& message) {
 }
 
 void EngineCore::OnRankLost(int rank, const Status& cause) {
-  notes_.Add(
-      {.kind = RecordKind::kPeerLost, .turn = turn_, .peer = rank, .text = cause.detail().message});
+  notes_.PeerLost(turn_, rank, cause);
   // A rank may leave as soon as it has told the result: that came first.
   (void)MaybeEndTurn();
   if (!fatal_.ok()) return;
@@ -162,7 +159,7 @@ bool EngineCore::CheckLostPeers() {
 void EngineCore::Fatal(const Status& status) {
   if (!fatal_.ok()) return;
   Status told = WithWaiting(status, driver_.DescribeWaiting());
-  notes_.Add({.kind = RecordKind::kError, .turn = turn_, .op_seq = kNoOpSeq}, status);
+  notes_.EpochEnded(turn_, status);
   pipeline_.Stop(status);
   messages_.FailAll(told);
   quiet_deadline_ns_ =

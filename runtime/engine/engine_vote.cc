@@ -32,11 +32,8 @@ std::string EngineCore::TableToTell(const TurnEnd& end) {
 void EngineCore::SendVote(const TurnEnd& end, bool ok) {
   PassFailpoint(Failpoint::kVote);
   this_turn_.voted = this_turn_.revoked_op;
-  notes_.Add({.kind = RecordKind::kVote,
-              .turn = turn_,
-              .op_seq = this_turn_.revoked_op,
-              .value = static_cast<int32_t>(pipeline_.submitted())},
-             this_turn_.revoked.value_or(Status()));
+  notes_.Voted(turn_, this_turn_.revoked_op, pipeline_.submitted(),
+               this_turn_.revoked.value_or(Status()));
   const std::string table = ok ? TableToTell(end) : std::string();
   // Only where that ends the step, which then makes no plan.
   const bool nonfinite = (this_turn_.nonfinite & kInResult) != 0;
@@ -111,16 +108,9 @@ void EngineCore::HearMine() {
 
 void EngineCore::OnVote(int from, const ControlMessage& message) {
   const VoteFields& fields = *message.get<VoteFields>();
-  const int64_t now_ns = clock_->NowNs();
-  if (from != 0) {  // its own is noted where it is made
-    notes_.Add({.kind = RecordKind::kVoteHeard,
-                .time_ns = now_ns,
-                .turn = turn_,
-                .peer = from,
-                .status = fields.ok != 0 ? gwSuccess : gwAborted,
-                .value = static_cast<int32_t>(fields.submitted)});
-  }
-  RevokeUnlessOk(ballot_.HearVote(from, fields, message.body, now_ns));
+  // Its own is noted where it is made.
+  if (from != 0) notes_.VoteHeard(turn_, from, fields);
+  RevokeUnlessOk(ballot_.HearVote(from, fields, message.body, clock_->NowNs()));
   DecideIfComplete();
 }
 
@@ -156,16 +146,12 @@ bool EngineCore::MaybeEndTurn() {
   if (!driver_.Quiet() && clock_->NowNs() < quiet_deadline_ns_) return false;
   TurnResult result = *std::exchange(this_turn_.result, std::nullopt);
   if (!pipeline_.LetGo()) WarnOfUnquiet();
-  notes_.Add({.kind = RecordKind::kResult,
-              .turn = turn_,
-              .step = result.step,
-              .value = static_cast<int32_t>(result.outcome)},
-             result.reason);
+  notes_.TurnEnded(result);
   const std::optional<uint64_t> unwitnessed = TakeEnd(result.outcome);
   result.reason = WithMyNames(std::move(result.reason));
   last_reason_ = result.reason;
   EndQueued(result.reason);
-  if (!result.order.empty()) NotePlan();
+  if (!result.order.empty()) notes_.PlanOrdered(turn_, ++plan_epoch_);
   BeginTurn();
   listener_->OnTurnEnd(result);
   if (unwitnessed) GiveUp(*unwitnessed);
@@ -191,14 +177,6 @@ void EngineCore::EndQueued(const Status& reason) {
         reason.ok() ? Status(gwInternalError, "its step was committed before it") : reason);
     pipeline_.PopFront();
   }
-}
-
-void EngineCore::NotePlan() {
-  ++plan_epoch_;
-  notes_.Add({.kind = RecordKind::kPlan,
-              .time_ns = clock_->NowNs(),
-              .turn = turn_,
-              .value = static_cast<int32_t>(plan_epoch_)});
 }
 
 void EngineCore::BeginTurn() {

@@ -77,16 +77,7 @@ void EngineCore::CheckMessages() {
 }
 
 void EngineCore::NoteWaiting() {
-  const std::optional<WaitingRun> waiting = driver_.Waiting();
-  if (!waiting) return;
-  const PeerProgress& p = waiting->progress;
-  notes_.Add({.kind = RecordKind::kWaiting,
-              .turn = turn_,
-              .op_seq = waiting->key.op_seq,
-              .slice = waiting->key.slice,
-              .peer = p.peer,
-              .progress = {SaturatedCount(p.sends_done), SaturatedCount(p.sends),
-                           SaturatedCount(p.recvs_done), SaturatedCount(p.recvs)}});
+  if (const std::optional<WaitingRun> run = driver_.Waiting()) notes_.Waiting(turn_, *run);
 }
 
 // Rank 0 hears it sooner than by signs of life, which come again where it has not begun the

@@ -100,10 +100,7 @@ bool SlicePipeline::AdmitOne(Progress* next) {
     return false;
   }
   // An operation of one slice is admitted when it is submitted and done when it is complete.
-  if (slices > 1) {
-    notes_->Add(
-        {.kind = RecordKind::kAdmit, .turn = turn_, .op_seq = key.op_seq, .slice = key.slice});
-  }
+  if (slices > 1) notes_->Admitted(turn_, key);
   driver_->Admit(key.op_seq, key.slice, slices);
   active_.push_back({.operation = &operation,
                      .slice = std::move(*slice),
@@ -179,10 +176,7 @@ void SlicePipeline::Finish(size_t index) {
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
   driver_->Retire(key.op_seq, key.slice);
   ++slices_done_;
-  if (operation.slices() > 1) {
-    notes_->Add(
-        {.kind = RecordKind::kSliceDone, .turn = turn_, .op_seq = key.op_seq, .slice = key.slice});
-  }
+  if (operation.slices() > 1) notes_->SliceDone(turn_, key);
   auto it = std::find_if(queue_.begin(), queue_.end(),
                          [&](const Progress& p) { return p.operation.get() == &operation; });
   ++it->finished;

@@ -15,9 +15,9 @@
 #include "collectives/drivers/event_driver.h"
 #include "collectives/drivers/run_key.h"
 #include "collectives/schemes/slice_op.h"
+#include "runtime/engine/engine_notes.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/slice_window.h"
-#include "runtime/recorder/engine_notes.h"
 
 namespace gradwire {
 

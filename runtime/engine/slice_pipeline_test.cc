@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "collectives/drivers/event_driver.h"
 #include "collectives/executor.h"
-#include "runtime/recorder/engine_notes.h"
+#include "runtime/engine/engine_notes.h"
 #include "tests/lib/log_lines.h"
 #include "transports/control/message.h"
 #include "transports/loopback/loopback_ends.h"
