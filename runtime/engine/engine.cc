@@ -111,8 +111,8 @@ void Engine::Attempt(const Work& work) {
     work();
   } catch (const std::exception& error) {
     if (core_.fatal().ok()) {
-      core_.Abort(Status(gwSystemError, fmt::format("the engine cannot go on: {}", error.what()),
-                         "Destroy this communicator, and leave the process more memory"));
+      core_.EndEpoch(Status(gwSystemError, fmt::format("the engine cannot go on: {}", error.what()),
+                            "Destroy this communicator, and leave the process more memory"));
     }
   }
 }
@@ -186,7 +186,7 @@ void Engine::NoteStepBegin(uint64_t step) {
 }
 
 void Engine::Abort(const Status& status) {
-  Push([this, status] { core_.Abort(status); });
+  Push([this, status] { core_.EndEpoch(status); });
 }
 
 void Engine::Close(const Status& status) {

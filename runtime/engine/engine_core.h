@@ -100,7 +100,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   // Moves everything once; true if anything moved. Never blocks.
   bool Poll();
   // Ends the epoch from this side. Idempotent.
-  void Abort(const Status& status);
+  void EndEpoch(const Status& status);
   // The last call before the destructor: what is left completes now, with `status` unless the epoch
   // has ended already, and whether or not the transport has let go of its memory.
   void Close(const Status& status);
@@ -173,11 +173,11 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   bool HandleDriverErrors();
   void RevokeUnlessOk(Status status);
   void RevokeTurn(Status why, uint32_t op_seq, bool tell_others);
-  void OnRevoke(const ControlMessage& message);
+  void TellRevoke(const RevokeFields& fields, const Status& why);
+  void OnEpochRevoked(const RevokeFields& fields, Status why);
   void OnRankLost(int rank, const Status& cause) override;
   bool CheckLostPeers();
-  void Fatal(const Status& status);
-  void FatalForAll(Status why);
+  void EndEpochForAll(Status why);
   void GiveUp(uint64_t step);
   bool DrainFatal();
   void TellFatal();

@@ -91,13 +91,10 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
     last_move_ns_ = now_ns;  // whoever is to vote on it has its time from now on
   }
   if (tell_others) {
-    ControlMessage message = {
-        .turn = turn_,
-        .fields = RevokeFields{.op_seq = op_seq,
-                               .culprit = static_cast<uint16_t>(options_.rank),
-                               .scope = RevokeScope::kStep},
-        .body = EncodeStatus(why)};
-    (void)control_->Broadcast(std::move(message));
+    TellRevoke({.op_seq = op_seq,
+                .culprit = static_cast<uint16_t>(options_.rank),
+                .scope = RevokeScope::kStep},
+               why);
   }
   notes_.Revoked(turn_, op_seq, why);
   this_turn_.revoked_op = op_seq;
@@ -106,10 +103,15 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
   (void)MaybeVote();
 }
 
-void EngineCore::OnRevoke(const ControlMessage& message) {
-  const auto* revoke = message.get<RevokeFields>();
-  if (revoke->scope == RevokeScope::kEpoch) return;  // OnRankLost tells
-  RevokeTurn(DecodeStatus(message.body), revoke->op_seq, false);
+void EngineCore::TellRevoke(const RevokeFields& fields, const Status& why) {
+  (void)control_->Broadcast({.turn = turn_, .fields = fields, .body = EncodeStatus(why)});
+}
+
+// Of any turn. What condemns a rank is nothing new: OnRankLost has come before it.
+void EngineCore::OnEpochRevoked(const RevokeFields& fields, Status why) {
+  if (fields.culprit != kAllRanks) return;
+  (void)MaybeEndTurn();  // an outcome that came before it stays
+  EndEpoch(std::move(why).WithRank(options_.rank));
 }
 
 void EngineCore::OnRankLost(int rank, const Status& cause) {
@@ -117,10 +119,10 @@ void EngineCore::OnRankLost(int rank, const Status& cause) {
   // A rank may leave as soon as it has told the result: that came first.
   (void)MaybeEndTurn();
   if (!fatal_.ok()) return;
-  Fatal(Status(gwPeerLost, {.message = cause.detail().message,
-                            .hint = HintOf(cause),
-                            .rank = options_.rank,
-                            .peer = rank}));
+  EndEpoch(Status(gwPeerLost, {.message = cause.detail().message,
+                               .hint = HintOf(cause),
+                               .rank = options_.rank,
+                               .peer = rank}));
 }
 
 // A rank that has left properly may close its end while others still work. Rank 0 tells who has
@@ -131,7 +133,7 @@ bool EngineCore::CheckLostPeers() {
   Departures::Loss* const loss = departures_.FirstUnexplainedLoss();
   if (!needed || loss == nullptr) return false;
   if (loss->cause.code() == gwSystemError) {
-    FatalForAll(Status(
+    EndEpochForAll(Status(
         gwSystemError,
         {.message = fmt::format("rank {} has nothing left to reach rank {} by: {}", options_.rank,
                                 loss->peer, loss->cause.detail().message),
@@ -146,17 +148,14 @@ bool EngineCore::CheckLostPeers() {
                           .rank = options_.rank,
                           .peer = loss->peer});
   if (!std::exchange(loss->accused, true)) {
-    (void)control_->Broadcast({.turn = turn_,
-                               .fields = RevokeFields{.culprit = static_cast<uint16_t>(loss->peer),
-                                                      .scope = RevokeScope::kEpoch},
-                               .body = EncodeStatus(why)});
+    TellRevoke({.culprit = static_cast<uint16_t>(loss->peer), .scope = RevokeScope::kEpoch}, why);
   }
   if (!departures_.has_left(0)) return false;
-  Fatal(why);
+  EndEpoch(why);
   return true;
 }
 
-void EngineCore::Fatal(const Status& status) {
+void EngineCore::EndEpoch(const Status& status) {
   if (!fatal_.ok()) return;
   Status told = WithWaiting(status, driver_.DescribeWaiting());
   notes_.EpochEnded(turn_, status);
@@ -171,7 +170,7 @@ void EngineCore::Fatal(const Status& status) {
 // others are told: for some of them the turn may have ended before they began the step.
 void EngineCore::GiveUp(uint64_t step) {
   const ErrorDetail& reason = last_reason_.detail();
-  FatalForAll(
+  EndEpochForAll(
       Status(gwRevoked,
              {.message = fmt::format("step {} was aborted after it was ended without waiting{}{}",
                                      step, reason.message.empty() ? "" : ": ", reason.message),
@@ -184,19 +183,14 @@ void EngineCore::GiveUp(uint64_t step) {
 }
 
 // No rank is condemned, but none can go on.
-void EngineCore::FatalForAll(Status why) {
-  (void)control_->Broadcast(
-      {.turn = turn_,
-       .fields = RevokeFields{.culprit = kAllRanks, .scope = RevokeScope::kEpoch},
-       .body = EncodeStatus(why)});
-  Fatal(std::move(why).WithRank(options_.rank));
+void EngineCore::EndEpochForAll(Status why) {
+  TellRevoke({.culprit = kAllRanks, .scope = RevokeScope::kEpoch}, why);
+  EndEpoch(std::move(why).WithRank(options_.rank));
 }
-
-void EngineCore::Abort(const Status& status) { Fatal(status); }
 
 void EngineCore::Close(const Status& status) {
   if (fatal_told_ || idle()) return;
-  Fatal(status);
+  EndEpoch(status);
   (void)DrainFatal();  // one look: the transport may have let go already
   if (!fatal_told_) TellFatal();
 }

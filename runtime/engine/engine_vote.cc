@@ -63,10 +63,8 @@ void EngineCore::OnControl(const ControlMessage& message) {
   if (message.get<ByeFields>() != nullptr) return OnBye(message.src);
   if (!fatal_.ok()) return;
   const auto* revoke = message.get<RevokeFields>();
-  if (revoke != nullptr && revoke->scope == RevokeScope::kEpoch && revoke->culprit == kAllRanks) {
-    (void)MaybeEndTurn();  // an outcome that came before it stays
-    return Fatal(DecodeStatus(message.body).WithRank(options_.rank));
-  }
+  if (revoke != nullptr && revoke->scope == RevokeScope::kEpoch)
+    return OnEpochRevoked(*revoke, DecodeStatus(message.body));
   if (message.turn == turn_) return HandleControl(message);
   // A rank that has heard the result of this turn may be in the next one already; an older turn's
   // words are void.
@@ -87,8 +85,8 @@ void EngineCore::HandleControl(const ControlMessage& message) {
     if (message.src == 0) hub_.Hear(*heartbeat, clock_->NowNs());
   } else if (message.get<VoteFields>() != nullptr) {
     OnVote(message.src, message);
-  } else if (message.get<RevokeFields>() != nullptr) {
-    OnRevoke(message);
+  } else if (const auto* revoke = message.get<RevokeFields>()) {
+    RevokeTurn(DecodeStatus(message.body), revoke->op_seq, false);
   } else if (const auto* fields = message.get<ResultFields>()) {
     const bool commit = fields->outcome == StepOutcome::kCommit;
     this_turn_.result = TurnResult{turn_,

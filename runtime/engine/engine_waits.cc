@@ -47,7 +47,7 @@ void EngineCore::CheckHub(int64_t now_ns) {
   if (!this_turn_.voted || this_turn_.result || options_.op_timeout_ns <= 0) return;
   const int64_t still_ns = now_ns - std::max(hub_.StillSince(now_ns), last_move_ns_);
   if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns + options_.silence_ns) return;
-  FatalForAll(Status(
+  EndEpochForAll(Status(
       gwTimeout,
       {.message = fmt::format("rank 0 has not moved for {} ms, though its process lives: the "
                               "outcome of the step is missing",
@@ -122,7 +122,7 @@ int EngineCore::WhoLeftTooEarly(int64_t still_ns) const {
 bool EngineCore::CheckLeft(int64_t still_ns) {
   const int peer = still_ns > Departures::kLeftNs ? WhoLeftTooEarly(still_ns) : -1;
   if (peer < 0) return false;
-  FatalForAll(MissedAs(peer));
+  EndEpochForAll(MissedAs(peer));
   return true;
 }
 
@@ -177,11 +177,12 @@ bool EngineCore::CheckVoteTime(int64_t now_ns) {
 bool EngineCore::CheckVoteAgainst(int64_t still_ns) {
   if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns) return false;
   const std::vector<int> silent = ballot_.Missing();
-  FatalForAll(Status(gwTimeout, {.message = fmt::format(
-                                     "the vote of rank {} on an aborted step is missing for {} ms",
+  EndEpochForAll(
+      Status(gwTimeout,
+             {.message = fmt::format("the vote of rank {} on an aborted step is missing for {} ms",
                                      fmt::join(silent, ", "), still_ns / kNsPerMs),
-                                 .hint = "Look at what that rank does, then restart the job",
-                                 .peer = silent.front()}));
+              .hint = "Look at what that rank does, then restart the job",
+              .peer = silent.front()}));
   return true;
 }
 
