@@ -137,7 +137,7 @@ bool EngineCore::Poll() {
   moved_ |= moved;
   // Not only at rest: operations are nothing to a call that nobody meets.
   CheckMessages();
-  if (!moved) Rest();
+  if (!moved) LookAround();
   return moved || messages_moved || heard;
 }
 
@@ -222,7 +222,7 @@ void EngineCore::EndOperation(Operation& operation, Status status) {
 }
 
 // No operation moves: time for what need not be at once.
-void EngineCore::Rest() {
+void EngineCore::LookAround() {
   if (std::exchange(has_progress_, false)) TellProgress();
   CheckTimeouts();
 }

@@ -145,7 +145,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   void NoteNonFinite(const Operation& operation);
   void CompleteOperation(Operation& operation, Status status);
   void EndOperation(Operation& operation, Status status);
-  void Rest();
+  void LookAround();
   HeartbeatFields MyProgress() const;
   void TellProgress();
   void NoteWire();
@@ -191,6 +191,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   uint64_t SignatureOf(uint64_t op_seq) const;
   void CheckAlike(int peer, const HeartbeatFields& heard);
   void CheckHub(int64_t now_ns);
+  void CountLook(int64_t now_ns);
   int WhoLeftTooEarly(int64_t still_ns) const;
   bool CheckLeft(int64_t still_ns);
   Status MissedAs(int peer) const;
@@ -212,7 +213,7 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   uint16_t turn_ = 0;
   TurnState this_turn_;
   uint32_t looks_ = 0;             // see HeartbeatFields
-  int64_t counted_ns_ = 0;         // the last of them
+  int64_t last_look_ns_ = 0;       // the last of them
   HubWatch hub_;                   // of use at the other ranks only
   uint32_t draws_ = 0;             // the largest Operation::draws_end of those begun, in any turn
   uint32_t plan_epoch_ = 0;        // orders that results have brought

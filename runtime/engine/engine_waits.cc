@@ -36,8 +36,13 @@ void EngineCore::CheckTimeouts() {
   if (still_ns > standstill_ns_) TellStandstill();
   if (CheckLeft(still_ns) || CheckOperationTime(still_ns) || CheckVoteTime(now_ns)) return;
   if (options_.rank != 0) return CheckHub(now_ns);
-  if (now_ns - counted_ns_ < kCountLookNs) return;
-  counted_ns_ = now_ns;
+  CountLook(now_ns);
+}
+
+// Rank 0's, for CheckHub of the others.
+void EngineCore::CountLook(int64_t now_ns) {
+  if (now_ns - last_look_ns_ < kCountLookNs) return;
+  last_look_ns_ = now_ns;
   ++looks_;
   TellProgress();
 }
