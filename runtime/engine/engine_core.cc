@@ -42,7 +42,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
       departures_({.world_size = options.world_size,
                    .within_host = transport->caps().within_host,
                    .silence_ns = options.silence_ns}),
-      last_move_ns_(clock->NowNs()) {
+      still_(clock->NowNs()) {
   driver_.SetCompletedBelow(pipeline_.submitted());
   TellProgress();
 }
@@ -56,7 +56,7 @@ void EngineCore::Submit(std::shared_ptr<Operation> operation) {
   operation->submit_ns = clock_->NowNs();
   if (!fatal_.ok()) return Refuse(*operation, fatal_);
   if (TurnsAhead(operation->turn, turn_) < 0) return RefuseLate(operation.get());
-  if (pipeline_.empty()) last_move_ns_ = operation->submit_ns;
+  if (pipeline_.empty()) still_.Restart(operation->submit_ns);
   operation->signature = operation->Signature();
   pipeline_.Submit(operation);
   notes_.Submitted(*operation);
@@ -89,7 +89,7 @@ void EngineCore::EndTurn(const TurnEnd& end) {
       end.turn == turn_ ? pipeline_.submitted() : pipeline_.submitted_later();
   notes_.StepEnded(end.turn, end.step, submitted);
   ends_.push_back(end);
-  last_move_ns_ = clock_->NowNs();
+  still_.Restart(clock_->NowNs());
   if (end.turn == turn_) driver_.SetSubmitted(submitted);
   // Rank 0 compares the number of operations at once, not only when all are complete.
   if (options_.rank != 0 && fatal_.ok()) {
@@ -134,7 +134,7 @@ bool EngineCore::Poll() {
   moved |= MaybeVote();
   moved |= MaybeEndTurn();
   // Heartbeats and messages are no progress: they go on while an operation hangs.
-  moved_ |= moved;
+  if (moved) still_.NoteMove();
   // Not only at rest: operations are nothing to a call that nobody meets.
   CheckMessages();
   if (!moved) LookAround();

@@ -29,6 +29,7 @@
 #include "runtime/engine/hub_watch.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/slice_pipeline.h"
+#include "runtime/engine/still_clock.h"
 #include "runtime/engine/turn.h"
 #include "runtime/recorder/recorder.h"
 #include "transports/control/channel.h"
@@ -120,11 +121,6 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
  private:
-  // So long an operation stands still before rank 0 is asked whether it is the same there, and then
-  // twice as long each time: frames tell who meets, but of different operations each rank may await
-  // another one's.
-  static constexpr int64_t kStandstillNs = 200 * kNsPerMs;
-
   struct TurnState {        // of turn_; the next one begins with another
     uint8_t nonfinite = 0;  // flags of VoteFields
     std::string nonfinite_tensor;
@@ -227,12 +223,9 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   Status fatal_;
   bool fatal_told_ = false;
   int64_t check_messages_ns_ = 0;
-  int64_t last_move_ns_ = 0;  // refreshed lazily: see moved_
-  bool moved_ = false;
-  bool has_progress_ = false;              // that the control plane does not know yet
-  std::optional<int64_t> wire_since_ns_;   // runs are under way; for the timeline
-  bool waiting_noted_ = false;             // since the last move
-  int64_t standstill_ns_ = kStandstillNs;  // the next one that rank 0 is told
+  StillClock still_;
+  bool has_progress_ = false;             // that the control plane does not know yet
+  std::optional<int64_t> wire_since_ns_;  // runs are under way; for the timeline
   int64_t quiet_deadline_ns_ = 0;
 };
 

@@ -88,7 +88,7 @@ void EngineCore::RevokeTurn(Status why, uint32_t op_seq, bool tell_others) {
     pipeline_.Stop(why);
     const int64_t now_ns = clock_->NowNs();
     quiet_deadline_ns_ = now_ns + options_.abort_timeout_ns;
-    last_move_ns_ = now_ns;  // whoever is to vote on it has its time from now on
+    still_.Restart(now_ns);  // whoever is to vote on it has its time from now on
   }
   if (tell_others) {
     TellRevoke({.op_seq = op_seq,

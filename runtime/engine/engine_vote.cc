@@ -185,7 +185,7 @@ void EngineCore::BeginTurn() {
   HearMine();
   driver_.BeginTurn(turn_);
   if (!ends_.empty()) driver_.SetSubmitted(pipeline_.submitted());
-  last_move_ns_ = clock_->NowNs();
+  still_.Restart(clock_->NowNs());
   has_progress_ = true;
 }
 

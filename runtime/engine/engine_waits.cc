@@ -15,8 +15,6 @@ namespace {
 constexpr int64_t kCheckMessagesNs = kNsPerMs;
 // Rank 0 counts no more often that it lives: signs of life carry it.
 constexpr int64_t kCountLookNs = 10 * kNsPerMs;
-// So long a rest is worth a note: whoever reads the recorder of a hung job wants to know.
-constexpr int64_t kNoteWaitingNs = kNsPerSecond;
 
 }  // namespace
 
@@ -26,14 +24,9 @@ void EngineCore::CheckTimeouts() {
   const bool waits = !pipeline_.empty() || !ends_.empty() || this_turn_.revoked;
   if (!waits && ballot_.last_vote_ns() == 0) return;
   const int64_t now_ns = clock_->NowNs();
-  if (std::exchange(moved_, false)) {
-    last_move_ns_ = now_ns;
-    waiting_noted_ = false;
-    standstill_ns_ = kStandstillNs;
-  }
-  const int64_t still_ns = now_ns - last_move_ns_;
-  if (still_ns > kNoteWaitingNs && !std::exchange(waiting_noted_, true)) NoteWaiting();
-  if (still_ns > standstill_ns_) TellStandstill();
+  const int64_t still_ns = still_.StillNs(now_ns);
+  if (still_.TakeNoteDue(now_ns)) NoteWaiting();
+  if (still_.TakeStandstillDue(now_ns)) TellStandstill();
   if (CheckLeft(still_ns) || CheckOperationTime(still_ns) || CheckVoteTime(now_ns)) return;
   if (options_.rank != 0) return CheckHub(now_ns);
   CountLook(now_ns);
@@ -50,7 +43,7 @@ void EngineCore::CountLook(int64_t now_ns) {
 // Rank 0 ends a turn in time, whatever the others do, as long as its engine runs.
 void EngineCore::CheckHub(int64_t now_ns) {
   if (!this_turn_.voted || this_turn_.result || options_.op_timeout_ns <= 0) return;
-  const int64_t still_ns = now_ns - std::max(hub_.StillSince(now_ns), last_move_ns_);
+  const int64_t still_ns = now_ns - std::max(hub_.StillSince(now_ns), still_.since_ns());
   if (still_ns <= options_.op_timeout_ns + options_.abort_timeout_ns + options_.silence_ns) return;
   EndEpochForAll(Status(
       gwTimeout,
@@ -88,7 +81,6 @@ void EngineCore::NoteWaiting() {
 // Rank 0 hears it sooner than by signs of life, which come again where it has not begun the
 // operation yet.
 void EngineCore::TellStandstill() {
-  standstill_ns_ *= 2;
   const HeartbeatFields mine = MyProgress();
   if (options_.rank != 0 && !this_turn_.revoked && mine.signature != 0)
     (void)control_->SendTo(0, {.turn = turn_, .fields = mine});
@@ -164,7 +156,7 @@ bool EngineCore::CheckOperationTime(int64_t still_ns) {
 // Rank 0 hears all votes, so it alone can tell who keeps the others waiting, itself included.
 bool EngineCore::CheckVoteTime(int64_t now_ns) {
   if (options_.op_timeout_ns <= 0 || ballot_.last_vote_ns() == 0 || this_turn_.result) return false;
-  const int64_t still_ns = now_ns - std::max(ballot_.last_vote_ns(), last_move_ns_);
+  const int64_t still_ns = now_ns - std::max(ballot_.last_vote_ns(), still_.since_ns());
   if (this_turn_.revoked) return CheckVoteAgainst(still_ns);
   if (still_ns <= options_.op_timeout_ns) return false;
   const std::vector<int> silent = ballot_.Missing();
