@@ -7,20 +7,13 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/wrapping.h"
+#include "runtime/engine/end_budget.h"
 
 namespace gradwire {
 namespace {
 
 // The results of turns a caller may still ask for: it is at most two behind.
 constexpr size_t kKeptResults = 8;
-// Leaving waits for the other ranks no longer than this: first that they are through as well, for a
-// part of it, then that they know.
-constexpr int64_t kLeaveNs = 5'000'000'000;
-constexpr int kThroughParts = 5;
-
-// Of the time that destroying may take, how long others are waited for. The rest is for taking back
-// what they did not come to.
-int64_t PatienceNs(int64_t destroy_ns) { return destroy_ns / 5 * 4; }
 
 }  // namespace
 
@@ -74,9 +67,10 @@ Communicator::Communicator(CommParts parts)
 
 Communicator::~Communicator() {
   if (engine_ == nullptr) return;  // there was no memory for it
-  const Deadline end = Deadline::After(*clock_, parts_.abort_timeout_ns);
+  const EndBudget budget{parts_.abort_timeout_ns};
+  const Deadline end = Deadline::After(*clock_, budget.all_ns);
   if (!finalized_ && !is_fatal_.load()) {
-    (void)Leave(Deadline::After(*clock_, PatienceNs(parts_.abort_timeout_ns)));
+    (void)Leave(Deadline::After(*clock_, budget.patience_ns()));
     // Nobody can ask for the last error any more.
     if (const Status untold = UntoldAbort(); !untold.ok())
       GW_LOG(kWarn, kStep, "{}", untold.ToString());
@@ -99,8 +93,7 @@ Communicator::~Communicator() {
     parts_.recorder->Record({.kind = RecordKind::kClose, .time_ns = clock_->NowNs()});
   WriteRecord();
   WriteTimeline();
-  // Half: what it does besides waiting takes time too.
-  parts_.transport->LimitClosing(end.RemainingNs(*clock_) / 2);
+  parts_.transport->LimitClosing(EndBudget::closing_ns(end.RemainingNs(*clock_)));
 }
 
 Status Communicator::CheckUsable() const {
@@ -287,9 +280,8 @@ Status Communicator::Leave(const Deadline& end) {
   if (waited.ok()) waited = AwaitOthers(end);
   finalized_ = true;
   PassFailpoint(Failpoint::kBye);
-  const int64_t leave_ns = std::min(kLeaveNs, parts_.abort_timeout_ns);
-  const Status bye = parts_.control->GracefulBye(
-      std::min(leave_ns - leave_ns / kThroughParts, end.RemainingNs(*clock_)));
+  const int64_t bye_ns = EndBudget{parts_.abort_timeout_ns}.bye_ns();
+  const Status bye = parts_.control->GracefulBye(std::min(bye_ns, end.RemainingNs(*clock_)));
   return waited.ok() ? bye : waited;
 }
 
@@ -306,8 +298,8 @@ Status Communicator::AwaitOthers(const Deadline& end) {
   };
   if (engine_->HelpUntil(ended, end)) {
     engine_->WithCore([](EngineCore& core) { core.TellThrough(); });
-    const Deadline soon =
-        Deadline::After(*clock_, std::min(kLeaveNs, parts_.abort_timeout_ns) / kThroughParts);
+    const EndBudget budget{parts_.abort_timeout_ns};
+    const Deadline soon = Deadline::After(*clock_, budget.through_ns());
     // An abort that has begun by then is awaited too.
     if (!engine_->HelpUntil(settled, Earlier(end, soon))) engine_->HelpUntil(ended, end);
   }

@@ -3,20 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/engine/end_budget.h"
 
 namespace gradwire {
 namespace {
 
 // How long the control plane has to tell who is lost before the transport's word counts.
 constexpr int64_t kVerdictNs = 300'000'000;
-// How much of abort_timeout_ms, and how long at most, the transport may take to let go of memory
-// once the communicator has ended. Destroying keeps a fifth for it.
-constexpr int kQuietParts = 10;
-constexpr int64_t kMostQuietNs = kNsPerSecond;
 
 // Who noticed the loss may know what it comes from, as a wall between the machines.
 std::string HintOf(const Status& loss) {
@@ -161,8 +157,7 @@ void EngineCore::EndEpoch(const Status& status) {
   notes_.EpochEnded(turn_, status);
   pipeline_.Stop(status);
   messages_.FailAll(told);
-  quiet_deadline_ns_ =
-      clock_->NowNs() + std::min(options_.abort_timeout_ns / kQuietParts, kMostQuietNs);
+  quiet_deadline_ns_ = clock_->NowNs() + EndBudget{options_.abort_timeout_ns}.quiet_ns();
   fatal_ = std::move(told);  // last: where memory runs out before, it is done again
 }
 
