@@ -17,10 +17,10 @@ namespace gradwire {
 namespace {
 
 // Longest sleep of the thread: bounds how late it notices a time-out.
-constexpr int64_t kThreadSleepNs = 50'000'000;
-constexpr int64_t kHelperSleepNs = 2'000'000;
+constexpr int64_t kThreadSleepNs = 50 * kNsPerMs;
+constexpr int64_t kHelperSleepNs = 2 * kNsPerMs;
 // Longest rest of the thread where the transport delivers without it.
-constexpr int64_t kRestNs = 5'000'000;
+constexpr int64_t kRestNs = 5 * kNsPerMs;
 // Where the transport cannot wait: nothing ends such a sleep early.
 constexpr int64_t kBlindSleepNs = kNsPerMs;
 // Yields for a thread that waits for the core: more than it takes to wake up.

@@ -12,7 +12,7 @@ namespace gradwire {
 namespace {
 
 // How long the control plane has to tell who is lost before the transport's word counts.
-constexpr int64_t kVerdictNs = 300'000'000;
+constexpr int64_t kVerdictNs = 300 * kNsPerMs;
 
 // Who noticed the loss may know what it comes from, as a wall between the machines.
 std::string HintOf(const Status& loss) {
