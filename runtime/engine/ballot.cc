@@ -45,7 +45,7 @@ Status Ballot::HearVote(int rank, const VoteFields& fields, std::string body, in
 }
 
 bool Ballot::MayAbort(const Departures& departures) const {
-  // Hardly any vote is so late that ranks must be looked at.
+  // The bound that costs nothing first: few calls get past it.
   return final_votes_ + departures.left_ranks() >= std::ssize(votes_) &&
          std::ranges::all_of(Missing(), [&](int rank) { return departures.has_left(rank); });
 }

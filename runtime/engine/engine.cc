@@ -117,7 +117,8 @@ void Engine::Attempt(const Work& work) {
   }
 }
 
-// What an attempt that failed did not come to know of would never end.
+// If the attempt threw before the core had the operation, submit again: the core has ended and
+// completes it with that error.
 void Engine::SubmitLocked(const std::shared_ptr<Operation>& operation) {
   Attempt([&] { core_.Submit(operation); });
   if (!core_.fatal().ok() && !operation->done.load(std::memory_order_relaxed))

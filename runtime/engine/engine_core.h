@@ -121,14 +121,15 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   std::string DescribeWaiting() const { return driver_.DescribeWaiting(); }
 
  private:
-  struct TurnState {        // of turn_; the next one begins with another
-    uint8_t nonfinite = 0;  // flags of VoteFields
-    std::string nonfinite_tensor;
+  // What is known of turn_; each turn begins with a new one.
+  struct TurnState {
+    uint8_t nonfinite = 0;           // VoteFields::nonfinite
+    std::string nonfinite_tensor;    // the one in which that was met
     int unfinished = 0;              // operations outside steps that are begun and not complete
     uint64_t replicated_digest = 0;  // sum over its operations, which complete in any order
-    std::optional<Status> revoked;
-    uint32_t revoked_op = kNoOpSeq;
-    std::optional<uint32_t> voted;  // about that operation in doubt, kNoOpSeq: none was
+    std::optional<Status> revoked;   // why; none: it is not
+    uint32_t revoked_op = kNoOpSeq;  // the operation in doubt, kNoOpSeq: none is
+    std::optional<uint32_t> voted;   // what revoked_op was in this rank's last vote; none: no vote
     std::optional<TurnResult> result;
   };
 
@@ -205,28 +206,27 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   PointToPoint messages_;
   EventDriver driver_;
 
-  std::deque<TurnEnd> ends_;
   uint16_t turn_ = 0;
   TurnState this_turn_;
-  uint32_t looks_ = 0;             // see HeartbeatFields
-  int64_t last_look_ns_ = 0;       // the last of them
-  HubWatch hub_;                   // of use at the other ranks only
-  uint32_t draws_ = 0;             // the largest Operation::draws_end of those begun, in any turn
-  uint32_t plan_epoch_ = 0;        // orders that results have brought
-  std::optional<Status> damaged_;  // a frame that may have been of the next turn
-  Status last_reason_;             // why the turn before was aborted or skipped
-  std::vector<ControlMessage>
-      later_;  // of the next turn: their senders have heard this turn's result already
-  std::optional<uint64_t> told_table_;  // digest of the table told last
-  Ballot ballot_;                       // of use at rank 0 only
-  Departures departures_;
-  Status fatal_;
-  bool fatal_told_ = false;
-  int64_t check_messages_ns_ = 0;
-  StillClock still_;
-  bool has_progress_ = false;             // that the control plane does not know yet
-  std::optional<int64_t> wire_since_ns_;  // runs are under way; for the timeline
-  int64_t quiet_deadline_ns_ = 0;
+  std::deque<TurnEnd> ends_;              // what the caller has ended and no result has come for
+  std::vector<ControlMessage> later_;     // for the next turn, from ranks that are in it already
+  std::optional<Status> damaged_;         // by a frame that may have been of the next turn
+  Status last_reason_;                    // why the turn before this one was aborted or skipped
+  std::optional<uint64_t> told_table_;    // digest of the table that the last vote with one told
+  uint32_t draws_ = 0;                    // the largest Operation::draws_end begun in any turn
+  uint32_t plan_epoch_ = 0;               // number of orders that results have brought
+  Ballot ballot_;                         // used at rank 0 only
+  HubWatch hub_;                          // used at the other ranks only
+  Departures departures_;                 // of all ranks, as far as this one has heard
+  StillClock still_;                      // since when no operation has moved here
+  bool has_progress_ = false;             // the control plane is still to be told MyProgress
+  uint32_t looks_ = 0;                    // HeartbeatFields::looks, counted at rank 0 only
+  int64_t last_look_ns_ = 0;              // when rank 0 counted a look
+  int64_t next_messages_check_ns_ = 0;    // when messages_ is looked at again
+  std::optional<int64_t> wire_since_ns_;  // since when runs are under way, for the timeline
+  Status fatal_;                          // why the epoch has ended; success: it has not
+  bool fatal_told_ = false;               // the listener and all operations have heard of that
+  int64_t quiet_deadline_ns_ = 0;         // until when the transport may use what was stopped
 };
 
 }  // namespace gradwire

@@ -58,8 +58,8 @@ void EngineCore::CheckHub(int64_t now_ns) {
 void EngineCore::CheckMessages() {
   if (messages_.idle()) return;
   const int64_t now_ns = clock_->NowNs();
-  if (now_ns < check_messages_ns_) return;
-  check_messages_ns_ = now_ns + kCheckMessagesNs;
+  if (now_ns < next_messages_check_ns_) return;
+  next_messages_check_ns_ = now_ns + kCheckMessagesNs;
   messages_.CheckTimes();
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const int64_t still_ns = messages_.StillNs(peer);

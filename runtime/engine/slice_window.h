@@ -29,8 +29,8 @@ class SliceWindow {
 
   // What a slice takes of the window that is so full, from 0 to 1.
   int LoadOf(double fill) const;
-  // Whether a slice of the next all-reduce of several, of this kind, is to be alone: of the first
-  // ones, and sometimes later. At the same ones on all ranks.
+  // Whether a slice of the next long all-reduce of this kind is to run alone, to measure the time
+  // that it takes unloaded. Depends on the calls up to now and on nothing else, so ranks agree.
   bool WantsAlone(uint64_t kind);
 
   // Whether one more may begin. A "no" is remembered: there was more to send.
