@@ -41,6 +41,19 @@ double FillOf(int64_t elems, int64_t most) {
   return std::min(1.0, static_cast<double>(elems) / static_cast<double>(most));
 }
 
+// With the scales of its context.
+TensorCall Scaled(TensorCall call) {
+  PartContext& context = call.context;
+  // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
+  const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(call.loss_scale), -126, 126));
+  const float average =
+      call.op == ReduceOp::kAvg ? 1.0f / static_cast<float>(context.world_size) : 1.0f;
+  context.in_scale = 1.0f / unit;
+  context.out_scale = unit * average;
+  context.rest_scale = call.loss_scale / unit;
+  return call;
+}
+
 }  // namespace
 
 std::string_view NameOfOperation(Scheme scheme) {
@@ -79,15 +92,19 @@ StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
   return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(op_, first, elems, schedule_));
 }
 
-TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options)
+TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const TensorCall& call)
     : tensors_(std::move(tensors)),
-      options_(options),
+      call_(Scaled(call)),
       draws_(Draws()),
       exact_(AreLossless(tensors_)),
-      rider_(RiderFor(tensors_, options.context.world_size)) {
-  const bool encoded = SendsPayloads(options.scheme);
-  course = {.algorithm = options.algorithm,
-            .is_filled = !encoded && options.context.world_size > 1 && !exact_};
+      rider_(RiderFor(tensors_, call.context.world_size)) {
+  name = NameOfOperation(call.scheme);
+  tensor = tensors_[0].tensor->name;
+  turn = call.turn;
+  in_step = call.step.has_value();
+  const bool encoded = SendsPayloads(call.scheme);
+  course = {.algorithm = call.algorithm,
+            .is_filled = !encoded && call.context.world_size > 1 && !exact_};
   dtype = tensors_[0].tensor->dtype;
   labels_.reserve(tensors_.size());
   for (const SubmittedTensor& submitted : tensors_) {
@@ -96,6 +113,10 @@ TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const Opt
     if ((submitted.dither_step & kOutsideStep) != 0)
       draws_end = std::max(draws_end, (submitted.dither_step & ~kOutsideStep) + 1);
   }
+}
+
+std::string TensorOperation::StepText() const {
+  return call_.step ? std::to_string(*call_.step) : "none";
 }
 
 // Where all ranks draw the same elements or columns, one draw apart is another sum.
@@ -112,20 +133,18 @@ std::vector<uint32_t> TensorOperation::Draws() const {
 // The fields of the text as numbers.
 uint64_t TensorOperation::Signature() const {
   Hasher hasher;
-  hasher.Add(options_.scheme)
+  hasher.Add(call_.scheme)
       .Add(*dtype)
-      .Add(options_.op)
-      .Add(std::bit_cast<uint32_t>(options_.loss_scale))
-      .Add(options_.step)
-      .Add(options_.algorithm->name)
+      .Add(call_.op)
+      .Add(std::bit_cast<uint32_t>(call_.loss_scale))
+      .Add(StepText())
+      .Add(call_.algorithm->name)
       .Add(labels_.size());
   for (const auto& label : labels_) hasher.Add(label->digest);
   for (const uint32_t draw : draws_) hasher.Add(draw);
   return hasher.digest();
 }
 
-// An exact sum sends residuals along, in carriers of their own type: a rank without one (it loaded
-// another state) must not take them for gradients. What codecs make is the same either way.
 OpText TensorOperation::Text() const {
   std::vector<std::string> names, specs, counts, shapes, draws;
   for (const auto& label : labels_) {
@@ -134,19 +153,22 @@ OpText TensorOperation::Text() const {
     specs.push_back(label->spec);
     counts.push_back(std::to_string(label->elems));
   }
-  OpText text = {{"operation", std::string(NameOfOperation(options_.scheme))},
+  OpText text = {{"operation", std::string(NameOfOperation(call_.scheme))},
                  {"tensors", ListText(names)},
                  {"count", ListText(counts)},
                  {"datatype", std::string(Name(*dtype))},
-                 {"op", std::string(Name(options_.op))},
+                 {"op", std::string(Name(call_.op))},
                  {"spec", ListText(specs)},
-                 {"loss scale", fmt::format("{}", options_.loss_scale)},
-                 {"step", options_.step},
-                 {"scheme", std::string(Name(options_.scheme))},
-                 {"algorithm", options_.algorithm->name}};
+                 {"loss scale", fmt::format("{}", call_.loss_scale)},
+                 {"step", StepText()},
+                 {"scheme", std::string(Name(call_.scheme))},
+                 {"algorithm", call_.algorithm->name}};
   if (!shapes.empty()) text.emplace_back("shape", ListText(shapes));
   for (const uint32_t draw : draws_) draws.push_back(std::to_string(draw));
   if (!draws.empty()) text.emplace_back("draw", ListText(draws));
+  // An exact sum sends residuals along, in carriers of their own type: a rank without one (it
+  // loaded another state) must not take them for gradients. What codecs make is the same either
+  // way.
   if (exact_) {
     text.emplace_back("residual", KnownResidual() ? "kept" : "none");
   }
@@ -169,7 +191,7 @@ bool TensorOperation::HasResidual() const {
 
 // Nobody else may write it while the operation is under way.
 Status TensorOperation::PrepareReplicated() {
-  const int world_size = options_.context.world_size;
+  const int world_size = call_.context.world_size;
   if (world_size == 1) return Status();
   Hasher hasher;
   for (const SubmittedTensor& submitted : tensors_) {
@@ -191,23 +213,23 @@ Status TensorOperation::PrepareReplicated() {
 Status TensorOperation::PrepareSchedule() {
   if (replicated_) {
     const StatusOr<const AlgorithmRow*> algorithm =
-        AlgorithmFor(tensors_, options_.scheme, *options_.algorithms, MethodState::kLive);
+        AlgorithmFor(tensors_, call_.scheme, *call_.algorithms, MethodState::kLive);
     if (!algorithm.ok()) return algorithm.status();
     course.algorithm = *algorithm;
   }
-  schedule_ = options_.schedules->Get(*course.algorithm, 0);
+  schedule_ = call_.schedules->Get(*course.algorithm, 0);
   return Status();
 }
 
 Status TensorOperation::Prepare() {
   for (const SubmittedTensor& submitted : tensors_) {
     TensorState& tensor = *submitted.tensor;
-    if (tensor.feedback() && !tensor.residual.allocated() && options_.context.world_size > 1) {
-      GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, options_.transaction));
+    if (tensor.feedback() && !tensor.residual.allocated() && call_.context.world_size > 1) {
+      GW_RETURN_IF_ERROR(tensor.residual.Allocate(tensor.elems, call_.transaction));
       tensor.fresh = true;
     }
-    if (tensor.keeps_local() && !tensor.local.allocated() && options_.context.world_size > 1) {
-      GW_RETURN_IF_ERROR(tensor.local.Allocate(tensor.elems, options_.transaction));
+    if (tensor.keeps_local() && !tensor.local.allocated() && call_.context.world_size > 1) {
+      GW_RETURN_IF_ERROR(tensor.local.Allocate(tensor.elems, call_.transaction));
     }
   }
   GW_RETURN_IF_ERROR(PrepareReplicated());
@@ -225,16 +247,16 @@ Status TensorOperation::Prepare() {
     signature = Hasher().Add(signature).Add(*has_residual_).digest();
   }
   flat_ = AsFlat();
-  slices_ = options_.scheme == Scheme::kReduceScatter
-                ? CutShardsIntoSlices(parts_[0], options_.context.world_size, options_.slice_elems)
-                : CutIntoSlices(parts_, options_.slice_elems);
+  slices_ = call_.scheme == Scheme::kReduceScatter
+                ? CutShardsIntoSlices(parts_[0], call_.context.world_size, call_.slice_elems)
+                : CutIntoSlices(parts_, call_.slice_elems);
   if (slices_.empty())
     slices_.emplace_back();  // no elements: still runs once and checks signatures
   return Status();
 }
 
 std::optional<RawOp> TensorOperation::AsFlat() const {
-  if (!exact_ || options_.scheme == Scheme::kReduceScatter) return std::nullopt;
+  if (!exact_ || call_.scheme == Scheme::kReduceScatter) return std::nullopt;
   const std::byte* send = tensors_[0].send;
   std::byte* recv = tensors_[0].recv;
   int64_t elems = 0;
@@ -250,10 +272,10 @@ std::optional<RawOp> TensorOperation::AsFlat() const {
                .recv = recv,
                .count = elems,
                .dtype = tensors_[0].tensor->dtype,
-               .op = options_.op,
-               .rank = options_.context.rank,
-               .world_size = options_.context.world_size,
-               .count_nonfinite = options_.context.count_nonfinite};
+               .op = call_.op,
+               .rank = call_.context.rank,
+               .world_size = call_.context.world_size,
+               .count_nonfinite = call_.context.count_nonfinite};
 }
 
 int64_t TensorOperation::slices() const { return static_cast<int64_t>(slices_.size()); }
@@ -261,12 +283,12 @@ int64_t TensorOperation::slices() const { return static_cast<int64_t>(slices_.si
 SliceTraits TensorOperation::Traits() const {
   int64_t elems = 0;
   for (const Piece& piece : slices_[0]) elems += piece.elems;
-  SliceTraits traits = {.fill = FillOf(elems, options_.slice_elems)};
+  SliceTraits traits = {.fill = FillOf(elems, call_.slice_elems)};
   if (std::any_of(parts_.begin(), parts_.end(), IsWhole)) return traits;
   traits.kind = Hasher()
                     .Add(course.algorithm->name)
-                    .Add(options_.scheme)
-                    .Add(options_.slice_elems)
+                    .Add(call_.scheme)
+                    .Add(call_.slice_elems)
                     .Add(*dtype)
                     .Add(labels_[0]->spec)
                     .digest();
@@ -281,10 +303,10 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
                      .tensor_id = tensor.id,
                      .dither_step = submitted.dither_step,
                      .has_residual = tensor.residual.allocated()};
-  const int world_size = options_.context.world_size;
-  if (SendsPayloads(options_.scheme)) {
+  const int world_size = call_.context.world_size;
+  if (SendsPayloads(call_.scheme)) {
     part.codec = PayloadOf(tensor);
-    if (options_.scheme == Scheme::kReduceScatter) part.out.elems /= world_size;
+    if (call_.scheme == Scheme::kReduceScatter) part.out.elems /= world_size;
   } else {
     part.rides = Rides(tensor);
     part.method = (part.rides ? rider_ : tensor.codec.carrier).get();
@@ -298,10 +320,10 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   }
   if (tensor.residual.allocated()) part.e_in = tensor.residual.live();
   if (tensor.feedback())
-    part.e_out = options_.stages_for_vote ? tensor.residual.next() : tensor.residual.LiveInPlace();
+    part.e_out = StagesForVote() ? tensor.residual.next() : tensor.residual.LiveInPlace();
   if (tensor.local.allocated()) {
     part.local_in = tensor.local.live();
-    part.local_out = options_.stages_for_vote ? tensor.local.next() : tensor.local.LiveInPlace();
+    part.local_out = StagesForVote() ? tensor.local.next() : tensor.local.LiveInPlace();
   }
   return part;
 }
@@ -314,26 +336,26 @@ const PayloadCodec* TensorOperation::PayloadOf(const TensorState& tensor) const 
 
 // The loss scale is the unit of residuals alone: exact sums without them go unscaled.
 PartContext TensorOperation::ContextOfParts() const {
-  PartContext context = options_.context;
+  PartContext context = call_.context;
   if (exact_ && !*has_residual_) context.out_scale *= std::exchange(context.in_scale, 1.0f);
   return context;
 }
 
 StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
   const std::vector<Piece>& slice = slices_[index];
-  if (options_.looks_at_gradients) LookAtGradients(slice);
+  if (call_.looks_at_gradients) LookAtGradients(slice);
   if (flat_) {
     int64_t elems = 0;
     for (const Piece& piece : slice) elems += piece.elems;
     return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(
         *flat_, std::exchange(flat_done_, flat_done_ + elems), elems, schedule_));
   }
-  if (SendsPayloads(options_.scheme)) {
+  if (SendsPayloads(call_.scheme)) {
     return std::unique_ptr<SliceOp>(
         std::make_unique<TwoShotSlice>(parts_, ContextOfParts(), slice, schedule_));
   }
   return std::unique_ptr<SliceOp>(std::make_unique<LinearSlice>(
-      parts_, options_.context, slice, schedule_, SliceBytes(options_.slice_elems)));
+      parts_, call_.context, slice, schedule_, SliceBytes(call_.slice_elems)));
 }
 
 bool TensorOperation::Rides(const TensorState& tensor) const {
@@ -359,7 +381,7 @@ void TensorOperation::NameNonFinite() {
 }
 
 void TensorOperation::OnComplete() {
-  if (options_.context.count_nonfinite && stats.nonfinite > 0) NameNonFinite();
+  if (call_.context.count_nonfinite && stats.nonfinite > 0) NameNonFinite();
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const SubmittedTensor& submitted = tensors_[i];
     TensorState& tensor = *submitted.tensor;
@@ -391,15 +413,15 @@ void TensorOperation::Charge(const SliceStats& own, TensorState* tensor) const {
 
 // What was kept back is staged for the vote, or outside a step live at once.
 void TensorOperation::SettleResidual(const SubmittedTensor& submitted) {
-  if (options_.context.world_size == 1) return;
+  if (call_.context.world_size == 1) return;
   TensorState& tensor = *submitted.tensor;
-  tensor.staged = options_.stages_for_vote;
+  tensor.staged = StagesForVote();
   if (!tensor.residual.allocated() || tensor.feedback()) return;
   // By the codec of this operation. Of a scattered sum each rank has another part, and they must
   // agree on whether the tensor has a residual: there all of it is taken to be sent.
-  const bool shared = options_.scheme != Scheme::kReduceScatter;
+  const bool shared = call_.scheme != Scheme::kReduceScatter;
   const ConstView out = {submitted.recv, shared ? tensor.elems : 0, tensor.dtype};
-  const bool stays = tensor.residual.KeepUnsent(out, options_.stages_for_vote);
+  const bool stays = tensor.residual.KeepUnsent(out, StagesForVote());
   if (stays) return;
   tensor.travelled = in_step;
   if (in_step) return;
@@ -410,7 +432,7 @@ void TensorOperation::SettleResidual(const SubmittedTensor& submitted) {
 
 void TensorOperation::SettleReplicated(TensorState* tensor) {
   // What another codec has kept stays as it is.
-  if (!replicated_ || ReplicatedBytes(*tensor, options_.context.world_size) == 0) return;
+  if (!replicated_ || ReplicatedBytes(*tensor, call_.context.world_size) == 0) return;
   if (in_step) {
     tensor->replicated_staged = true;
     replicated_digest += DigestOf(tensor->id, tensor->replicated.next());
@@ -425,46 +447,11 @@ void TensorOperation::OnFailed() {
   }
 }
 
-namespace {
-
-PartContext ContextOf(const TensorCall& call) {
-  PartContext context = call.context;
-  // The unit of residuals: a power of two that has a reciprocal, so that scaling is exact.
-  const float unit = std::ldexp(1.0f, std::clamp(std::ilogb(call.loss_scale), -126, 126));
-  const float average =
-      call.op == ReduceOp::kAvg ? 1.0f / static_cast<float>(context.world_size) : 1.0f;
-  context.in_scale = 1.0f / unit;
-  context.out_scale = unit * average;
-  context.rest_scale = call.loss_scale / unit;
-  return context;
-}
-
-}  // namespace
-
 std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors,
                                                const TensorCall& call) {
   for (SubmittedTensor& submitted : tensors)
     submitted.dither_step = DitherStepOf(*submitted.tensor, call.step);
-  const std::string first = tensors[0].tensor->name;
-  std::shared_ptr<Operation> operation = std::make_shared<TensorOperation>(
-      std::move(tensors),
-      TensorOperation::Options{.scheme = call.scheme,
-                               .op = call.op,
-                               .context = ContextOf(call),
-                               .slice_elems = call.slice_elems,
-                               .algorithm = call.algorithm,
-                               .algorithms = call.algorithms,
-                               .schedules = call.schedules,
-                               .loss_scale = call.loss_scale,
-                               .step = call.step ? std::to_string(*call.step) : "none",
-                               .transaction = call.transaction,
-                               .stages_for_vote = call.step && call.transaction,
-                               .looks_at_gradients = call.looks_at_gradients});
-  operation->name = NameOfOperation(call.scheme);
-  operation->tensor = first;
-  operation->turn = call.turn;
-  operation->in_step = call.step.has_value();
-  return operation;
+  return std::make_shared<TensorOperation>(std::move(tensors), call);
 }
 
 }  // namespace gradwire

@@ -59,28 +59,33 @@ inline int64_t SliceBytes(int64_t slice_elems) {
 // As errors and the ranks' texts call it.
 std::string_view NameOfOperation(Scheme scheme);
 
+// A group as it is submitted. What it names outlives the operation.
+struct TensorCall {
+  Scheme scheme = Scheme::kLinear;
+  ReduceOp op = ReduceOp::kSum;
+  PartContext context;  // but for its scales
+  int64_t slice_elems = 0;
+  // By what its methods send once they have settled. Where they have replicated state the text
+  // and the signature alone take it, and what runs is chosen by that state.
+  const AlgorithmRow* algorithm = nullptr;
+  // Of the job.
+  const AlgorithmRule* algorithms = nullptr;
+  ScheduleCache* schedules = nullptr;
+  float loss_scale = 1.0f;
+  std::optional<uint64_t> step;  // none: outside of any
+  uint16_t turn = 0;
+  bool transaction = true;
+  // Tell whether gradients of this rank are not finite: one more pass over them.
+  bool looks_at_gradients = false;
+};
+
 // A group of tensors of one scheme and type. Reads the live residuals and stages the next ones;
-// whether they are kept is the vote's decision. Tensors, schedule and memory outlive the operation.
+// whether they are kept is the vote's decision, but outside a step or without transactions, where
+// they are live on completion. Tensors and memory outlive the operation.
 class TensorOperation final : public Operation {
  public:
-  struct Options {
-    Scheme scheme = Scheme::kLinear;
-    ReduceOp op = ReduceOp::kSum;
-    PartContext context;
-    int64_t slice_elems = 0;
-    // By what its methods send once they have settled. Where they have replicated state the text
-    // and the signature alone take it, and what runs is chosen by that state.
-    const AlgorithmRow* algorithm = nullptr;
-    // Of the job. They outlive the operation.
-    const AlgorithmRule* algorithms = nullptr;
-    ScheduleCache* schedules = nullptr;
-    float loss_scale = 1.0f;
-    std::string step;  // as in the text: its number, or "none" outside
-    bool transaction = true;
-    bool stages_for_vote = false;  // its residuals, which otherwise are committed on completion
-    bool looks_at_gradients = false;
-  };
-  TensorOperation(std::vector<SubmittedTensor> tensors, const Options& options);
+  // Of `tensors` dither_step is given.
+  TensorOperation(std::vector<SubmittedTensor> tensors, const TensorCall& call);
 
   OpText Text() const override;
   uint64_t Signature() const override;
@@ -92,7 +97,9 @@ class TensorOperation final : public Operation {
   void OnFailed() override;
 
  private:
+  std::string StepText() const;
   std::vector<uint32_t> Draws() const;
+  bool StagesForVote() const { return call_.step && call_.transaction; }
   bool HasResidual() const;
   bool KnownResidual() const;
   TensorPart PartOf(const SubmittedTensor& submitted) const;
@@ -109,7 +116,7 @@ class TensorOperation final : public Operation {
   std::optional<RawOp> AsFlat() const;
 
   const std::vector<SubmittedTensor> tensors_;
-  const Options options_;
+  const TensorCall call_;                                   // with the scales of its context
   std::vector<std::shared_ptr<const TensorLabel>> labels_;  // of the tensors, which may go before
   const std::vector<uint32_t> draws_;                 // of tensors whose ranks must draw alike
   const bool exact_;                                  // the plain sum, with residuals sent along
@@ -126,22 +133,6 @@ class TensorOperation final : public Operation {
   int64_t flat_done_ = 0;  // elements of the slices made so far
 };
 
-// A group as it is submitted. What it names outlives the operation.
-struct TensorCall {
-  Scheme scheme = Scheme::kLinear;
-  ReduceOp op = ReduceOp::kSum;
-  PartContext context;  // but for its scales
-  int64_t slice_elems = 0;
-  const AlgorithmRow* algorithm = nullptr;  // these three as in Options
-  const AlgorithmRule* algorithms = nullptr;
-  ScheduleCache* schedules = nullptr;
-  float loss_scale = 1.0f;
-  std::optional<uint64_t> step;  // none: outside of any
-  uint16_t turn = 0;
-  bool transaction = true;
-  // Tell whether gradients of this rank are not finite: one more pass over them.
-  bool looks_at_gradients = false;
-};
 // For the engine, but for its patience. Of `tensors` dither_step is filled in.
 std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tensors,
                                                const TensorCall& call);

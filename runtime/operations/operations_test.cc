@@ -13,15 +13,15 @@ namespace gradwire {
 namespace {
 
 // Tensors and all else that an operation is made of.
-struct Call {
+struct Submission {
   std::vector<std::unique_ptr<TensorState>> tensors;
   uint32_t dither_step = 5;
-  TensorOperation::Options options = {
+  TensorCall call = {
       .scheme = Scheme::kTwoShot,
       .context = {.rank = 0, .world_size = 4},
       .slice_elems = 1024,
       .algorithm = *FindAlgorithm(Collective::kAllReduce, "two_shot", /*encoded=*/true),
-      .step = "7"};
+      .step = 7};
 
   void Add(const std::string& name, int64_t elems, const std::string& spec) {
     auto tensor = std::make_unique<TensorState>();
@@ -35,73 +35,73 @@ struct Call {
     std::vector<SubmittedTensor> submitted;
     for (const auto& tensor : tensors)
       submitted.push_back({.tensor = tensor.get(), .dither_step = dither_step});
-    return std::make_unique<TensorOperation>(std::move(submitted), options);
+    return std::make_unique<TensorOperation>(std::move(submitted), call);
   }
 };
 
 // Under bf16 or another codec of the same scheme.
-Call TwoTensors(const std::string& spec = "bf16") {
-  Call call;
-  call.Add("layer.weight", 5000, spec);
-  call.Add("layer.bias", 1000, spec);
-  return call;
+Submission TwoTensors(const std::string& spec = "bf16") {
+  Submission made;
+  made.Add("layer.weight", 5000, spec);
+  made.Add("layer.bias", 1000, spec);
+  return made;
 }
 
 // randk, whose ranks draw the same elements.
-Call ADrawingTensor() {
-  Call call;
-  call.options.scheme = Scheme::kLinear;
-  call.options.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
-  call.Add("layer.weight", 5000, "randk(0.01)");
-  return call;
+Submission ADrawingTensor() {
+  Submission made;
+  made.call.scheme = Scheme::kLinear;
+  made.call.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
+  made.Add("layer.weight", 5000, "randk(0.01)");
+  return made;
 }
 
 // powersgd, to which 100 x 50 is another matrix than 50 x 100.
-Call AMatrix() {
-  Call call;
-  call.options.scheme = Scheme::kLinear;
-  call.options.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
-  call.Add("layer.weight", 5000, "powersgd(rank=4)");
-  call.tensors[0]->shape = {100, 50};
-  return call;
+Submission AMatrix() {
+  Submission made;
+  made.call.scheme = Scheme::kLinear;
+  made.call.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
+  made.Add("layer.weight", 5000, "powersgd(rank=4)");
+  made.tensors[0]->shape = {100, 50};
+  return made;
 }
 
 // Ranks whose frames have one signature sum; those whose texts differ must not.
 TEST(TensorOperation, SignaturesDifferWhereTextsDo) {
   struct Change {
     std::string field;  // of the text
-    std::function<void(Call*)> make;
-    std::function<Call()> original = [] { return TwoTensors(); };
+    std::function<void(Submission*)> make;
+    std::function<Submission()> original = [] { return TwoTensors(); };
   };
   const Change changes[] = {
-      {"tensors", [](Call* call) { call->tensors[1]->name = "layer.scale"; }},
-      {"tensors", [](Call* call) { call->tensors.pop_back(); }},
-      {"tensors", [](Call* call) { std::swap(call->tensors[0], call->tensors[1]); }},
-      {"count", [](Call* call) { call->tensors[1]->elems = 1001; }},
-      {"datatype", [](Call* call) { call->tensors[0]->dtype = DType::kFloat16; }},
-      {"op", [](Call* call) { call->options.op = ReduceOp::kAvg; }},
-      {"spec", [](Call* call) { call->tensors[0]->SetCodec(*MakeCodec("fp16")); }},
-      {"loss scale", [](Call* call) { call->options.loss_scale = 2; }},
-      {"step", [](Call* call) { call->options.step = "none"; }},
-      {"scheme", [](Call* call) { call->options.scheme = Scheme::kReduceScatter; }},
+      {"tensors", [](Submission* made) { made->tensors[1]->name = "layer.scale"; }},
+      {"tensors", [](Submission* made) { made->tensors.pop_back(); }},
+      {"tensors", [](Submission* made) { std::swap(made->tensors[0], made->tensors[1]); }},
+      {"count", [](Submission* made) { made->tensors[1]->elems = 1001; }},
+      {"datatype", [](Submission* made) { made->tensors[0]->dtype = DType::kFloat16; }},
+      {"op", [](Submission* made) { made->call.op = ReduceOp::kAvg; }},
+      {"spec", [](Submission* made) { made->tensors[0]->SetCodec(*MakeCodec("fp16")); }},
+      {"loss scale", [](Submission* made) { made->call.loss_scale = 2; }},
+      {"step", [](Submission* made) { made->call.step.reset(); }},
+      {"scheme", [](Submission* made) { made->call.scheme = Scheme::kReduceScatter; }},
       {"algorithm",
-       [](Call* call) {
-         call->options.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
+       [](Submission* made) {
+         made->call.algorithm = *FindAlgorithm(Collective::kAllReduce, "ring");
        }},
-      {"draw", [](Call* call) { call->dither_step = 6; }, ADrawingTensor},
+      {"draw", [](Submission* made) { made->dither_step = 6; }, ADrawingTensor},
       {"shape",
-       [](Call* call) {
-         call->tensors[0]->shape = {50, 100};
+       [](Submission* made) {
+         made->tensors[0]->shape = {50, 100};
        },
        AMatrix},
   };
   for (const Change& change : changes) {
     SCOPED_TRACE(change.field);
-    const Call original = change.original(), again = change.original();
+    const Submission original = change.original(), again = change.original();
     const auto before = original.Make(), same = again.Make();
     EXPECT_EQ(before->Signature(), same->Signature());
     EXPECT_EQ(before->Text(), same->Text());
-    Call changed = change.original();
+    Submission changed = change.original();
     change.make(&changed);
     const auto after = changed.Make();
     EXPECT_NE(before->Signature(), after->Signature());
@@ -112,22 +112,18 @@ TEST(TensorOperation, SignaturesDifferWhereTextsDo) {
 
 // No codec that rounds by dithers alone: what ranks draw for themselves may differ.
 TEST(TensorOperation, DithersOfTheirOwnAreNoDifference) {
-  Call call = TwoTensors("qsgd(bits=4,feedback=off)");
-  const auto before = call.Make();
-  ++call.dither_step;
-  const auto after = call.Make();
+  Submission made = TwoTensors("qsgd(bits=4,feedback=off)");
+  const auto before = made.Make();
+  ++made.dither_step;
+  const auto after = made.Make();
   EXPECT_EQ(before->Signature(), after->Signature());
   EXPECT_EQ(before->Text(), after->Text());
 }
 
 TEST(MakeTensorOperation, IsOfItsStepOrOfNone) {
-  const Call made = TwoTensors();
-  TensorCall call = {.scheme = Scheme::kTwoShot,
-                     .context = {.world_size = 4},
-                     .slice_elems = 1024,
-                     .algorithm = made.options.algorithm,
-                     .step = 7,
-                     .turn = 3};
+  const Submission made = TwoTensors();
+  TensorCall call = made.call;
+  call.turn = 3;
   const std::vector<SubmittedTensor> tensors = {{.tensor = made.tensors[0].get()},
                                                 {.tensor = made.tensors[1].get()}};
   const auto inside = MakeTensorOperation(tensors, call);
@@ -144,12 +140,12 @@ TEST(MakeTensorOperation, IsOfItsStepOrOfNone) {
 }
 
 TEST(TensorOperation, TellsOfTensorsWithTheCodecOfItsSubmission) {
-  Call call = TwoTensors();
-  const auto operation = call.Make();
+  Submission made = TwoTensors();
+  const auto operation = made.Make();
   const OpText text = operation->Text();
-  call.tensors[0]->SetCodec(*MakeCodec("fp16"));
+  made.tensors[0]->SetCodec(*MakeCodec("fp16"));
   EXPECT_EQ(operation->Text(), text);
-  call.tensors.clear();
+  made.tensors.clear();
   EXPECT_EQ(operation->Text(), text);
   EXPECT_EQ(FindInOpText(text, "tensors"), "layer.weight,layer.bias");
   EXPECT_EQ(FindInOpText(text, "count"), "5000,1000");
