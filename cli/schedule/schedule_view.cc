@@ -14,7 +14,7 @@
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/raw/raw_slice.h"
 #include "collectives/schemes/two_shot/two_shot_slice.h"
-#include "runtime/operations/operations.h"
+#include "runtime/operations/slice_bytes.h"
 
 namespace gradwire {
 namespace {

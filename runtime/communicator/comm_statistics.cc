@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "runtime/json_text.h"
-#include "runtime/operations/operations.h"
+#include "runtime/operations/tensor_groups.h"
 
 namespace gradwire {
 

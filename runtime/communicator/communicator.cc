@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/wrapping.h"
 #include "runtime/engine/end_budget.h"
+#include "runtime/operations/raw_operation.h"
+#include "runtime/operations/slice_bytes.h"
 
 namespace gradwire {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/wrapping.h"
-#include "runtime/operations/tensor_groups.h"
+#include "runtime/operations/tensor_operation.h"
 #include "runtime/operations/tensor_traffic.h"
 #include "runtime/spec/auto_spec.h"
 #include "runtime/spec/spec_error.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "runtime/operations/operations.h"
+#include "runtime/operations/raw_operation.h"
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/sim/sim_job.h"
 #include "transports/faulty/fault_plan.h"

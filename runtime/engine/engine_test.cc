@@ -15,8 +15,9 @@
 
 #include "base/clock.h"
 #include "collectives/schedule.h"
-#include "runtime/operations/operations.h"
+#include "runtime/operations/raw_operation.h"
 #include "runtime/operations/schedule_cache.h"
+#include "runtime/operations/slice_bytes.h"
 #include "tests/lib/log_lines.h"
 #include "transports/control/sim_control.h"
 #include "transports/loopback/loopback_transport.h"

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_RUNTIME_ENGINE_OPERATION_H_
 #define GRADWIRE_RUNTIME_ENGINE_OPERATION_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,11 @@ struct SliceTraits {
   double fill = 1;    // of the most that a slice may have, from 0 to 1
   uint64_t kind = 0;  // those of one take equally long where nothing is in their way; 0: unequal
 };
+
+// SliceTraits::fill of a slice with so many elements.
+inline double FillOf(int64_t elems, int64_t most_elems) {
+  return std::min(1.0, static_cast<double>(elems) / static_cast<double>(most_elems));
+}
 
 class Operation {
  public:

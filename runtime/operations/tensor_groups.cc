@@ -34,6 +34,10 @@ std::string_view Name(Scheme scheme) {
   return {};
 }
 
+std::string_view NameOfOperation(Scheme scheme) {
+  return scheme == Scheme::kReduceScatter ? "reduce-scatter of a tensor" : "all-reduce of tensors";
+}
+
 Collective CollectiveOf(Scheme scheme, int world_size) {
   if (scheme == Scheme::kReduceScatter) return Collective::kReduceScatter;
   return scheme == Scheme::kGather && world_size > 1 ? Collective::kAllGather

@@ -39,6 +39,8 @@ Scheme SchemeOf(const TensorState& tensor);
 // Whether kReduceScatter can do it: its codec makes payloads, or it is exact.
 bool TakesReduceScatter(const TensorState& tensor);
 std::string_view Name(Scheme scheme);
+// As errors and the ranks' texts call an operation of the scheme.
+std::string_view NameOfOperation(Scheme scheme);
 // Its messages are payloads, of a codec or exact ones.
 inline bool SendsPayloads(Scheme scheme) {
   return scheme == Scheme::kTwoShot || scheme == Scheme::kReduceScatter;

@@ -6,6 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/engine/tensor_list.h"
+#include "runtime/operations/raw_operation.h"
+#include "runtime/operations/slice_bytes.h"
+#include "runtime/operations/tensor_operation.h"
 #include "runtime/operations/tensor_traffic.h"
 #include "transports/faulty/faulty_transport.h"
 #include "transports/loopback/loopback_transport.h"

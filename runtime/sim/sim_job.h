@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "collectives/schedule.h"
+#include "collectives/schemes/raw/raw_slice.h"
 #include "runtime/controller/controller.h"
 #include "runtime/engine/engine_core.h"
-#include "runtime/operations/operations.h"
 #include "runtime/operations/schedule_cache.h"
+#include "runtime/operations/tensor_groups.h"
 #include "runtime/state/tensor_state.h"
 #include "transports/control/sim_control.h"
 #include "transports/faulty/fault_plan.h"

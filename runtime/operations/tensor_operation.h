@@ -1,63 +1,26 @@
-// The operations there are: exact collectives on plain buffers, and groups of registered tensors by
-// any scheme.
-#ifndef GRADWIRE_RUNTIME_OPERATIONS_OPERATIONS_H_
-#define GRADWIRE_RUNTIME_OPERATIONS_OPERATIONS_H_
+// TensorOperation: a group of registered tensors that travels together, by any scheme.
+#ifndef GRADWIRE_RUNTIME_OPERATIONS_TENSOR_OPERATION_H_
+#define GRADWIRE_RUNTIME_OPERATIONS_TENSOR_OPERATION_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/status.h"
+#include "collectives/executor.h"
+#include "collectives/schedule.h"
 #include "collectives/schemes/part.h"
 #include "collectives/schemes/raw/raw_slice.h"
+#include "collectives/schemes/slice_op.h"
 #include "runtime/engine/operation.h"
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/operations/tensor_groups.h"
 #include "runtime/state/tensor_state.h"
 
 namespace gradwire {
-
-// An exact collective. `algorithm` and its `schedule` outlive the operation.
-class RawOperation final : public Operation {
- public:
-  RawOperation(const RawOp& op, int64_t slice_elems, const AlgorithmRow* algorithm,
-               const PreparedSchedule* schedule)
-      : op_(op),
-        per_slice_(RawSliceElems(op, slice_elems)),
-        slices_(std::max<int64_t>((op.count + per_slice_ - 1) / per_slice_, 1)),
-        schedule_(schedule) {
-    course = {.algorithm = algorithm, .root = op.root};
-    bytes = op.count * SizeOf(op.dtype);
-    dtype = op.dtype;
-  }
-
-  OpText Text() const override;
-  uint64_t Signature() const override;
-
-  int64_t slices() const override { return slices_; }
-  SliceTraits Traits() const override;
-  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t index) override;
-
- private:
-  const RawOp op_;
-  const int64_t per_slice_;
-  // A collective of no elements still runs once: it orders the ranks, and all of them check its
-  // signature.
-  const int64_t slices_;
-  const PreparedSchedule* const schedule_;
-};
-
-// No message of a slice is longer.
-inline int64_t SliceBytes(int64_t slice_elems) {
-  return std::max(slice_elems, kMaxCutElems) * kMaxElementBytes;
-}
-
-// As errors and the ranks' texts call it.
-std::string_view NameOfOperation(Scheme scheme);
 
 // A group as it is submitted. What it names outlives the operation.
 struct TensorCall {
@@ -79,9 +42,9 @@ struct TensorCall {
   bool looks_at_gradients = false;
 };
 
-// A group of tensors of one scheme and type. Reads the live residuals and stages the next ones;
-// whether they are kept is the vote's decision, but outside a step or without transactions, where
-// they are live on completion. Tensors and memory outlive the operation.
+// Reads the live residuals and stages the next ones; whether they are kept is the vote's decision,
+// but outside a step or without transactions, where they are live on completion. Tensors and
+// memory outlive the operation.
 class TensorOperation final : public Operation {
  public:
   // Of `tensors` dither_step is given.
@@ -139,4 +102,4 @@ std::shared_ptr<Operation> MakeTensorOperation(std::vector<SubmittedTensor> tens
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_RUNTIME_OPERATIONS_OPERATIONS_H_
+#endif  // GRADWIRE_RUNTIME_OPERATIONS_TENSOR_OPERATION_H_

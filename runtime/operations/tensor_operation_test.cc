@@ -1,4 +1,4 @@
-#include "runtime/operations/operations.h"
+#include "runtime/operations/tensor_operation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,11 @@
-#include "runtime/operations/operations.h"
+#include "runtime/operations/tensor_operation.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "base/hash.h"
@@ -12,6 +13,7 @@
 #include "collectives/schemes/linear/linear_slice.h"
 #include "collectives/schemes/two_shot/two_shot_slice.h"
 #include "compress/codecs/none/exact_payload.h"
+#include "runtime/operations/slice_bytes.h"
 #include "runtime/operations/tensor_traffic.h"
 
 namespace gradwire {
@@ -37,10 +39,6 @@ std::string ListText(const std::vector<std::string>& items) {
                      HashString(text));
 }
 
-double FillOf(int64_t elems, int64_t most) {
-  return std::min(1.0, static_cast<double>(elems) / static_cast<double>(most));
-}
-
 // With the scales of its context.
 TensorCall Scaled(TensorCall call) {
   PartContext& context = call.context;
@@ -55,42 +53,6 @@ TensorCall Scaled(TensorCall call) {
 }
 
 }  // namespace
-
-std::string_view NameOfOperation(Scheme scheme) {
-  return scheme == Scheme::kReduceScatter ? "reduce-scatter of a tensor" : "all-reduce of tensors";
-}
-
-OpText RawOperation::Text() const {
-  return {{"operation", std::string(Name(op_.collective))},
-          {"count", std::to_string(op_.count)},
-          {"datatype", std::string(Name(op_.dtype))},
-          {"op", std::string(Name(op_.op))},
-          {"root", std::to_string(op_.root)},
-          {"algorithm", course.algorithm->name}};
-}
-
-// The same fields as numbers: small operations are made of little else.
-uint64_t RawOperation::Signature() const {
-  return Hasher()
-      .Add(op_.collective)
-      .Add(op_.count)
-      .Add(op_.dtype)
-      .Add(op_.op)
-      .Add(op_.root)
-      .Add(schedule_->schedule.hash)
-      .digest();
-}
-
-SliceTraits RawOperation::Traits() const {
-  return {.fill = FillOf(op_.count, per_slice_),
-          .kind = Hasher().Add(course.algorithm->name).Add(op_.dtype).digest()};
-}
-
-StatusOr<std::unique_ptr<SliceOp>> RawOperation::MakeSlice(int64_t index) {
-  const int64_t first = index * per_slice_;
-  const int64_t elems = std::min(per_slice_, op_.count - first);
-  return std::unique_ptr<SliceOp>(std::make_unique<RawSlice>(op_, first, elems, schedule_));
-}
 
 TensorOperation::TensorOperation(std::vector<SubmittedTensor> tensors, const TensorCall& call)
     : tensors_(std::move(tensors)),
