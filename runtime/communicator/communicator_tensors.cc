@@ -26,6 +26,15 @@ Status Request::status() const {
   return Status();
 }
 
+namespace {
+
+// In an operation under way, or in one of the open step: of others LeaveStep forgets it.
+bool IsInUse(const TensorState& tensor) {
+  return tensor.submitted || tensor.in_flight.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
 StatusOr<TensorState*> Communicator::Register(const std::string& name,
                                               std::span<const int64_t> shape, DType dtype,
                                               const std::string& spec) {
@@ -56,7 +65,7 @@ StatusOr<TensorState*> Communicator::Register(const std::string& name,
 
 Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
   GW_RETURN_IF_ERROR(CheckUsable());
-  if (tensor->in_flight.load(std::memory_order_acquire) || (step_open_ && tensor->submitted)) {
+  if (IsInUse(*tensor)) {
     return Status(
         gwInvalidUsage,
         fmt::format("the codec of tensor '{}' cannot change while it is in use", tensor->name),
@@ -94,7 +103,7 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
 }
 
 Status Communicator::Deregister(TensorState* tensor) {
-  if (tensor->in_flight.load(std::memory_order_acquire) || (step_open_ && tensor->submitted)) {
+  if (IsInUse(*tensor)) {
     return Status(gwInvalidUsage, fmt::format("tensor '{}' is in use", tensor->name),
                   "Deregister it between steps");
   }
@@ -106,7 +115,7 @@ Status Communicator::Deregister(TensorState* tensor) {
 
 Status Communicator::DiscardStep(TensorState* tensor) {
   GW_RETURN_IF_ERROR(CheckUsable());
-  if (!step_open_ || !tensor->submitted || tensor->in_flight.load(std::memory_order_acquire)) {
+  if (!tensor->submitted || tensor->in_flight.load(std::memory_order_acquire)) {
     return Status(
         gwInvalidUsage,
         fmt::format("tensor '{}' has no complete operation in an open step", tensor->name),
@@ -137,10 +146,8 @@ Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) {
   ++submit_count_;
   for (const SubmittedTensor& submitted : tensors) {
     TensorState& tensor = *submitted.tensor;
-    const bool in_use =
-        tensor.in_flight.load(std::memory_order_acquire) || (step_open_ && tensor.submitted);
     const bool twice = std::exchange(tensor.last_submit, submit_count_) == submit_count_;
-    if (in_use || twice) {
+    if (IsInUse(tensor) || twice) {
       return Status(
           gwInvalidUsage,
           {.message = "the tensor takes part in one operation a step, and has been submitted",
