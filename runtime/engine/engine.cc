@@ -117,17 +117,20 @@ void Engine::Attempt(const Work& work) {
   }
 }
 
-// If the attempt threw before the core had the operation, submit again: the core has ended and
+// If the attempt threw before the core had the call, it is given again: the core has ended, and
 // completes it with that error.
+template <typename Give>
+void Engine::GiveLocked(const std::atomic<bool>& done, const Give& give) {
+  Attempt(give);
+  if (!core_.fatal().ok() && !done.load(std::memory_order_relaxed)) give();
+}
+
 void Engine::SubmitLocked(const std::shared_ptr<Operation>& operation) {
-  Attempt([&] { core_.Submit(operation); });
-  if (!core_.fatal().ok() && !operation->done.load(std::memory_order_relaxed))
-    core_.Submit(operation);
+  GiveLocked(operation->done, [&] { core_.Submit(operation); });
 }
 
 void Engine::PostLocked(const std::shared_ptr<Transfer>& transfer) {
-  Attempt([&] { core_.Post(transfer); });
-  if (!core_.fatal().ok() && !transfer->done.load(std::memory_order_relaxed)) core_.Post(transfer);
+  GiveLocked(transfer->done, [&] { core_.Post(transfer); });
 }
 
 void Engine::Submit(std::shared_ptr<Operation> operation) {

@@ -86,6 +86,8 @@ class Engine {
   void StopHelping(std::unique_lock<std::mutex>* core);
   template <typename Work>
   void Attempt(const Work& work);
+  template <typename Give>
+  void GiveLocked(const std::atomic<bool>& done, const Give& give);
   void SubmitLocked(const std::shared_ptr<Operation>& operation);
   void PostLocked(const std::shared_ptr<Transfer>& transfer);
 
