@@ -82,6 +82,30 @@ TEST(CapiMemory, AGroupOfTensorsThatFindsNoneIsAnError) {
   }
 }
 
+// Its buffers are the caller's again, also where there was memory for the first of its operations.
+TEST(CapiMemory, AGroupThatFoundNoneMayBeSubmittedAgain) {
+  RunRanks(1, "", [](int, gwComm_t comm) {
+    gwTensor_t tensors[2] = {};
+    ASSERT_EQ(Register(comm, &tensors[0]), gwSuccess) << gwGetLastError(comm);
+    ASSERT_EQ(
+        gwTensorRegister(comm, "of another type", kShape, 2, gwBfloat16, nullptr, &tensors[1]),
+        gwSuccess)
+        << gwGetLastError(comm);
+    float floats[6] = {};
+    uint16_t halves[6] = {};
+    const void* send[2] = {floats, halves};
+    void* recv[2] = {floats, halves};
+    gwRequest_t request = nullptr;
+    const int64_t failures = FailuresUntilThrough(comm, [&](int64_t spared) {
+      const NoMemory none(spared);
+      return gwAllReduceTensors(2, tensors, send, recv, gwSum, nullptr, &request);
+    });
+    EXPECT_GT(failures, 0);
+    EXPECT_EQ(gwRequestWait(request, -1), gwSuccess) << gwGetLastError(comm);
+    EXPECT_EQ(gwRequestFree(request), gwSuccess);
+  });
+}
+
 TEST(CapiMemory, ACallThatFindsNoneNamesItself) {
   RunRanks(1, "", [](int, gwComm_t comm) {
     gwTensor_t tensor = nullptr;

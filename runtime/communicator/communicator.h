@@ -187,7 +187,7 @@ class Communicator final : private EngineListener {
   StatusOr<std::shared_ptr<Operation>> MakeOperation(std::vector<SubmittedTensor> tensors,
                                                      ReduceOp op, Scheme scheme);
   void SubmitAll(std::span<const SubmittedTensor> tensors,
-                 std::span<const std::shared_ptr<Operation>> operations);
+                 const std::vector<std::shared_ptr<Operation>>& operations);
   Status WaitForTurn(uint16_t turn, const Deadline& deadline);
   void FollowTurn(uint16_t failed, const Deadline& deadline = Deadline::Never());
   void FollowLooks();

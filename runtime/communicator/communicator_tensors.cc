@@ -219,13 +219,21 @@ StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const Submitte
 }
 
 void Communicator::SubmitAll(std::span<const SubmittedTensor> tensors,
-                             std::span<const std::shared_ptr<Operation>> operations) {
-  step_has_submits_ |= step_open_;
-  for (const SubmittedTensor& submitted : tensors) {
-    submitted.tensor->in_flight.store(true, std::memory_order_relaxed);
-    submitted.tensor->submitted = step_open_;
+                             const std::vector<std::shared_ptr<Operation>>& operations) {
+  const auto mark = [&](bool under_way) {
+    for (const SubmittedTensor& submitted : tensors) {
+      submitted.tensor->in_flight.store(under_way, std::memory_order_relaxed);
+      submitted.tensor->submitted = under_way && step_open_;
+    }
+  };
+  mark(true);  // first: the engine may be through with them at once
+  try {
+    engine_->Issue(operations, {});
+  } catch (...) {  // no memory: the engine has none of them
+    mark(false);
+    throw;
   }
-  for (const std::shared_ptr<Operation>& operation : operations) engine_->Submit(operation);
+  step_has_submits_ |= step_open_;
 }
 
 Status Communicator::CheckReduceScatter(const TensorState& tensor) const {
