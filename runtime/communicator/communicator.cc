@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/wrapping.h"
 #include "runtime/engine/end_budget.h"
-#include "runtime/operations/raw_operation.h"
 #include "runtime/operations/slice_bytes.h"
 
 namespace gradwire {
@@ -55,17 +54,19 @@ StatusOr<std::unique_ptr<Communicator>> Communicator::Create(CommParts parts) {
 Communicator::Communicator(CommParts parts)
     : parts_(std::move(parts)),
       clock_(&SteadyClock()),
-      algorithms_{.world_size = parts_.world_size,
-                  .one_host = parts_.agreed.one_host,
-                  .exact = parts_.agreed.all_reduce},
-      schedules_(parts_.rank, parts_.world_size),
-      controller_({.rank = parts_.rank,
-                   .slice_elems = parts_.agreed.slice.elems,
-                   .algorithms = algorithms_,
-                   .clock = clock_,
-                   .job = parts_.job,
-                   .log_path = parts_.plan_log}),
-      timeline_(parts_.timeline_path.empty() ? nullptr : std::make_unique<Timeline>()) {}
+      timeline_(parts_.timeline_path.empty() ? nullptr : std::make_unique<Timeline>()),
+      tensors_({.rank = parts_.rank,
+                .algorithms = {.world_size = parts_.world_size,
+                               .one_host = parts_.agreed.one_host,
+                               .exact = parts_.agreed.all_reduce},
+                .slice = parts_.agreed.slice,
+                .seed = parts_.agreed.seed,
+                .transaction = parts_.agreed.transaction,
+                .nonfinite = parts_.agreed.nonfinite,
+                .clock = clock_,
+                .timeline = timeline_.get(),
+                .job = parts_.job,
+                .plan_log = parts_.plan_log}) {}
 
 Communicator::~Communicator() {
   if (engine_ == nullptr) return;  // there was no memory for it
@@ -113,7 +114,7 @@ Communicator::Blocked::~Blocked() {
   if (begin_ns_ == 0) return;
   const int64_t waited_ns = comm_->clock_->NowNs() - begin_ns_;
   comm_->step_clock_.NoteBlocked(waited_ns);
-  comm_->controller_.NoteBlocked(waited_ns);
+  comm_->tensors_.controller().NoteBlocked(waited_ns);
 }
 
 bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadline) {
@@ -125,16 +126,12 @@ bool Communicator::HelpUntil(const Engine::Ready& ready, const Deadline& deadlin
 
 StatusOr<std::shared_ptr<Operation>> Communicator::MakeRawOperation(RawOp op,
                                                                     std::string_view name) {
-  op.rank = parts_.rank;
-  op.world_size = parts_.world_size;
   const int64_t bytes = op.count * SizeOf(op.dtype);
-  const StatusOr<const AlgorithmRow*> algorithm = algorithms_.For(op.collective, bytes, false);
+  const StatusOr<const AlgorithmRow*> algorithm =
+      tensors_.algorithms().For(op.collective, bytes, false);
   if (!algorithm.ok()) return algorithm.status();
-  const int64_t slice_elems = parts_.agreed.slice.ElemsFor(WireBytesPerElem(nullptr, op.dtype));
-  std::shared_ptr<Operation> operation = std::make_shared<RawOperation>(
-      op, slice_elems, *algorithm, schedules_.Get(**algorithm, op.root));
-  operation->name = std::string(name.empty() ? Name(op.collective) : name);
-  operation->turn = user_turn_;
+  std::shared_ptr<Operation> operation = tensors_.MakeRaw(op, **algorithm, user_turn_);
+  if (!name.empty()) operation->name = name;
   return operation;
 }
 
@@ -205,31 +202,21 @@ Status Communicator::Finish(const IssuedCalls& issued) {
 
 void Communicator::OnOperationDone(Operation& operation) {
   statistics_.NoteDone(operation);
-  controller_.NoteOperation(operation.turn, operation.submit_ns, operation.complete_ns);
+  tensors_.NoteDone(operation);
 }
 
 void Communicator::OnTurnEnd(const TurnResult& result) {
-  const bool commit = result.outcome == StepOutcome::kCommit;
-  tensors_.EndStep(result.step, commit);
-  if (result.begins_anew && parts_.world_size > 1) BeginAnew(result.draws);
-  controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
+  tensors_.EndTurn(result);
   statistics_.NoteOutcome(result.outcome);
   std::lock_guard lock(mu_);
   turn_results_.push_back(result);
   if (turn_results_.size() > kKeptResults) turn_results_.erase(turn_results_.begin());
   engine_turn_.store(static_cast<uint16_t>(result.turn + 1));
-  if (!commit) failed_.store(true);
-}
-
-// Without memory for a residual that others have, the tensor's next exact operation is a mismatch,
-// and this tells why.
-void Communicator::BeginAnew(uint32_t draws) {
-  const Status status = tensors_.BeginAnew(draws, parts_.agreed.transaction);
-  if (!status.ok()) GW_LOG(kWarn, kStep, "{}", status.ToString());
+  if (result.outcome != StepOutcome::kCommit) failed_.store(true);
 }
 
 std::string Communicator::OnObservations(uint16_t turn, std::span<const std::string> observations) {
-  return controller_.Advise(turn, observations, tensors_.All());
+  return tensors_.Advise(turn, observations);
 }
 
 void Communicator::OnFatal(const Status& status) {
@@ -342,7 +329,7 @@ std::string Communicator::StatsJson() {
     facts.window = core.window();
     return statistics_;
   });
-  return statistics.Json(facts, &schedules_);
+  return statistics.Json(facts, &tensors_.schedules());
 }
 
 std::string Communicator::LedgerJson() {
@@ -350,7 +337,7 @@ std::string Communicator::LedgerJson() {
     return gradwire::LedgerJson({.rank = parts_.rank,
                                  .world_size = parts_.world_size,
                                  .transaction = parts_.agreed.transaction},
-                                step_clock_, tensors_.All(), controller_.Json());
+                                step_clock_, tensors_.table().All(), tensors_.controller().Json());
   });
 }
 

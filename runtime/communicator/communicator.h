@@ -22,10 +22,9 @@
 #include "runtime/communicator/comm_statistics.h"
 #include "runtime/communicator/message_call.h"
 #include "runtime/communicator/step_clock.h"
-#include "runtime/controller/controller.h"
 #include "runtime/engine/engine.h"
-#include "runtime/operations/schedule_cache.h"
 #include "runtime/operations/tensor_groups.h"
+#include "runtime/rank/rank_tensors.h"
 #include "runtime/state/tensor_state.h"
 #include "transports/control/control_plane.h"
 #include "transports/transport.h"
@@ -66,7 +65,7 @@ struct CommParts {
 
 // A submission of the caller: done when all its operations are.
 struct Request {
-  std::vector<std::shared_ptr<Operation>> operations;
+  Operations operations;
   // The first that is not complete; null once all are.
   const Operation* waiting() const;
   bool done() const { return waiting() == nullptr; }
@@ -81,7 +80,7 @@ struct CallGroup {
 };
 // Issued, and perhaps under way.
 struct IssuedCalls {
-  std::vector<std::shared_ptr<Operation>> operations;
+  Operations operations;
   std::vector<std::shared_ptr<Transfer>> transfers;
 };
 
@@ -174,6 +173,9 @@ class Communicator final : private EngineListener {
     const int64_t begin_ns_;  // 0: nobody measures steps
   };
 
+  StepContext Context() const {
+    return {.number = step_, .turn = user_turn_, .loss_scale = loss_scale_, .open = step_open_};
+  }
   Status CheckUsable() const;
   Status WaitForRest(const char* done);
   Status UntoldAbort();
@@ -182,19 +184,14 @@ class Communicator final : private EngineListener {
   Status CheckSubmit(std::span<const SubmittedTensor> tensors);
   Status FollowPlan(std::span<const SubmittedTensor> tensors);
   bool HelpUntil(const Engine::Ready& ready, const Deadline& deadline);
-  int64_t SliceElemsFor(std::span<const SubmittedTensor> tensors) const;
   Status CheckReduceScatter(const TensorState& tensor) const;
-  StatusOr<std::shared_ptr<Operation>> MakeOperation(std::vector<SubmittedTensor> tensors,
-                                                     ReduceOp op, Scheme scheme);
-  void SubmitAll(std::span<const SubmittedTensor> tensors,
-                 const std::vector<std::shared_ptr<Operation>>& operations);
+  std::unique_ptr<Request> SubmitAll(std::span<const SubmittedTensor> tensors,
+                                     Operations operations);
   Status WaitForTurn(uint16_t turn, const Deadline& deadline);
   void FollowTurn(uint16_t failed, const Deadline& deadline = Deadline::Never());
   void FollowLooks();
   std::optional<TurnResult> ResultOf(uint16_t turn);
-  TurnEnd MakeTurnEnd(bool no_wait);
   void LeaveStep();
-  void BeginAnew(uint32_t draws);
   Status Leave(const Deadline& end);
   Status AwaitOthers(const Deadline& end);
   void WriteRecord();
@@ -202,10 +199,11 @@ class Communicator final : private EngineListener {
 
   CommParts parts_;
   const Clock* const clock_;
-  const AlgorithmRule algorithms_;
-  ScheduleCache schedules_;
-  TensorTable tensors_;  // guarded by the engine's core; names and shapes by the caller's thread
-  Codec none_;           // of tensors that are exempt from compression
+  const std::unique_ptr<Timeline> timeline_;  // null: nobody wants it
+  // Guarded by the engine's core, but for what is the caller's thread's; names and shapes are its
+  // own.
+  RankTensors tensors_;
+  Codec none_;  // of tensors that are exempt from compression
 
   // The caller's thread.
   uint16_t user_turn_ = 0;
@@ -219,8 +217,6 @@ class Communicator final : private EngineListener {
   int64_t step_begin_ns_ = 0;
   StepClock step_clock_;
   bool finalized_ = false;
-  std::shared_ptr<const std::string> table_text_;  // of the tensors with the digest
-  uint64_t table_digest_ = 0;
 
   // Written by the engine.
   std::atomic<uint16_t> engine_turn_{0};
@@ -232,10 +228,8 @@ class Communicator final : private EngineListener {
   std::string last_error_;                // guarded by mu_
   // Guarded by the engine's core.
   CommStatistics statistics_{parts_.agreed.one_host ? Hosts::kOne : Hosts::kSeveral};
-  Controller controller_;
   MessageRecord record_;
-  std::unique_ptr<Timeline> timeline_;  // null: nobody wants it
-  std::unique_ptr<Engine> engine_;      // last: its thread uses everything above
+  std::unique_ptr<Engine> engine_;  // last: its thread uses everything above
 };
 
 }  // namespace gradwire

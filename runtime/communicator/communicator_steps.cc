@@ -10,16 +10,8 @@
 
 #include "base/one_line.h"
 #include "base/wrapping.h"
-#include "runtime/engine/tensor_list.h"
-#include "transports/control/message.h"
 
 namespace gradwire {
-namespace {
-
-// A vote holds a table and an observation.
-constexpr int64_t kMaxTableBytes = kMaxControlBodyBytes / 2;
-
-}  // namespace
 
 // Of a turn that ended without this thread's doing: it was aborted.
 Status Communicator::UntoldAbort() {
@@ -52,7 +44,7 @@ Status Communicator::BeginStep(uint64_t step) {
   loss_scale_ = 1.0f;
   step_begin_ns_ = clock_->NowNs();
   step_clock_.Begin(step_begin_ns_);
-  controller_.BeginStep(step, user_turn_);
+  tensors_.controller().BeginStep(step, user_turn_);
   engine_->NoteStepBegin(step);
   return Status();
 }
@@ -71,26 +63,11 @@ Status Communicator::SetLossScale(float scale) {
   return Status();
 }
 
-TurnEnd Communicator::MakeTurnEnd(bool no_wait) {
-  const uint64_t digest = tensors_.Digest();
-  if (!table_text_ || digest != table_digest_) {
-    table_text_ =
-        std::make_shared<const std::string>(EncodeTensorList(tensors_.List(), kMaxTableBytes));
-    table_digest_ = digest;
-  }
-  return {.turn = user_turn_,
-          .step = step_,
-          .table_digest = digest,
-          .table = table_text_,
-          .observation = controller_.TakeObservation(),
-          .no_wait = no_wait};
-}
-
 void Communicator::LeaveStep() {
   step_open_ = false;
-  controller_.EndStep();
+  tensors_.controller().EndStep();
   loss_scale_ = 1.0f;
-  for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
+  for (TensorState* tensor : tensors_.table().All()) tensor->submitted = false;
   if (timeline_ == nullptr) return;
   timeline_->Add({.kind = SpanKind::kStep,
                   .begin_ns = step_begin_ns_,
@@ -102,7 +79,7 @@ StatusOr<StepEnd> Communicator::EndStep() {
   GW_RETURN_IF_ERROR(CheckUsable());
   if (!step_open_) return Status(gwInvalidUsage, "no step is open", "Begin one with gwStepBegin");
   const uint16_t turn = user_turn_;
-  if (TurnsAhead(engine_turn_.load(), turn) <= 0) engine_->EndTurn(MakeTurnEnd(false));
+  if (TurnsAhead(engine_turn_.load(), turn) <= 0) engine_->EndTurn(tensors_.MakeTurnEnd(Context()));
   const Status waited = WaitForTurn(static_cast<uint16_t>(turn + 1), Deadline::Never());
   LeaveStep();
   // A rank lost right after the outcome does not change it.
@@ -123,7 +100,9 @@ Status Communicator::EndStepNoWait() {
   }
   // One turn may be waiting for its result, not two.
   GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
-  engine_->EndTurn(MakeTurnEnd(true));
+  TurnEnd end = tensors_.MakeTurnEnd(Context());
+  end.no_wait = true;
+  engine_->EndTurn(end);
   ++user_turn_;
   LeaveStep();
   return Status();

@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "base/wrapping.h"
-#include "runtime/operations/tensor_operation.h"
-#include "runtime/operations/tensor_traffic.h"
 #include "runtime/spec/auto_spec.h"
 #include "runtime/spec/spec_error.h"
 
@@ -60,7 +58,7 @@ StatusOr<TensorState*> Communicator::Register(const std::string& name,
                    .hint = "Register it in parts"});
   }
   GW_RETURN_IF_ERROR(SetSpec(tensor.get(), given));
-  return engine_->WithCore([&](EngineCore&) { return tensors_.Add(std::move(tensor)); });
+  return engine_->WithCore([&](EngineCore&) { return tensors_.table().Add(std::move(tensor)); });
 }
 
 Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
@@ -77,13 +75,8 @@ Status Communicator::SetSpec(TensorState* tensor, const std::string& spec) {
     // What is known of it stays.
     if (tensor->automatic != nullptr && tensor->automatic->spec == made->spec) return Status();
     engine_->WithCore([&](EngineCore&) {
-      tensor->TakeLadder(std::make_shared<const AutoSpec>(std::move(*made)), parts_.world_size);
-      tensor->automatic_since = controller_.TurnNumber(user_turn_);
-      tensor->ReleaseReplicated();
-      tensor->SetCodec(none_);
-      tensor->exemption.clear();
+      tensors_.Automate(tensor, std::make_shared<const AutoSpec>(std::move(*made)), user_turn_);
     });
-    controller_.Enable();
     return Status();
   }
   StatusOr<Codec> codec = MakeCodec(spec);
@@ -109,7 +102,7 @@ Status Communicator::Deregister(TensorState* tensor) {
   }
   // What ends this wait early is the end of the communicator, in which nothing needs the tensor.
   if (!is_fatal_.load()) (void)WaitForTurn(user_turn_, Deadline::Never());
-  engine_->WithCore([&](EngineCore&) { tensors_.Remove(tensor); });
+  engine_->WithCore([&](EngineCore&) { tensors_.table().Remove(tensor); });
   return Status();
 }
 
@@ -127,18 +120,11 @@ Status Communicator::DiscardStep(TensorState* tensor) {
 
 // Tensors of spec `auto` take the codecs that the plan of this turn gives them.
 Status Communicator::FollowPlan(std::span<const SubmittedTensor> tensors) {
-  bool waited = false;
-  for (const SubmittedTensor& submitted : tensors) {
-    TensorState& tensor = *submitted.tensor;
-    if (tensor.automatic == nullptr) continue;
-    const int rung = controller_.RungFor(tensor, user_turn_, step_open_);
-    const Codec& codec = tensor.automatic->ladder[rung].codec;
-    if (codec.spec == tensor.codec.spec) continue;
-    // The engine may be about to commit state of the codec before.
-    if (!std::exchange(waited, true))
-      GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
-    engine_->WithCore([&](EngineCore&) { tensor.TakeRung(codec, parts_.world_size); });
-  }
+  const std::vector<RankTensors::CodecChange> changes = tensors_.PlannedChanges(tensors, Context());
+  if (changes.empty()) return Status();
+  // The engine may be about to commit state of the codec before.
+  GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
+  engine_->WithCore([&](EngineCore&) { tensors_.TakeChanges(changes); });
   return Status();
 }
 
@@ -158,68 +144,20 @@ Status Communicator::CheckSubmit(std::span<const SubmittedTensor> tensors) {
   return Status();
 }
 
-int64_t Communicator::SliceElemsFor(std::span<const SubmittedTensor> tensors) const {
-  const SliceSize& slice = parts_.agreed.slice;
-  int64_t elems = slice.elems;
-  // Carriers of codes and of few values take long slices as they are.
-  if (SchemeOf(*tensors[0].tensor) != Scheme::kTwoShot && !AreLossless(tensors)) return elems;
-  for (const SubmittedTensor& submitted : tensors) {
-    const TensorState& tensor = *submitted.tensor;
-    const PayloadCodec* payload = tensor.codec.payload.get();
-    elems = std::min(elems, slice.ElemsFor(WireBytesPerElem(payload, tensor.dtype)));
-  }
-  return elems;
-}
-
-StatusOr<std::shared_ptr<Operation>> Communicator::MakeOperation(
-    std::vector<SubmittedTensor> tensors, ReduceOp op, Scheme scheme) {
-  const StatusOr<const AlgorithmRow*> algorithm =
-      AlgorithmFor(tensors, scheme, algorithms_, MethodState::kSettled);
-  if (!algorithm.ok()) return algorithm.status();
-  const TensorCall call = {
-      .scheme = scheme,
-      .op = op,
-      .context = {.rank = parts_.rank,
-                  .world_size = parts_.world_size,
-                  .seed = parts_.agreed.seed,
-                  .clock = clock_,
-                  .count_nonfinite = parts_.agreed.nonfinite != NonFinitePolicy::kPropagate,
-                  .timeline = timeline_.get()},
-      .slice_elems = SliceElemsFor(tensors),
-      .algorithm = *algorithm,
-      .algorithms = &algorithms_,
-      .schedules = &schedules_,
-      .loss_scale = loss_scale_,
-      .step = step_open_ ? std::optional(step_) : std::nullopt,
-      .turn = user_turn_,
-      .transaction = parts_.agreed.transaction,
-      .looks_at_gradients = parts_.agreed.nonfinite == NonFinitePolicy::kError};
-  return MakeTensorOperation(std::move(tensors), call);
-}
-
 StatusOr<std::unique_ptr<Request>> Communicator::Submit(std::span<const SubmittedTensor> tensors,
                                                         ReduceOp op) {
   GW_RETURN_IF_ERROR(CheckUsable());
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit(tensors));
   GW_RETURN_IF_ERROR(FollowPlan(tensors));
-  auto request = std::make_unique<Request>();
-  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, parts_.world_size)) {
-    const Scheme scheme = SchemeOf(*group[0].tensor);
-    StatusOr<std::shared_ptr<Operation>> made = MakeOperation(std::move(group), op, scheme);
-    if (!made.ok()) return made.status();
-    request->operations.push_back(std::move(*made));
-  }
-  for (const SubmittedTensor& submitted : tensors) {
-    if (step_open_ && submitted.tensor->automatic != nullptr)
-      controller_.NoteSubmit(submitted.tensor, submitted.send);
-  }
-  SubmitAll(tensors, request->operations);
-  return request;
+  StatusOr<Operations> made = tensors_.MakeAllReduce(tensors, op, Context());
+  if (!made.ok()) return made.status();
+  return SubmitAll(tensors, std::move(*made));
 }
 
-void Communicator::SubmitAll(std::span<const SubmittedTensor> tensors,
-                             const std::vector<std::shared_ptr<Operation>>& operations) {
+std::unique_ptr<Request> Communicator::SubmitAll(std::span<const SubmittedTensor> tensors,
+                                                 Operations operations) {
+  auto request = std::make_unique<Request>(Request{std::move(operations)});
   const auto mark = [&](bool under_way) {
     for (const SubmittedTensor& submitted : tensors) {
       submitted.tensor->in_flight.store(under_way, std::memory_order_relaxed);
@@ -228,12 +166,13 @@ void Communicator::SubmitAll(std::span<const SubmittedTensor> tensors,
   };
   mark(true);  // first: the engine may be through with them at once
   try {
-    engine_->Issue(operations, {});
+    engine_->Issue(request->operations, {});
   } catch (...) {  // no memory: the engine has none of them
     mark(false);
     throw;
   }
   step_has_submits_ |= step_open_;
+  return request;
 }
 
 Status Communicator::CheckReduceScatter(const TensorState& tensor) const {
@@ -259,12 +198,9 @@ StatusOr<std::unique_ptr<Request>> Communicator::SubmitReduceScatter(const Submi
   GW_RETURN_IF_ERROR(CatchUp());
   GW_RETURN_IF_ERROR(CheckSubmit({&tensor, 1}));
   GW_RETURN_IF_ERROR(CheckReduceScatter(*tensor.tensor));
-  StatusOr<std::shared_ptr<Operation>> made = MakeOperation({tensor}, op, Scheme::kReduceScatter);
+  StatusOr<std::shared_ptr<Operation>> made = tensors_.MakeReduceScatter(tensor, op, Context());
   if (!made.ok()) return made.status();
-  auto request = std::make_unique<Request>();
-  request->operations.push_back(std::move(*made));
-  SubmitAll({&tensor, 1}, request->operations);
-  return request;
+  return SubmitAll({&tensor, 1}, {std::move(*made)});
 }
 
 Status Communicator::Wait(Request* request, int64_t timeout_ns) {
@@ -302,7 +238,7 @@ Status Communicator::WaitForRest(const char* done) {
                   "Call gwStepEnd first");
   }
   GW_RETURN_IF_ERROR(WaitForTurn(user_turn_, Deadline::Never()));
-  for (const TensorState* tensor : tensors_.All()) {
+  for (const TensorState* tensor : tensors_.table().All()) {
     if (!tensor->in_flight.load(std::memory_order_acquire)) continue;
     return Status(gwInvalidUsage,
                   {.message = fmt::format("state is {} while nothing is under way", done),
@@ -315,7 +251,8 @@ Status Communicator::WaitForRest(const char* done) {
 StatusOr<int64_t> Communicator::SaveState(Bytes to) {
   GW_RETURN_IF_ERROR(WaitForRest("saved"));
   return engine_->WithCore([&](EngineCore&) {
-    return tensors_.SaveTo(to, parts_.rank, parts_.world_size, controller_.Save());
+    return tensors_.table().SaveTo(to, parts_.rank, parts_.world_size,
+                                   tensors_.controller().Save());
   });
 }
 
@@ -323,9 +260,9 @@ Status Communicator::LoadState(ConstBytes bytes) {
   GW_RETURN_IF_ERROR(WaitForRest("loaded"));
   return engine_->WithCore([&](EngineCore&) {
     std::string knowledge;
-    GW_RETURN_IF_ERROR(tensors_.Load(bytes, parts_.rank, parts_.world_size,
-                                     parts_.agreed.transaction, &knowledge));
-    controller_.Load(std::move(knowledge));
+    GW_RETURN_IF_ERROR(tensors_.table().Load(bytes, parts_.rank, parts_.world_size,
+                                             parts_.agreed.transaction, &knowledge));
+    tensors_.controller().Load(std::move(knowledge));
     return Status();
   });
 }

@@ -30,8 +30,8 @@ _MAY_INCLUDE = {
     "third_party": (),
 }
 
-_RUNTIME_FOLDERS = ("recorder", "spec", "engine", "state", "operations", "controller", "sim", "communicator",
-                    "start", "capi")  # fmt: skip
+_RUNTIME_FOLDERS = ("recorder", "spec", "engine", "state", "operations", "controller", "rank", "sim",
+                    "communicator", "start", "capi")  # fmt: skip
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b((?:.*\\\n)*.*)", re.MULTILINE)
