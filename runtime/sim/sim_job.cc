@@ -6,11 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/engine/tensor_list.h"
-#include "runtime/operations/raw_operation.h"
+#include "base/wrapping.h"
 #include "runtime/operations/slice_bytes.h"
-#include "runtime/operations/tensor_operation.h"
-#include "runtime/operations/tensor_traffic.h"
 #include "transports/faulty/faulty_transport.h"
 #include "transports/loopback/loopback_transport.h"
 
@@ -35,16 +32,15 @@ T Must(StatusOr<T> value) {
 
 JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport> transport,
                  ControlChannel* control, const Clock* clock)
-    : options_(options),
-      rank_(rank),
-      clock_(clock),
-      algorithms_(
-          {.world_size = options.world_size, .exact = options.exact, .encoded = options.encoded}),
-      controller_({.rank = rank,
-                   .slice_elems = options.slice_elems,
-                   .algorithms = algorithms_,
-                   .clock = clock}),
-      schedules_(rank, options.world_size),
+    : tensors_({.rank = rank,
+                .algorithms = {.world_size = options.world_size,
+                               .exact = options.exact,
+                               .encoded = options.encoded},
+                .slice = {.elems = options.slice_elems},
+                .seed = options.seed,
+                .transaction = options.transaction,
+                .nonfinite = options.nonfinite,
+                .clock = clock}),
       transport_(std::move(transport)) {
   const EngineCore::Options core = {.rank = rank,
                                     .world_size = options.world_size,
@@ -60,21 +56,14 @@ JobRank::JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport>
   core_ = std::make_unique<EngineCore>(core, transport_.get(), control, clock, listener);
 }
 
-void JobRank::OnOperationDone(Operation& operation) {
-  controller_.NoteOperation(operation.turn, operation.submit_ns, operation.complete_ns);
-}
+void JobRank::OnOperationDone(Operation& operation) { tensors_.NoteDone(operation); }
 
 std::string JobRank::OnObservations(uint16_t turn, std::span<const std::string> observations) {
-  return controller_.Advise(turn, observations, tensors_.All());
+  return tensors_.Advise(turn, observations);
 }
 
 void JobRank::OnTurnEnd(const TurnResult& result) {
-  const bool commit = result.outcome == StepOutcome::kCommit;
-  tensors_.EndStep(result.step, commit);
-  if (result.begins_anew && !tensors_.BeginAnew(result.draws, options_.transaction).ok())
-    std::abort();
-  controller_.EndTurn(result.turn, commit, result.order, tensors_.All());
-  for (TensorState* tensor : tensors_.All()) tensor->submitted = false;
+  tensors_.EndTurn(result);
   results_.push_back(result);
   if (on_turn_end) on_turn_end(result);
 }
@@ -89,7 +78,7 @@ TensorState* JobRank::Register(const std::string& name, int64_t elems, DType dty
   tensor->elems = elems;
   tensor->dtype = dtype;
   SetSpec(tensor.get(), spec);
-  return Must(tensors_.Add(std::move(tensor)));
+  return Must(tensors_.table().Add(std::move(tensor)));
 }
 
 void JobRank::SetSpec(TensorState* tensor, const std::string& spec) {
@@ -97,54 +86,18 @@ void JobRank::SetSpec(TensorState* tensor, const std::string& spec) {
 }
 
 void JobRank::SetAutomatic(TensorState* tensor, std::shared_ptr<const AutoSpec> spec) {
-  tensor->TakeLadder(std::move(spec), options_.world_size);
-  tensor->SetCodec(tensor->automatic->ladder[kNoneRung].codec);
-  controller_.Enable();
+  tensors_.Automate(tensor, std::move(spec), turn());
 }
 
+// Nobody can wait here as a communicator does, until the engine has come to the step's turn.
 void JobRank::FollowPlan(std::span<const SubmittedTensor> tensors, const StepContext& step) {
-  for (const SubmittedTensor& submitted : tensors) {
-    TensorState& tensor = *submitted.tensor;
-    if (tensor.automatic == nullptr) continue;
-    const int rung = controller_.RungFor(tensor, step.turn, step.open);
-    tensor.TakeRung(tensor.automatic->ladder[rung].codec, options_.world_size);
-    controller_.NoteSubmit(&tensor, submitted.send);
-  }
+  const std::vector<RankTensors::CodecChange> changes = tensors_.PlannedChanges(tensors, step);
+  if (!changes.empty() && TurnsAhead(turn(), step.turn) < 0) std::abort();
+  tensors_.TakeChanges(changes);
 }
 
 std::shared_ptr<Operation> JobRank::SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn) {
-  op.rank = rank_;
-  op.world_size = options_.world_size;
-  auto operation =
-      std::make_shared<RawOperation>(op, options_.slice_elems, &row, schedules_.Get(row, op.root));
-  operation->name = std::string(Name(op.collective));
-  operation->turn = turn;
-  core_->Submit(operation);
-  return operation;
-}
-
-std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
-                                                ReduceOp op, const StepContext& step) {
-  const AlgorithmRow* const row =
-      Must(AlgorithmFor(group, scheme, algorithms_, MethodState::kSettled));
-  const TensorCall call = {
-      .scheme = scheme,
-      .op = op,
-      .context = {.rank = rank_,
-                  .world_size = options_.world_size,
-                  .seed = options_.seed,
-                  .clock = clock_,
-                  .count_nonfinite = options_.nonfinite != NonFinitePolicy::kPropagate},
-      .slice_elems = options_.slice_elems,
-      .algorithm = row,
-      .algorithms = &algorithms_,
-      .schedules = &schedules_,
-      .loss_scale = step.loss_scale,
-      .step = step.open ? std::optional(step.number) : std::nullopt,
-      .turn = step.turn,
-      .transaction = options_.transaction,
-      .looks_at_gradients = options_.nonfinite == NonFinitePolicy::kError};
-  std::shared_ptr<Operation> operation = MakeTensorOperation(std::move(group), call);
+  std::shared_ptr<Operation> operation = tensors_.MakeRaw(op, row, turn);
   core_->Submit(operation);
   return operation;
 }
@@ -152,27 +105,22 @@ std::shared_ptr<Operation> JobRank::SubmitGroup(std::vector<SubmittedTensor> gro
 Operations JobRank::SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                                   const StepContext& step) {
   FollowPlan(tensors, step);
-  Operations operations;
-  for (std::vector<SubmittedTensor>& group : SplitGroup(tensors, options_.world_size)) {
-    const Scheme scheme = SchemeOf(*group[0].tensor);
-    operations.push_back(SubmitGroup(std::move(group), scheme, op, step));
-  }
+  Operations operations = Must(tensors_.MakeAllReduce(tensors, op, step));
+  for (const std::shared_ptr<Operation>& operation : operations) core_->Submit(operation);
   return operations;
 }
 
 std::shared_ptr<Operation> JobRank::SubmitReduceScatter(const SubmittedTensor& tensor, ReduceOp op,
                                                         const StepContext& step) {
-  return SubmitGroup({tensor}, Scheme::kReduceScatter, op, step);
+  std::shared_ptr<Operation> operation = Must(tensors_.MakeReduceScatter(tensor, op, step));
+  core_->Submit(operation);
+  return operation;
 }
 
 void JobRank::EndStep(const StepContext& step, bool no_wait) {
-  core_->EndTurn({.turn = step.turn,
-                  .step = step.number,
-                  .table_digest = tensors_.Digest(),
-                  .table = std::make_shared<const std::string>(
-                      EncodeTensorList(tensors_.List(), kMaxControlBodyBytes)),
-                  .observation = controller_.TakeObservation(),
-                  .no_wait = no_wait});
+  TurnEnd end = tensors_.MakeTurnEnd(step);
+  end.no_wait = no_wait;
+  core_->EndTurn(end);
 }
 
 SimJob::SimJob(const JobOptions& options)

@@ -1,5 +1,6 @@
 // A whole job in one thread: an EngineCore a rank with its tensors, over the simulated network or
-// loopback, in virtual time. For tests; what a communicator does for one rank is in JobRank.
+// loopback, in virtual time. For tests. A JobRank does what a communicator does for its rank, by
+// the same RankTensors, but for waiting.
 #ifndef GRADWIRE_RUNTIME_SIM_SIM_JOB_H_
 #define GRADWIRE_RUNTIME_SIM_SIM_JOB_H_
 
@@ -17,8 +18,8 @@
 #include "collectives/schemes/raw/raw_slice.h"
 #include "runtime/controller/controller.h"
 #include "runtime/engine/engine_core.h"
-#include "runtime/operations/schedule_cache.h"
 #include "runtime/operations/tensor_groups.h"
+#include "runtime/rank/rank_tensors.h"
 #include "runtime/state/tensor_state.h"
 #include "transports/control/sim_control.h"
 #include "transports/faulty/fault_plan.h"
@@ -66,16 +67,6 @@ class RankClock final : public Clock {
   int64_t busy_until_ns_ = 0;
 };
 
-// How a step looks to whoever submits.
-struct StepContext {
-  uint64_t number = 0;
-  uint16_t turn = 0;
-  float loss_scale = 1.0f;
-  bool open = true;  // false: outside steps
-};
-
-using Operations = std::vector<std::shared_ptr<Operation>>;
-
 class JobRank final : private EngineListener {
  public:
   JobRank(const JobOptions& options, int rank, std::unique_ptr<Transport> transport,
@@ -84,13 +75,13 @@ class JobRank final : private EngineListener {
   TensorState* Register(const std::string& name, int64_t elems, DType dtype,
                         const std::string& spec);
   static void SetSpec(TensorState* tensor, const std::string& spec);
-  // Its codec is the controller's choice.
+  // Its codec is the controller's choice. Its steps are submitted when their turn has begun.
   void SetAutomatic(TensorState* tensor, std::shared_ptr<const AutoSpec> spec);
 
   std::shared_ptr<Operation> SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn);
   // For the controller; nobody else asks.
-  void BeginStep(const StepContext& step) { controller_.BeginStep(step.number, step.turn); }
-  Controller* controller() { return &controller_; }
+  void BeginStep(const StepContext& step) { controller()->BeginStep(step.number, step.turn); }
+  Controller* controller() { return &tensors_.controller(); }
   // One operation a scheme and type.
   Operations SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,
                            const StepContext& step);
@@ -100,7 +91,7 @@ class JobRank final : private EngineListener {
 
   bool Poll() { return core_->Poll(); }
   EngineCore& core() { return *core_; }
-  TensorTable& tensors() { return tensors_; }
+  TensorTable& tensors() { return tensors_.table(); }
   Transport& transport() { return *transport_; }
   // Frees what a dead rank held.
   void Die() { core_.reset(), transport_.reset(); }
@@ -118,16 +109,8 @@ class JobRank final : private EngineListener {
   std::string OnObservations(uint16_t turn, std::span<const std::string> observations) override;
   void OnFatal(const Status& status) override { fatal_ = status; }
   void FollowPlan(std::span<const SubmittedTensor> tensors, const StepContext& step);
-  std::shared_ptr<Operation> SubmitGroup(std::vector<SubmittedTensor> group, Scheme scheme,
-                                         ReduceOp op, const StepContext& step);
 
-  const JobOptions options_;
-  const int rank_;
-  const Clock* const clock_;
-  const AlgorithmRule algorithms_;
-  Controller controller_;
-  ScheduleCache schedules_;
-  TensorTable tensors_;
+  RankTensors tensors_;
   std::vector<TurnResult> results_;
   Status fatal_;
   std::unique_ptr<Transport> transport_;
