@@ -79,8 +79,9 @@ class JobRank final : private EngineListener {
   void SetAutomatic(TensorState* tensor, std::shared_ptr<const AutoSpec> spec);
 
   std::shared_ptr<Operation> SubmitRaw(RawOp op, const AlgorithmRow& row, uint16_t turn);
-  // For the controller; nobody else asks.
+  // For the controller; nobody else asks. A step is left when its outcome is known.
   void BeginStep(const StepContext& step) { controller()->BeginStep(step.number, step.turn); }
+  void LeaveStep() { controller()->EndStep(); }
   Controller* controller() { return &tensors_.controller(); }
   // One operation a scheme and type.
   Operations SubmitTensors(std::span<const SubmittedTensor> tensors, ReduceOp op,

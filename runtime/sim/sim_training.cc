@@ -243,6 +243,7 @@ class Trainer {
   bool Await() {
     if (me().turn() == context_.turn) return false;
     me().controller()->NoteBlocked(clock().NowNs() - waits_since_ns_);
+    me().LeaveStep();
     state_ = State::kBegin;
     return true;
   }
