@@ -52,6 +52,15 @@ class RunTest(unittest.TestCase):
         self.assertEqual(first, second)
         self.assertRegex(first, r"^[0-9a-f]{64} 127\.0\.0\.1:\d+$")
 
+    def test_a_port_that_somebody_has_set_does_not_disturb_it(self):
+        command = ("-n", "2", "--", _GRADWIRE, "perf", "-b", "1K", "-n", "1", "-w", "1")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "gradwire.toml"), "w", encoding="utf-8") as settings:
+                settings.write("port = 29600\n")
+            for changes in ({"env": {**os.environ, "GRADWIRE_PORT": "29600"}}, {"cwd": folder}):
+                job = _run(*command, **changes)
+                self.assertEqual(job.returncode, 0, job.stderr)
+
     def test_keeps_output_and_error_apart(self):
         job = _shell("echo out; echo err >&2", "-n", "2")
         self.assertEqual(sorted(job.stdout.splitlines()), ["[1] out", "out"])

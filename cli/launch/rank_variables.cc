@@ -38,6 +38,8 @@ Variables RankVariables(const JobAddress& job, int rank) {
           {"GRADWIRE_LOCAL_RANK", number},
           {"GRADWIRE_LOCAL_WORLD_SIZE", ranks},
           {"GRADWIRE_ROOT", fmt::format("{}:{}", job.host, job.root_port)},
+          // The root has the port: one of the user's or of gradwire.toml would contradict it.
+          {"GRADWIRE_PORT", "0"},
           {"GRADWIRE_SECRET", job.secret},
           {"RANK", number},
           {"WORLD_SIZE", ranks},

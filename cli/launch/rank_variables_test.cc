@@ -19,6 +19,7 @@ TEST(RankVariables, TellRankJobAndSecret) {
   EXPECT_THAT(variables, Contains(Pair("GRADWIRE_WORLD_SIZE", "4")));
   EXPECT_THAT(variables, Contains(Pair("GRADWIRE_LOCAL_RANK", "2")));
   EXPECT_THAT(variables, Contains(Pair("GRADWIRE_ROOT", "10.77.0.1:29400")));
+  EXPECT_THAT(variables, Contains(Pair("GRADWIRE_PORT", "0")));
   EXPECT_THAT(variables, Contains(Pair("GRADWIRE_SECRET", "ab")));
 }
 
