@@ -102,6 +102,17 @@ def exits_without_a_word(comm):
     print(f"rank {comm.rank} leaves")
 
 
+def dropped_behind_a_step(comm):
+    """Nothing is under way any more, though nobody has waited for the request."""
+    tensor = comm.tensor("w", [3])
+    comm.begin_step(1)
+    request = tensor.all_reduce(_floats(1, 2, 3))
+    comm.end_step()
+    if comm.rank == 0:
+        request.wait()
+        comm.close()
+
+
 def exception(comm):
     comm.barrier()
     if comm.rank == 1:

@@ -49,6 +49,9 @@ class RanksTest(unittest.TestCase):
         self.assertEqual(done.stdout.count("leaves"), 2)
         self.assertEqual(done.stderr, "")
 
+    def test_dropping_a_communicator_behind_a_step_disturbs_nobody(self):
+        self.assertEqual(self._check_ok("dropped_behind_a_step").stderr, "")
+
     def test_an_exception_in_one_rank_reaches_the_other(self):
         done = _run("exception")
         self.assertEqual(done.returncode, 1)

@@ -107,7 +107,7 @@ class Lifetime:
             return code
 
     def _free_pending(self):
-        """After the end of the communicator, which completes all submissions."""
+        """Those that are complete; after the end of the communicator all are."""
         for submission in list(self.pending):
             if submission.free():
                 self.pending.pop(submission, None)
@@ -115,6 +115,8 @@ class Lifetime:
     def finish(self):
         """Of a communicator that nobody closed: bounded, and the other ranks are told."""
         self.is_over = True
+        # What is complete is left here where nobody waited for it.
+        self._free_pending()
         if self.pending:
             self.abort()
         self._free()
