@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/drivers/submit_mismatch.h"
+#include "runtime/engine/differing_values.h"
 #include "runtime/engine/tensor_list.h"
 
 namespace gradwire {
@@ -56,8 +57,9 @@ Status Difference(Status mismatch, const std::string& field,
   if (groups.size() < 2) return mismatch;
   ErrorDetail detail = mismatch.detail();
   detail.field = field;
-  detail.expected = ValueWithRanks(groups[0].first, groups[0].second);
-  detail.actual = ValueWithRanks(groups[1].first, groups[1].second);
+  const auto [expected, actual] = FromWhereTheyDiffer(groups[0].first, groups[1].first);
+  detail.expected = ValueWithRanks(expected, groups[0].second);
+  detail.actual = ValueWithRanks(actual, groups[1].second);
   // Not who was heard first.
   detail.peer = OddOneOut(groups);
   return Status(mismatch.code(), std::move(detail));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/engine/tensor_list.h"
+#include "transports/control/message.h"
 
 namespace gradwire {
 namespace {
@@ -71,6 +72,22 @@ TEST(DecideTurn, AMismatchIsExplainedByTheVotes) {
   EXPECT_EQ(d.field, "count");
   EXPECT_EQ(d.expected, "1000 (rank 0, 2)");
   EXPECT_EQ(d.actual, "500 (rank 1)");
+}
+
+// What a reason has room for on its way holds the difference and who has which.
+TEST(DecideTurn, AMismatchInLongListsIsToldOnEveryRank) {
+  std::string common;
+  for (int i = 0; i < 60; ++i) common += "encoder.layer." + std::to_string(1000 + i) + ",";
+  std::vector<Vote> votes = Votes(3);
+  for (int r = 0; r < 3; ++r) {
+    votes[r].fields.ok = 0;
+    votes[r].op_text = EncodeOpText({{"tensors", common + (r == 1 ? "bias,end" : "weight,end")}});
+  }
+  const Status reason = Decide(votes, Status(gwMismatch, "another operation")).reason;
+  const ErrorDetail heard = DecodeStatus(EncodeStatus(reason)).detail();
+  EXPECT_EQ(heard.expected, "...weight,end (rank 0, 2)");
+  EXPECT_EQ(heard.actual, "...bias,end (rank 1)");
+  EXPECT_EQ(reason.detail().actual, heard.actual);
 }
 
 // Rank 2 found it, and what it says is nobody else's: not itself, nor whom it heard first.
