@@ -8,11 +8,12 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
 
-from tests.lib import networks
+from tests.lib import free_port, networks
 from tools import unittest_main
 
 _GRADWIRE = os.path.join(os.environ["TEST_SRCDIR"], "gradwire", "cli", "gradwire")
@@ -293,6 +294,20 @@ class RecordTest(unittest.TestCase):
             for rank in (0, 1):
                 self.assertIn(f"cannot write the record of messages '/no/such/record.{rank}'",
                               done.stderr)
+
+    def test_both_communicators_meet_at_a_port_that_is_set(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = _gradwire("perf", "--ranks", "2", "-b", "1K", "--record",
+                             os.path.join(folder, "record"), *_FEW,
+                             GRADWIRE_PORT=str(free_port.find()))
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_start_that_fails_keeps_no_rank_waiting(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            done = _gradwire("perf", "--ranks", "3", "-b", "1K", *_FEW, GRADWIRE_INTERFACE="lo",
+                             GRADWIRE_PORT=str(taken.getsockname()[1]))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("is taken by another process", done.stderr)
 
     def _recorded(self, ranks, *options, job=None):
         """Per operation: {(src, dst, slice, run, message): bytes} of all ranks, which are threads,

@@ -18,6 +18,7 @@
 #include "base/settings.h"
 #include "cli/measure/comm_calls.h"
 #include "cli/measure/job_failure.h"
+#include "cli/measure/job_ids.h"
 #include "cli/measure/machine_state.h"
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
@@ -59,17 +60,18 @@ int Finish(const RankJob& job, RunFacts* facts) {
   return job.finish(*facts);
 }
 
+// Makes communicator number i.
+using CommInit = std::function<Status(int i, gwComm_t* comm)>;
+
 // Those of one rank, gone with this.
 class Communicators {
  public:
-  // `init` makes communicator number i.
-  Status Make(int count, const std::function<gwResult_t(int i, gwComm_t* comm)>& init) {
+  Status Make(int count, const CommInit& init) {
     for (int i = 0; i < count; ++i) {
       gwComm_t handle = nullptr;
-      const gwResult_t started = init(i, &handle);
+      GW_RETURN_IF_ERROR(init(i, &handle));
       owned_.emplace_back(handle);
       handles_.push_back(handle);
-      if (started != gwSuccess) return CheckedResult(nullptr, started);
     }
     return Status::Ok();
   }
@@ -108,8 +110,7 @@ class Communicators {
   std::vector<gwComm_t> handles_;
 };
 
-Status MakeAndWork(const RankJob& job, const std::function<gwResult_t(int, gwComm_t*)>& init,
-                   RunFacts* facts) {
+Status MakeAndWork(const RankJob& job, const CommInit& init, RunFacts* facts) {
   Communicators communicators;
   GW_RETURN_IF_ERROR(communicators.Make(job.communicators, init));
   return communicators.Work(job, facts);
@@ -130,7 +131,7 @@ int RunLaunched(const RankJob& job, int rank) {
   const auto init = [&job](int i, gwComm_t* comm) {
     const std::string settings = SettingsOf(job, i, job.settings);
     const gwConfig_t config = ConfigOf(settings);
-    return gwCommInitEnv(comm, &config);
+    return CheckedResult(nullptr, gwCommInitEnv(comm, &config));
   };
   const Status worked = MakeAndWork(job, init, &facts);
   if (!worked.ok()) return ReportError(job.subcommand, worked);
@@ -150,27 +151,22 @@ class ThreadJob {
     facts_ = CurrentFacts();
     facts_.probed = true;
     Probe(facts_, &facts_.ping_pong_before_us);
-    std::vector<gwUniqueId> ids(static_cast<size_t>(job_.communicators));
-    for (gwUniqueId& id : ids) {
-      const gwResult_t made = gwGetUniqueId(&id);
-      if (made != gwSuccess) return ReportError(job_.subcommand, CheckedResult(nullptr, made));
-    }
-    RunThreads(ids);
+    RunThreads();
     const Status failure = failure_.first();
     return failure.ok() ? Finish(job_, &facts_) : ReportError(job_.subcommand, failure);
   }
 
  private:
   // No rank begins before all are there: it would wait for those that could not be made.
-  void RunThreads(const std::vector<gwUniqueId>& ids) {
+  void RunThreads() {
     std::latch all_tried(1);
     std::vector<std::thread> threads;
     threads.reserve(static_cast<size_t>(ranks_));
     try {
       for (int rank = 0; rank < ranks_; ++rank) {
-        threads.emplace_back([this, &ids, &all_tried, rank] {
+        threads.emplace_back([this, &all_tried, rank] {
           all_tried.wait();
-          if (all_made_) RunRank(ids, rank);
+          if (all_made_) RunRank(rank);
         });
       }
       all_made_ = true;
@@ -184,13 +180,33 @@ class ThreadJob {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void RunRank(const std::vector<gwUniqueId>& ids, int rank) {
-    const auto init = [&](int i, gwComm_t* comm) {
-      const std::string settings = SettingsOf(job_, i, settings_);
-      const gwConfig_t config = ConfigOf(settings);
-      return gwCommInitRankConfig(comm, ranks_, ids[static_cast<size_t>(i)], rank, &config);
+  void RunRank(int rank) {
+    const auto init = [this, rank](int i, gwComm_t* comm) {
+      const Status made = Init({.number = i, .rank = rank}, comm);
+      // Here: who waits for the next id keeps this rank's communicators from their end.
+      if (rank == 0 && !made.ok()) ids_.End();
+      return made;
     };
     failure_.Note(MakeAndWork(job_, init, &facts_));
+  }
+
+  struct End {
+    int number;  // of the communicator
+    int rank;
+  };
+  Status Init(const End& end, gwComm_t* comm) {
+    const StatusOr<gwUniqueId> id = end.rank == 0 ? MakeId() : ids_.Await(end.number);
+    if (!id.ok()) return id.status();
+    const std::string settings = SettingsOf(job_, end.number, settings_);
+    const gwConfig_t config = ConfigOf(settings);
+    return CheckedResult(nullptr, gwCommInitRankConfig(comm, ranks_, *id, end.rank, &config));
+  }
+
+  StatusOr<gwUniqueId> MakeId() {
+    gwUniqueId id = {};
+    GW_RETURN_IF_ERROR(CheckedResult(nullptr, gwGetUniqueId(&id)));
+    ids_.Give(id);
+    return id;
   }
 
   const RankJob& job_;
@@ -198,6 +214,7 @@ class ThreadJob {
   std::string settings_;
   RunFacts facts_;         // rank 0's while the threads run
   bool all_made_ = false;  // written before the ranks begin
+  JobIds ids_;
   JobFailure failure_;
 };
 
