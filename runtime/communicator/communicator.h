@@ -49,6 +49,7 @@ struct CommParts {
   int rank = 0;
   int world_size = 1;
   uint64_t job = 0;
+  std::string root;  // where the ranks met, as 10.0.0.1:29600; empty: not known, or no matter
   AgreedSettings agreed;
   IdlePolicy idle;
   int64_t op_timeout_ns = 0;
@@ -96,6 +97,7 @@ class Communicator final : private EngineListener {
 
   int rank() const { return parts_.rank; }
   int world_size() const { return parts_.world_size; }
+  const std::string& root() const { return parts_.root; }
 
   // Exact, complete on return. `name` in errors and records; empty: the collective's.
   Status Run(RawOp op, std::string_view name = {}, const Operation::Patience& patience = {});

@@ -85,9 +85,10 @@ std::vector<int> GroupOf(int color, const std::vector<Word>& words) {
 // taken it.
 class GroupId {
  public:
-  // The system chooses the port: groups on one host need one each.
-  Status Create(const Settings& settings) {
-    StatusOr<UniqueId> made = CreateUniqueId({.interface = settings.Text("interface")});
+  // The system chooses the port: groups on one host need one each. `root`: the parent's.
+  Status Create(const Settings& settings, const std::string& root) {
+    StatusOr<UniqueId> made =
+        CreateUniqueId({.interface = settings.Text("interface"), .root = root});
     if (!made.ok()) return made.status();
     id_ = *made;
     return Status();
@@ -118,7 +119,9 @@ StatusOr<std::unique_ptr<Communicator>> Split(Communicator& parent, const SplitP
   const std::vector<int> group = mine.color ? GroupOf(*mine.color, *wishes) : std::vector<int>();
   GroupId made;
   Status status;
-  if (!group.empty() && group.front() == parent.rank()) status = made.Create(*mine.settings);
+  if (!group.empty() && group.front() == parent.rank()) {
+    status = made.Create(*mine.settings, parent.root());
+  }
   const StatusOr<std::vector<Word>> ids = Exchange(parent, status, {.id = made.bytes()}, start_ns);
   if (!ids.ok()) return ids.status();
 

@@ -98,7 +98,8 @@ std::string RootOf(const Identity& me) {
   return root.ok() ? root->ToString() : "";
 }
 
-StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings) {
+StatusOr<TransportOffer> MakeOffer(const Identity& me, const std::string& root,
+                                   const Settings& settings) {
   // Who is alone meets nobody, and may start several communicators by one environment.
   const StatusOr<uint64_t> job = me.world_size > 1 ? StatusOr<uint64_t>(me.job) : DrawJob();
   if (!job.ok()) return job.status();
@@ -107,7 +108,7 @@ StatusOr<TransportOffer> MakeOffer(const Identity& me, const Settings& settings)
       .world_size = me.world_size,
       .job = *job,
       .interface = settings.Text("interface"),
-      .root = settings.Text("interface").empty() ? RootOf(me) : "",
+      .root = root,
       .fragment_bytes = static_cast<int32_t>(settings.Bytes("fragment_bytes")),
       .death_timeout_ns = settings.DurationNs("heartbeat_timeout_ms")};
   StatusOr<TransportOffer> offer = TransportOffer::Make(settings.Text("transport"), options);
@@ -171,13 +172,15 @@ StatusOr<std::unique_ptr<Recorder>> OpenRecorder(const Identity& me, uint64_t jo
 
 // What the ranks have come to together.
 struct Meeting {
+  std::string root;  // empty: not known, or an interface is named
   BootstrapResult joined;
   std::unique_ptr<Transport> transport;  // connected
 };
 
 StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
   const OpText agreed = AgreedText(settings);
-  StatusOr<TransportOffer> offer = MakeOffer(*me, settings);
+  const std::string root = settings.Text("interface").empty() ? RootOf(*me) : "";
+  StatusOr<TransportOffer> offer = MakeOffer(*me, root, settings);
   if (!offer.ok()) return offer.status();
   BootstrapOptions bootstrap = {.rank = me->rank,
                                 .world_size = me->world_size,
@@ -209,7 +212,7 @@ StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
   };
   StatusOr<BootstrapResult> joined = Bootstrap(std::move(bootstrap));
   if (!joined.ok()) return joined.status();
-  return Meeting{std::move(*joined), std::move(transport)};
+  return Meeting{root, std::move(*joined), std::move(transport)};
 }
 
 // Of the job that rank 0 has named.
@@ -232,6 +235,7 @@ StatusOr<CommParts> DescribeParts(const Identity& me, const Settings& settings,
   return CommParts{.rank = me.rank,
                    .world_size = me.world_size,
                    .job = *job,
+                   .root = meeting.root,
                    .agreed = std::move(*agreed),
                    .idle = ChooseIdle(settings, roster, meeting.transport->caps()),
                    .op_timeout_ns = settings.DurationNs("op_timeout_ms"),

@@ -227,6 +227,17 @@ SocketAddress AddressToward(const SocketAddress& peer, int port) {
   return route && !IsLinkLocal(*route) ? WithPort(*route, port) : DefaultAddress(port);
 }
 
+// All ranks reach rank 0; other networks of a host may lead nowhere.
+StatusOr<SocketAddress> OwnAddress(const std::string& interface, const std::string& root,
+                                   int port) {
+  if (!interface.empty()) return InterfaceAddress(interface, port);
+  if (root.empty()) return DefaultAddress(port);
+  const StatusOr<HostPort> place = ParseHostPort(root);
+  if (!place.ok()) return place.status();
+  const StatusOr<SocketAddress> address = ResolveHost(*place);
+  return address.ok() ? AddressToward(*address, port) : address;
+}
+
 bool CarriesRanks(const std::string& interface) {
   return !interface.starts_with("docker") && !interface.starts_with("virbr");
 }

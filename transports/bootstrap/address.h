@@ -61,6 +61,11 @@ SocketAddress DefaultAddress(int port);
 // nothing.
 SocketAddress AddressToward(const SocketAddress& peer, int port);
 
+// The address on which a rank listens for others: of `interface`; empty: AddressToward `root`,
+// where rank 0 is met, as 10.0.0.1:29600; empty too: DefaultAddress. gwInvalidArgument: no such
+// interface, or a root that has no port. gwSystemError: one that cannot be resolved.
+StatusOr<SocketAddress> OwnAddress(const std::string& interface, const std::string& root, int port);
+
 // False: a bridge of containers or virtual machines, which connects no two hosts' ranks.
 bool CarriesRanks(const std::string& interface);
 

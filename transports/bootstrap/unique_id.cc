@@ -54,8 +54,7 @@ WaitingListeners& Listeners() {
 
 StatusOr<SocketAddress> ChooseAddress(const UniqueIdOptions& options) {
   if (!options.host.empty()) return ResolveHost({options.host, options.port});
-  if (!options.interface.empty()) return InterfaceAddress(options.interface, options.port);
-  return DefaultAddress(options.port);
+  return OwnAddress(options.interface, options.root, options.port);
 }
 
 void StoreAddress(const SocketAddress& address, WireId* wire) {

@@ -24,10 +24,10 @@ struct UniqueIdContents {
 };
 
 struct UniqueIdOptions {
-  std::string host;  // numeric address or name of this host to listen on
-  std::string
-      interface;  // or the interface; neither: the address that other hosts most likely reach
-  int port = 0;   // 0: the system chooses
+  std::string host;       // numeric address or name of this host to listen on; empty: OwnAddress
+  std::string interface;  // of the interface
+  std::string root;       // or toward where this process and those that will join have met
+  int port = 0;           // 0: the system chooses
   Entropy entropy = SystemEntropy;
 };
 

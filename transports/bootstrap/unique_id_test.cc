@@ -34,6 +34,15 @@ TEST(UniqueId, KnowsIPv6) {
   EXPECT_EQ(ParseUniqueId(*id)->root.host, "::1");
 }
 
+TEST(UniqueId, ListensTowardTheRootUnlessAnInterfaceIsNamed) {
+  const auto host = [](const UniqueIdOptions& options) {
+    return ParseUniqueId(*CreateUniqueId(options))->root.host;
+  };
+  EXPECT_EQ(host({.root = "127.0.0.1:29600"}), "127.0.0.1");
+  EXPECT_EQ(host({.interface = "lo", .root = "192.0.2.1:29600"}), "127.0.0.1");
+  EXPECT_EQ(CreateUniqueId({.root = "node1"}).status().code(), gwInvalidArgument) << "no port";
+}
+
 TEST(UniqueId, ListenerIsClaimedOnce) {
   const StatusOr<UniqueId> id = CreateUniqueId({.host = "127.0.0.1"});
   const StatusOr<UniqueIdContents> contents = ParseUniqueId(*id);

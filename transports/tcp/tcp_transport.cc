@@ -440,16 +440,6 @@ Status CheckOptions(const TransportOptions& options) {
       .WithSetting("fragment_bytes");
 }
 
-// All ranks reach rank 0; other networks of a host may lead nowhere.
-StatusOr<SocketAddress> ListenAddress(const TransportOptions& options) {
-  if (!options.interface.empty()) return InterfaceAddress(options.interface, 0);
-  if (options.root.empty()) return DefaultAddress(0);
-  const StatusOr<HostPort> root = ParseHostPort(options.root);
-  if (!root.ok()) return root.status();
-  const StatusOr<SocketAddress> address = ResolveHost(*root);
-  return address.ok() ? AddressToward(*address, 0) : address;
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& options) {
@@ -459,7 +449,7 @@ StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& op
 StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(const TransportOptions& options,
                                                       const Clock& clock) {
   GW_RETURN_IF_ERROR(CheckOptions(options));
-  const StatusOr<SocketAddress> address = ListenAddress(options);
+  const StatusOr<SocketAddress> address = OwnAddress(options.interface, options.root, 0);
   const int32_t bytes = options.fragment_bytes > 0 ? options.fragment_bytes : kFragmentBytes;
   auto transport = std::make_unique<TcpTransport>(options, bytes, clock);
   const Status started = address.ok() ? transport->Start(*address) : address.status();
