@@ -108,6 +108,13 @@ class CollectivesTest(unittest.TestCase):
         self.comm.all_reduce(sent, received)
         self.assertEqual(received, sent)
 
+    def test_a_failed_exchange_tells_the_error_that_was_first(self):
+        numbers = floats(1, 2)
+        odd = gradwire.Pointer(numbers.buffer_info()[0] + 1, 1, "float32")
+        for receives in ([(numbers, 0)], [(numbers, 7)]):
+            with self.assertRaisesRegex(gradwire.InvalidArgument, "aligned"):
+                self.comm.exchange([(odd, 0)], receives)
+
     def test_from_another_thread(self):
         results = []
 

@@ -88,6 +88,8 @@ gwResult_t ThreadGroup::Run() {
   // Held until all is complete, as a call of its own holds its communicator.
   std::deque<CallGuard> guards;
   for (const Waiting& waiting : waiting_) {
+    // Nothing is issued, and what is wrong besides must not take the place of the error's text.
+    if (result_ != gwSuccess) break;
     CallGuard& guard = guards.emplace_back(waiting.comm);
     if (!guard.ok()) {
       Note(waiting.comm, guard.Refuse(kCaller));

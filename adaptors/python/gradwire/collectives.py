@@ -1,7 +1,7 @@
 """The exact collectives of a communicator."""
 
 from gradwire import _bindings as c
-from gradwire._library import fitting, lib
+from gradwire._library import check, fitting, lib
 from gradwire.buffers import as_buffer, type_name
 from gradwire.errors import InvalidArgument
 
@@ -106,6 +106,8 @@ class Collectives:
             finally:
                 # Left open it would take in all that this thread calls later, and do nothing.
                 code = lib.gwGroupEnd()
+            # Its text is the thread's: the communicator's is that of the last call that failed.
+            check(code)
             return code
 
         self._call(group)

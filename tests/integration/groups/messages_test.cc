@@ -308,6 +308,22 @@ TEST(MessageErrors, AWrongArgumentWithinAGroup) {
   });
 }
 
+TEST(MessageErrors, TheTextIsOfTheErrorThatAGroupReturns) {
+  RunRanks(1, "", [](int, gwComm_t comm) {
+    int32_t values[2] = {};
+    const char* const odd = reinterpret_cast<const char*>(values) + 1;
+    ASSERT_EQ(gwGroupStart(), gwSuccess);
+    EXPECT_EQ(gwSend(odd, 1, gwInt32, 0, comm, nullptr), gwInvalidArgument);
+    // By itself this is gwInvalidUsage: its send is missing.
+    ASSERT_DONE(gwRecv(values, 1, gwInt32, 0, comm, nullptr));
+    EXPECT_EQ(gwGroupEnd(), gwInvalidArgument);
+    for (const gwComm_t of : {comm, gwComm_t{nullptr}}) {
+      const std::string text = gwGetLastError(of);
+      EXPECT_NE(text.find("aligned"), std::string::npos) << text;
+    }
+  });
+}
+
 TEST(MessageErrors, ATextStaysUntilTheNextIsAskedFor) {
   RunRanks(1, "", [](int, gwComm_t comm) {
     int32_t value = 0;
