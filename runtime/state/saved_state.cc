@@ -238,6 +238,21 @@ Status Check(const SavedTensor& saved, int world_size) {
   return Corrupt("an array has another length than its tensor asks for");
 }
 
+// `registered`: by name. All that are saved are among them, in the same order.
+template <typename Registered>
+Status CheckAllAreSaved(const Registered& registered, const std::vector<SavedTensor>& all) {
+  auto saved = all.begin();
+  for (const auto& [name, tensor] : registered) {
+    if (saved == all.end() || saved->name != name) {
+      return Status(gwMismatch, {.message = "the state does not hold a tensor that is registered",
+                                 .tensor = name,
+                                 .hint = "Register the tensors that were saved before loading"});
+    }
+    ++saved;
+  }
+  return Status();
+}
+
 // Memory for what is to be restored. Unless it is kept, what is new of it goes again.
 class Memory {
  public:
@@ -323,10 +338,6 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
   for (size_t i = 1; i + 1 < parts->size(); ++i) GW_RETURN_IF_ERROR(Take((*parts)[i], &all));
   if (all.size() != origin->tensors) return Corrupt("tensors are missing");
   GW_RETURN_IF_ERROR(CheckOrigin(*origin, all, rank, world_size));
-  if (all.size() != tensors_.size()) {
-    return Status(gwMismatch, "the state holds another number of tensors than are registered",
-                  "Register the same tensors before loading");
-  }
   for (SavedTensor& saved : all) {
     const auto it = tensors_.find(saved.name);
     if (it != tensors_.end()) saved.tensor = it->second.get();
@@ -337,6 +348,7 @@ Status TensorTable::Load(ConstBytes bytes, int rank, int world_size, bool transa
     }
     GW_RETURN_IF_ERROR(Check(saved, world_size));
   }
+  GW_RETURN_IF_ERROR(CheckAllAreSaved(tensors_, all));
   Memory memory;
   for (const SavedTensor& saved : all) GW_RETURN_IF_ERROR(memory.Allocate(saved, transaction));
   memory.Keep();

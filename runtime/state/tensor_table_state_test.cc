@@ -192,10 +192,23 @@ TEST_F(TableTest, LoadsWhatAllRanksHaveAlikeAnywhere) {
 
 TEST_F(TableTest, RefusesAnotherTable) {
   const std::string saved = table_.Save(1, 3);
-  Add("more", {1}, DType::kFloat32);
-  EXPECT_EQ(Load(saved).code(), gwMismatch);
+  const auto refused = [&] {
+    const Status loaded = Load(saved);
+    EXPECT_EQ(loaded.code(), gwMismatch);
+    return loaded.detail().tensor;
+  };
+  TensorState* const more = Add("c", {1}, DType::kFloat32);
+  EXPECT_EQ(refused(), "c");
   table_.Remove(b_);
-  EXPECT_EQ(Load(saved).code(), gwMismatch) << "as many tensors, another name";
+  EXPECT_EQ(refused(), "b") << "as many tensors, another name";
+  table_.Remove(more);
+  EXPECT_EQ(refused(), "b") << "fewer";
+}
+
+TEST_F(TableTest, NamesTheLastTensorToo) {
+  const std::string saved = table_.Save(1, 3);
+  Add("more", {1}, DType::kFloat32);
+  EXPECT_EQ(Load(saved).detail().tensor, "more");
 }
 
 // Every bit and every length: an error, and nothing changes.
