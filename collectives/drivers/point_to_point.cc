@@ -293,6 +293,8 @@ Status PointToPoint::OnReady(int peer, uint32_t number, const Words& words) {
     Say(peer, {kRefused, number, {.code = gwTimeout}});
     return Status();
   }
+  // What gives it up has overtaken it.
+  if (from.given_up && !IsBefore(from.given_up->first, number)) return Status();
   if (from.ready.size() >= kMostReady) return Broken(peer, "more receives ahead than any may be");
   from.ready.try_emplace(number, words);
   return Status();

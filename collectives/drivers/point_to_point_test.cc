@@ -179,6 +179,31 @@ TEST_F(TwoRanks, ManyReceivesAreGivenUpTogether) {
   EXPECT_EQ(got, values);
 }
 
+// More than a rank keeps of what comes before its sends. kSender receives here, and the other
+// sends.
+TEST_F(TwoRanks, AReadyBehindWhatGivesItUpIsForgotten) {
+  constexpr uint32_t kReady = 1, kReceives = 65;
+  std::vector<int32_t> sent(5, 7), got(5);
+  std::vector<std::shared_ptr<Transfer>> receives;
+  for (uint32_t i = 0; i < kReceives; ++i)
+    receives.push_back(Post(kSender, Transfer::Kind::kRecv, &got));
+  PollUntilStill();
+  clock_.Advance(kTimeoutNs + 1);
+  messages_[kSender]->CheckTimes();
+  for (const auto& recv : receives) ExpectEnd(*recv, gwTimeout);
+  PollUntilStill();
+  for (uint32_t i = 0; i < kReceives; ++i) Arrive({.op_seq = i, .message = kReady}, 16);
+  for (uint32_t i = 0; i < kReceives; ++i)
+    ExpectEnd(*Post(kReceiver, Transfer::Kind::kSend, &sent), gwRemoteError);
+  const auto recv = Post(kSender, Transfer::Kind::kRecv, &got);
+  PollUntilStill();
+  const auto send = Post(kReceiver, Transfer::Kind::kSend, &sent);
+  PollUntilStill();
+  ExpectEnd(*send, gwSuccess);
+  ExpectEnd(*recv, gwSuccess);
+  EXPECT_EQ(got, sent);
+}
+
 // It has room for two words.
 TEST_F(TwoRanks, APeerThatTakesNothingIsNotAwaitedForEver) {
   std::vector<int32_t> got(3);
