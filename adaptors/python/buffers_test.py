@@ -70,6 +70,12 @@ class BufferProtocolTest(unittest.TestCase):
         place = as_buffer(_new_view(view), writable=True)
         self.assertEqual(place[:3], (ctypes.addressof(halves), 3, DATA_TYPES["float16"]))
 
+    def test_bools_are_bytes_that_say_so(self):
+        for format_, is_bool in (("?", True), ("B", False)):
+            place = as_buffer(memoryview(bytearray(2)).cast(format_), writable=True)
+            self.assertEqual((place.count, place.dtype, place.is_bool),
+                             (2, DATA_TYPES["uint8"], is_bool))
+
     def test_read_only_data_is_for_sending(self):
         self.assertEqual(as_buffer(b"abc").count, 3)
         with self.assertRaisesRegex(BufferError, "bytes is read-only: pass a writable copy"):

@@ -37,6 +37,18 @@ class CollectivesTest(unittest.TestCase):
         with self.assertRaisesRegex(gradwire.InvalidArgument, "'mean' is no operation"):
             self.comm.all_reduce(floats(1), op="mean")
 
+    def test_bools_have_no_sum(self):
+        bools, numbers = memoryview(bytearray([1, 0])).cast("?"), bytearray(2)
+        for call in (lambda: self.comm.all_reduce(bools), lambda: self.comm.reduce(bools, op="avg"),
+                     lambda: self.comm.all_reduce(numbers, bools),
+                     lambda: self.comm.reduce_scatter(bools, numbers)):
+            with self.assertRaisesRegex(TypeError, r"view\('uint8'\), or op='max'"):
+                call()
+        self.comm.all_reduce(bools, op="max")
+        self.comm.broadcast(bools)
+        self.comm.all_gather(bools, numbers)
+        self.assertEqual(numbers, bytearray([1, 0]))
+
     def test_only_reductions_are_in_place_without_a_second_array(self):
         """The others' results are longer or shorter, or overwrite what is still to be sent."""
         numbers = floats(1, 2)

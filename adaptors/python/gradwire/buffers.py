@@ -33,6 +33,7 @@ class Buffer(NamedTuple):
     count: int
     dtype: gwDataType_t
     owner: object
+    is_bool: bool = False  # dtype is that of its bytes
 
     @property
     def _as_parameter_(self):
@@ -109,8 +110,9 @@ def _from_buffer_protocol(obj, seen, writable):
         raise BufferError(f"the {type(obj).__name__} is read-only: pass a writable copy")
     exported = _Exported(obj, writable)
     view = exported.view
-    kind = _format_type((view.format or b"B").decode(), view.itemsize)
-    return Buffer(view.buf or 0, view.len // view.itemsize, kind, exported)
+    text = (view.format or b"B").decode()
+    kind = _format_type(text, view.itemsize)
+    return Buffer(view.buf or 0, view.len // view.itemsize, kind, exported, text.endswith("?"))
 
 
 # ---- DLPack, as its C header has it ----

@@ -22,20 +22,21 @@ class Collectives:
     else all get Mismatch, and the communicator stays usable. send() and receive() are for two.
 
     Arrays are what has the buffer protocol (numpy, array, bytearray) or DLPack (torch), or a
-    Pointer: contiguous, in host memory, of any of the library's types. Counts are of elements. Two
-    arrays of a call do not overlap, but where it says so. op: "sum", "prod", "max", "min" or "avg".
-    After an error the content of what was to be written is undefined.
+    Pointer: contiguous, in host memory, of any of the library's types; bools travel as bytes, and
+    have no sum and no average. Counts are of elements. Two arrays of a call do not overlap, but
+    where it says so. op: "sum", "prod", "max", "min" or "avg". After an error the content of what
+    was to be written is undefined.
     """
 
     def all_reduce(self, send, recv=None, op="sum"):
         """recv[i] becomes op over all ranks' send[i]; recv None, or send itself: in place."""
-        source, target = _reduced(send, recv)
+        source, target = _reduced(send, recv, op)
         self._call(lib.gwAllReduce, source, target, source.count, source.dtype,
                    operation(op), self._handle, None)
 
     def reduce(self, send, recv=None, op="sum", root=0):
         """As all_reduce, but only the rank `root` gets the result."""
-        source, target = _reduced(send, recv)
+        source, target = _reduced(send, recv, op)
         self._call(lib.gwReduce, source, target, source.count, source.dtype,
                    operation(op), fitting(root, "root"), self._handle, None)
 
@@ -56,6 +57,7 @@ class Collectives:
         """send: world_size * len(recv) elements; recv gets this rank's part of the sum. In place:
         recv is that part of send."""
         target, source = _pair(recv, send, lambda count: count * self.world_size, writable=False)
+        _check_kind((source, target), op)
         self._call(lib.gwReduceScatter, source, target, target.count, target.dtype,
                    operation(op), self._handle, None)
 
@@ -117,12 +119,22 @@ class Collectives:
         self._call(lib.gwBarrier, self._handle, None)
 
 
-def _reduced(send, recv):
+def _reduced(send, recv, op):
     """Buffers of a reduction, which have equal lengths; recv None: in place."""
     if recv is None:
         place = as_buffer(send, writable=True)
-        return place, place
-    return _pair(send, recv, lambda count: count)
+        places = place, place
+    else:
+        places = _pair(send, recv, lambda count: count)
+    _check_kind(places, op)
+    return places
+
+
+def _check_kind(places, op):
+    """Bytes of bools add up to what is no bool, and to 0 over 256 ranks."""
+    if op in ("sum", "avg") and any(place.is_bool for place in places):
+        raise TypeError("bools have no sum: pass array.view('uint8'), or op='max' for any of them "
+                        "and 'min' for all")
 
 
 def _pair(first, second, elems, writable=True):
