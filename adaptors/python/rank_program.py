@@ -61,6 +61,15 @@ def groups(comm):
     turned.close()
 
 
+def negative_color(comm):
+    """Of the one rank this is what C calls none."""
+    try:
+        comm.split(-1 if comm.rank == 0 else 0)
+    except gradwire.GradwireError as error:
+        print(f"rank {comm.rank}: {error.result.name}: {error}")
+    comm.close()
+
+
 def mismatch(comm):
     try:
         comm.all_reduce(_floats(*[0.0] * (comm.rank + 1)))

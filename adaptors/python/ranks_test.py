@@ -31,6 +31,11 @@ class RanksTest(unittest.TestCase):
     def test_groups_and_messages(self):
         self.assertEqual(self._check_ok("groups").stdout.count("peer 2 is not in [0, 2)"), 2)
 
+    def test_a_negative_color_is_refused_on_all_ranks(self):
+        out = self._check_ok("negative_color").stdout
+        self.assertRegex(out, "rank 0: gwInvalidArgument: .*is negative; .*None")
+        self.assertRegex(out, "rank 1: gwRemoteError: .*rank 0 failed in the split")
+
     def test_arrays_of_dropped_requests_stay_as_long_as_needed(self):
         self.assertEqual(self._check_ok("dropped_request").stderr, "")
 

@@ -134,6 +134,9 @@ class Comm(Collectives):
         config = None if settings is None else ctypes.byref(_config(settings))
         made = c.gwComm_t()
         chosen = c.GW_SPLIT_NOCOLOR if color is None else fitting(color, "color")
+        # The others are told of what is refused, so the library refuses it: this number, too.
+        if color is not None and chosen == c.GW_SPLIT_NOCOLOR:
+            chosen -= 1
         self._call(lib.gwCommSplit, self._handle, chosen, fitting(key, "key"), ctypes.byref(made),
                    config, made=made)
         return Comm(made) if made else None

@@ -6,6 +6,7 @@ from gradwire._bindings import gwResult_t
 
 # What the library's texts call by its name in C.
 _NAMES = {
+    "GW_SPLIT_NOCOLOR": "None",
     "gwSum": "'sum'", "gwProd": "'prod'", "gwMax": "'max'", "gwMin": "'min'", "gwAvg": "'avg'",
     "gwGetUniqueId": "unique_id()", "gwCommInitRankConfig": "from_unique_id()",
     "gwCommInitEnv": "from_environment()", "gwCommSplit": "split()", "gwCommUserRank": "rank",
@@ -108,7 +109,7 @@ _CLASSES |= {gwResult_t.gwRemoteError: PeerLost, gwResult_t.gwUnauthenticated: S
 
 def in_python(text):
     """A text of the library's for who has never seen its C API."""
-    return re.sub(r"\bgw[A-Z]\w*", lambda name: _NAMES.get(name[0], name[0]), text)
+    return re.sub(r"\b(gw[A-Z]|GW_)\w*", lambda name: _NAMES.get(name[0], name[0]), text)
 
 
 def error_of(code, text):
