@@ -32,9 +32,10 @@ StatusOr<MessageCall> Check(const MessageArguments& args, const Communicator& co
   }
   GW_RETURN_IF_ERROR(CheckCount(args.count, *dtype, 1));
   GW_RETURN_IF_ERROR(CheckStream(args.stream));
-  if (args.count > 0 && args.memory == nullptr)
-    return Status(gwInvalidArgument, "the buffer is null");
-  GW_RETURN_IF_ERROR(CheckAligned(args.memory, *dtype));
+  if (args.count > 0) {
+    if (args.memory == nullptr) return Status(gwInvalidArgument, "the buffer is null");
+    GW_RETURN_IF_ERROR(CheckAligned(args.memory, *dtype));
+  }
   return MessageCall{.kind = args.kind,
                      .peer = args.peer,
                      // A send only reads it.

@@ -47,6 +47,14 @@ TEST(Messages, GoFromOneRankToAnother) {
   });
 }
 
+TEST(Messages, OfNothingMayBeAnywhere) {
+  RunRanks(2, "", [](int rank, gwComm_t comm) {
+    const char* const odd = reinterpret_cast<const char*>(&comm) + 1;
+    if (rank == 0) ASSERT_DONE(gwSend(odd, 0, gwFloat32, 1, comm, nullptr));
+    if (rank == 1) ASSERT_DONE(gwRecv(nullptr, 0, gwFloat32, 0, comm, nullptr));
+  });
+}
+
 TEST(Messages, AreOfEveryType) {
   RunRanks(2, "", [](int rank, gwComm_t comm) {
     for (int type = 0; type < GW_NUM_TYPES; ++type) {
