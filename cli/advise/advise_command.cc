@@ -78,18 +78,18 @@ StatusOr<Advice> MeasureAndAdvise(gwComm_t comm, const AdviseOptions& options, c
   return MakeAdvice(job, options.model, options.compute_ms, measured, *tried);
 }
 
-// One rank's part. Rank 0 keeps the advice.
-Status Work(gwComm_t comm, const AdviseOptions& options, bool keep, Advice* kept) {
+// One rank's part. Rank 0, which alone has `facts`, keeps the advice.
+Status Work(gwComm_t comm, const AdviseOptions& options, const RunFacts* facts, Advice* kept) {
   const StatusOr<JobFacts> job = JobOn(comm, options);
   // Arguments are wrong on all ranks, and each says so itself.
   if (!job.ok()) return job.status();
-  Progress progress(keep && ShowsProgress() ? stderr : nullptr, SteadyClock());
+  Progress progress(ProgressTerminal(facts), SteadyClock());
   StatusOr<Advice> advice = MeasureAndAdvise(comm, options, *job, &progress);
   if (!advice.ok()) {
     (void)gwCommAbort(comm);
     return advice.status();
   }
-  if (keep) *kept = std::move(*advice);
+  if (facts != nullptr) *kept = std::move(*advice);
   return Status::Ok();
 }
 
@@ -115,10 +115,8 @@ int AdviseCommand(std::span<const std::string> args) {
        .default_thread_ranks = 1,
        .settings = options.settings,
        .outputs = {options.json_path, options.record_path},
-       .work =
-           [&](std::span<const gwComm_t> comms, const RunFacts* facts) {
-             return Work(comms[0], options, facts != nullptr, &advice);
-           },
+       .work = [&](std::span<const gwComm_t> comms,
+                   const RunFacts* facts) { return Work(comms[0], options, facts, &advice); },
        .finish = [&](const RunFacts& facts) { return Finish(options, facts, advice); }});
 }
 

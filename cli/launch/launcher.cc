@@ -20,6 +20,7 @@
 #include "cli/launch/line_relay.h"
 #include "cli/launch/outlet.h"
 #include "cli/launch/posix.h"
+#include "cli/terminal_line.h"
 
 namespace gradwire {
 namespace {
@@ -261,7 +262,7 @@ void Job::PassOn(const Stream& stream, std::string_view text) {
 }
 
 void Job::ClearProgress() {
-  if (std::exchange(progress_is_shown_, false)) err_.Add("\r\x1b[K");
+  if (std::exchange(progress_is_shown_, false)) err_.Add(kClearLine);
 }
 
 void Job::ReadStream(Stream* stream) {

@@ -1,14 +1,15 @@
 #include "cli/launch/line_relay.h"
 
+#include "cli/terminal_line.h"
+
 namespace gradwire {
 
 namespace {
 
 // Without the progress that a line has been written over.
 std::string_view Seen(std::string_view line) {
-  constexpr std::string_view kClear = "\x1b[K";
   line.remove_prefix(line.rfind('\r') + 1);
-  if (line.starts_with(kClear)) line.remove_prefix(kClear.size());
+  if (line.starts_with(kClearRest)) line.remove_prefix(kClearRest.size());
   return line;
 }
 

@@ -7,13 +7,12 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cli/terminal_line.h"
+
 namespace gradwire {
 namespace {
 
 constexpr int64_t kEveryNs = 300 * kNsPerMs;
-
-// What a longer line before has left.
-constexpr std::string_view kClearRest = "\x1b[K";
 
 }  // namespace
 
@@ -26,12 +25,17 @@ bool ShowsProgress() {
   return isatty(STDERR_FILENO) != 0 || (is_told && is_pipe);
 }
 
+std::FILE* ProgressTerminal(const RunFacts* facts) {
+  return facts != nullptr && ShowsProgress() ? stderr : nullptr;
+}
+
 void Progress::Count(int64_t done, int64_t of) {
   if (terminal_ == nullptr) return;
   const int64_t now_ns = clock_.NowNs();
   if (now_ns - last_ns_ < kEveryNs) return;
   last_ns_ = now_ns;
   shown_ = true;
+  // A longer line before has left more.
   fmt::print(terminal_, "\r{} {} of {}{}", stage_, done, of, kClearRest);
   std::fflush(terminal_);
 }
@@ -39,7 +43,7 @@ void Progress::Count(int64_t done, int64_t of) {
 void Progress::Clear() {
   if (!shown_) return;
   shown_ = false;
-  fmt::print(terminal_, "\r{}", kClearRest);
+  fmt::print(terminal_, "{}", kClearLine);
   std::fflush(terminal_);
 }
 

@@ -11,16 +11,22 @@
 
 namespace gradwire {
 
+struct RunFacts;
+
 // Set for rank 0 by `gradwire run` where its own standard error is a terminal.
 inline constexpr char kProgressVariable[] = "GRADWIRE_PROGRESS";
 
 // Whether standard error is a terminal, or ends at one by way of `gradwire run`.
 bool ShowsProgress();
 
+// Standard error, or null where nothing is to be shown there, as on all ranks but one: those have
+// no `facts` (RankJob::work).
+std::FILE* ProgressTerminal(const RunFacts* facts);
+
 // The line is overwritten by the next one, and gone when this is. One thread.
 class Progress {
  public:
-  // `terminal`: null shows nothing, as on all ranks but one. Both outlive this.
+  // `terminal`: null shows nothing. Both outlive this.
   Progress(std::FILE* terminal, const Clock& clock) : terminal_(terminal), clock_(clock) {}
   ~Progress() { Clear(); }
   Progress(const Progress&) = delete;

@@ -23,15 +23,17 @@
 namespace gradwire {
 namespace {
 
-// The blocks of all specs on one rank; `report` is null on all but rank 0.
+// The blocks of all specs on one rank; `facts` are null on all but rank 0, which alone uses the
+// report.
 class RankRun {
  public:
-  RankRun(std::span<const gwComm_t> comms, const TrainOptions& options, TrainReport* report)
+  RankRun(std::span<const gwComm_t> comms, const TrainOptions& options, const RunFacts* facts,
+          TrainReport* report)
       : comms_(comms),
         options_(options),
         lanes_(LanesOf(options.specs)),
-        report_(report),
-        progress_(report != nullptr && ShowsProgress() ? stderr : nullptr, SteadyClock()) {}
+        report_(facts != nullptr ? report : nullptr),
+        progress_(ProgressTerminal(facts), SteadyClock()) {}
 
   Status Prepare() {
     int rank = 0, ranks = 0;
@@ -102,16 +104,16 @@ class RankRun {
   const std::span<const gwComm_t> comms_;
   const TrainOptions& options_;
   const Lanes lanes_;
-  TrainReport* const report_;
+  TrainReport* const report_;  // null on all ranks but 0
   Progress progress_;
   StepMemory memory_;
   std::vector<RankTrainer> trainers_;  // of each lane
 };
 
-// `facts` are null on all but rank 0, which alone uses the report.
+// As RankRun has them.
 Status Train(std::span<const gwComm_t> comms, const TrainOptions& options, const RunFacts* facts,
              TrainReport* report) {
-  RankRun run(comms, options, facts != nullptr ? report : nullptr);
+  RankRun run(comms, options, facts, report);
   Status status = run.Prepare();
   // Arguments are wrong on all ranks, and each says so itself.
   if (status.code() == gwInvalidArgument) return status;
