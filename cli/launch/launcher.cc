@@ -180,7 +180,7 @@ class Job {
   std::vector<Rank> ranks_;
   ToldLines told_;
   std::vector<Stream> streams_;
-  bool progress_is_shown_ = false;
+  TerminalLine progress_;           // of rank 0
   std::optional<int> exit_code_;    // of whatever went wrong first
   std::optional<Failure> suspect_;  // ended with an error first, unless another was killed
   Deadline blamed_ = Deadline::Never();
@@ -256,13 +256,14 @@ void Job::PassOn(const Stream& stream, std::string_view text) {
   if (text.empty()) return;
   if (!stream.relay.passes_progress()) ClearProgress();
   stream.target->Add(text);
-  if (!stream.relay.passes_progress()) return;
-  const size_t last_line = text.rfind('\n') + 1;
-  progress_is_shown_ = text.find('\r', last_line) != text.npos;
+  if (stream.relay.passes_progress()) progress_.Write(text);
 }
 
+// What a rank that has ended left there stays.
 void Job::ClearProgress() {
-  if (std::exchange(progress_is_shown_, false)) err_.Add(kClearLine);
+  if (!progress_.shows()) return;
+  err_.Add(ranks_[0].alive ? kClearLine : "\n");
+  progress_.Forget();
 }
 
 void Job::ReadStream(Stream* stream) {

@@ -64,5 +64,20 @@ TEST(Launch, AnErrorIsNotLostWhereTheOtherEndsWell) {
   EXPECT_THAT(said, HasSubstr("rank 1 (process "));
 }
 
+// What rank 0, which runs `script`, leaves on a terminal.
+std::string ShownBy(const std::string& script) {
+  LaunchOptions options{.command = {"/bin/sh", "-c", script}, .shows_progress = true};
+  options.ranks = {{}};
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(Launch(options, SteadyClock()).ok());
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Launch, ABarThatItsProgramLeavesUnfinishedStays) {
+  EXPECT_EQ(ShownBy("printf '\\r 10%%\\r 20%%' >&2"), "\r 10%\r 20%\n");
+  EXPECT_EQ(ShownBy("printf '\\r 10%%\\r\\033[K' >&2"), "\r 10%\r\x1b[K") << "it is gone";
+  EXPECT_EQ(ShownBy("printf '\\r 10%%\\n' >&2"), "\r 10%\n");
+}
+
 }  // namespace
 }  // namespace gradwire
