@@ -40,8 +40,9 @@ struct StepView {
   int world_size = 1;
   ConstView grad;  // float32, float16 or bfloat16
   float in_scale = 1.0f, out_scale = 1.0f;
-  // Of the loss scale what `in_scale`, a power of two, leaves in the gradients, 1 to 2. What is
-  // proportional to them has it; what is not, such as signs, is to be multiplied by it.
+  // Of the loss scale what `in_scale`, a power of two, leaves in the gradients: from 1 to below 2,
+  // and beyond the powers that have a normal reciprocal (2^-126 to 2^126) from 2^-23 to below 4.
+  // What is proportional to them has it; what is not, such as signs, is to be multiplied by it.
   float rest_scale = 1.0f;
   ConstView e_in;  // float32 or empty
   View e_out;  // float32 or empty; disjoint from e_in or exactly the same. A method that takes no
