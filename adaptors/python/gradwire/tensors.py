@@ -46,8 +46,8 @@ class Tensor:
         self._call(lib.gwTensorDiscardStep)
 
     def deregister(self):
-        """What was kept back is lost, the name is free, and this is of no more use. InvalidUsage:
-        in a step that has used it."""
+        """What was kept back is lost, the name is free, and this is of no more use. All ranks
+        register and deregister in one order. InvalidUsage: in a step that has used it."""
         self._call(lib.gwTensorDeregister)
 
     def all_reduce(self, send, recv=None, op="sum"):
