@@ -115,8 +115,10 @@ class Lifetime:
     def finish(self):
         """Of a communicator that nobody closed: bounded, and the other ranks are told."""
         self.is_over = True
-        # What is complete is left here where nobody waited for it.
-        self._free_pending()
+        # What is complete is left here where nobody waited for it; a call that is still under way in
+        # another thread may be waiting for one of them.
+        if not self._calls:
+            self._free_pending()
         if self.pending:
             self.abort()
         self._free()
