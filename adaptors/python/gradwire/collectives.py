@@ -22,8 +22,8 @@ class Collectives:
     else all get Mismatch, and the communicator stays usable. send() and receive() are for two.
 
     Arrays are what has the buffer protocol (numpy, array, bytearray) or DLPack (torch), or a
-    Pointer: contiguous, in host memory, of any of the library's types; bools travel as bytes, and
-    have no sum and no average. Counts are of elements. Two arrays of a call do not overlap, but
+    Pointer: contiguous, in host memory, of any of the library's types. Bools of the buffer protocol
+    travel as bytes, and have no sum and no average. Counts are of elements. Two arrays of a call do not overlap, but
     where it says so. op: "sum", "prod", "max", "min" or "avg". After an error the content of what
     was to be written is undefined.
     """

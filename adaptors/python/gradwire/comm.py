@@ -134,7 +134,8 @@ class Comm(Collectives):
         config = None if settings is None else ctypes.byref(_config(settings))
         made = c.gwComm_t()
         chosen = c.GW_SPLIT_NOCOLOR if color is None else fitting(color, "color")
-        # The others are told of what is refused, so the library refuses it: this number, too.
+        # Only what the library refuses is told to the other ranks, who wait. To C -1 means no group,
+        # so another negative number stands for it.
         if color is not None and chosen == c.GW_SPLIT_NOCOLOR:
             chosen -= 1
         self._call(lib.gwCommSplit, self._handle, chosen, fitting(key, "key"), ctypes.byref(made),
