@@ -61,7 +61,10 @@ class Unit:
         self._kept = None  # what waits for set_requires_all_reduce(True)
 
     def _trained(self):
-        return [p for p in self._group().fsdp_params if p.sharded_param.requires_grad]
+        """None where the model is gone."""
+        group = self._group()
+        params = group.fsdp_params if group is not None else []
+        return [p for p in params if p.sharded_param.requires_grad]
 
     def _which_train(self):
         """Whether each of its parameters does. A list of these themselves would keep the model."""
