@@ -310,7 +310,8 @@ Status PointToPoint::OnGivenUp(int peer, uint32_t number, const Words& words) {
   }
   if (IsBefore(number, from.sends.next)) return Status();
   std::erase_if(from.ready, [&](const auto& ready) { return is_meant(ready.first); });
-  from.given_up = {number, words};
+  // An older word may come last.
+  if (!from.given_up || IsBefore(from.given_up->first, number)) from.given_up = {number, words};
   return Status();
 }
 

@@ -204,6 +204,16 @@ TEST_F(TwoRanks, AReadyBehindWhatGivesItUpIsForgotten) {
   EXPECT_EQ(got, sent);
 }
 
+TEST_F(TwoRanks, AnOlderWordOfWhatIsGivenUpTakesNothingBack) {
+  constexpr uint32_t kGivenUp = 2;
+  Arrive({.op_seq = 3, .message = kGivenUp}, 16);
+  Arrive({.op_seq = 1, .message = kGivenUp}, 16);
+  std::vector<int32_t> sent(5, 7);
+  for (int i = 0; i < 4; ++i)
+    ExpectEnd(*Post(kReceiver, Transfer::Kind::kSend, &sent), gwRemoteError);
+  EXPECT_TRUE(messages_[kReceiver]->idle());
+}
+
 // It has room for two words.
 TEST_F(TwoRanks, APeerThatTakesNothingIsNotAwaitedForEver) {
   std::vector<int32_t> got(3);
