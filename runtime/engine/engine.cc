@@ -133,10 +133,6 @@ void Engine::PostLocked(const std::shared_ptr<Transfer>& transfer) {
   GiveLocked(transfer->done, [&] { core_.Post(transfer); });
 }
 
-void Engine::Submit(std::shared_ptr<Operation> operation) {
-  Push([this, op = std::move(operation)] { SubmitLocked(op); });
-}
-
 void Engine::Issue(std::vector<std::shared_ptr<Operation>> operations,
                    std::vector<std::shared_ptr<Transfer>> transfers) {
   std::vector<std::function<void()>> work;
@@ -146,8 +142,9 @@ void Engine::Issue(std::vector<std::shared_ptr<Operation>> operations,
     work.emplace_back([this, call = std::move(operation)] { SubmitLocked(call); });
   {
     std::lock_guard lock(inbox_mu_);
-    inbox_.reserve(inbox_.size() + work.size());
-    std::move(work.begin(), work.end(), std::back_inserter(inbox_));
+    // All of it or, where there is no memory, nothing.
+    inbox_.insert(inbox_.end(), std::make_move_iterator(work.begin()),
+                  std::make_move_iterator(work.end()));
   }
   AnnounceInbox();
 }

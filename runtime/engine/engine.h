@@ -33,9 +33,7 @@ class Engine {
   // Before anything else, once.
   Status StartThread();
 
-  // O(1): copies and encodes nothing.
-  void Submit(std::shared_ptr<Operation> operation);
-  // All of them or, where it throws, none.
+  // All of them or, where it throws, none. O(1) for each: copies and encodes nothing.
   void Issue(std::vector<std::shared_ptr<Operation>> operations,
              std::vector<std::shared_ptr<Transfer>> transfers);
   void EndTurn(const TurnEnd& end);

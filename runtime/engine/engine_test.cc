@@ -127,7 +127,7 @@ TEST(Engine, ItsThreadGoesOnBehindACallerThatThrows) {
   EXPECT_THROW((void)lone.engine.HelpUntil(throws, Deadline::Never()), std::bad_alloc);
   float value = 1;
   const std::shared_ptr<Operation> operation = OneFloat(&value);
-  lone.engine.Submit(operation);
+  lone.engine.Issue({operation}, {});
   ASSERT_TRUE(IsDoneInTime(*operation)) << "the thread takes the caller for one that helps";
   EXPECT_TRUE(operation->status.ok()) << operation->status.ToString();
 }
@@ -136,7 +136,7 @@ TEST(Engine, AHelperKnowsWhatWasSubmittedBefore) {
   LoneEngine lone;  // without its thread: nobody else looks
   float value = 1;
   const std::shared_ptr<Operation> operation = OneFloat(&value);
-  lone.engine.Submit(operation);
+  lone.engine.Issue({operation}, {});
   EXPECT_TRUE(lone.engine.HelpUntil([](const EngineCore& core) { return core.idle(); },
                                     Deadline::After(SteadyClock(), 20 * kNsPerSecond)));
   EXPECT_TRUE(operation->done.load());
@@ -148,7 +148,7 @@ TEST(Engine, ACallThatSubmitsWakesATransportOnlyWhereSomebodySleepsOnIt) {
     LoneEngine resting;
     ASSERT_TRUE(resting.engine.StartThread().ok());
     const std::shared_ptr<Operation> operation = OneFloat(&value);
-    resting.engine.Submit(operation);
+    resting.engine.Issue({operation}, {});
     ASSERT_TRUE(IsDoneInTime(*operation));
     EXPECT_EQ(resting.transport.wakes, 0);
   }
@@ -158,7 +158,7 @@ TEST(Engine, ACallThatSubmitsWakesATransportOnlyWhereSomebodySleepsOnIt) {
   ASSERT_TRUE(sleeping.engine.StartThread().ok());
   while (sleeping.transport.waits == 0) sched_yield();
   const std::shared_ptr<Operation> operation = OneFloat(&value);
-  sleeping.engine.Submit(operation);
+  sleeping.engine.Issue({operation}, {});
   ASSERT_TRUE(IsDoneInTime(*operation)) << "the sleeper was not woken";
   EXPECT_EQ(sleeping.transport.wakes, 1);
 }
@@ -193,8 +193,8 @@ TEST(Engine, WhereItFindsNoMemoryWhatIsUnderWayEnds) {
   const auto operation = std::make_shared<HungryOperation>();
   float value = 1;
   const std::shared_ptr<Operation> next = OneFloat(&value);
-  lone.engine.Submit(operation);
-  lone.engine.Submit(next);
+  lone.engine.Issue({operation}, {});
+  lone.engine.Issue({next}, {});
   ASSERT_TRUE(IsDoneInTime(*operation));
   ExpectNoMemory(*operation);
   ASSERT_TRUE(IsDoneInTime(*next));
