@@ -124,7 +124,9 @@ void JobRank::EndStep(const StepContext& step, bool no_wait) {
 }
 
 SimJob::SimJob(const JobOptions& options)
-    : options_(options), is_stopped_(static_cast<size_t>(options.world_size)) {
+    : options_(options),
+      is_stopped_(static_cast<size_t>(options.world_size)),
+      moved_(static_cast<size_t>(options.world_size)) {
   SimOptions network = options.network;
   network.world_size = options.world_size;
   network_ = Must(SimNetwork::Make(network));
@@ -177,7 +179,8 @@ void SimJob::PassTime(int64_t next_ns) {
   // What is due and has not been taken waits for a rank that is busy.
   const auto counts = [&](int64_t ns) { return ns > before_ns || free_ns == INT64_MAX; };
   next_ns = std::min(next_ns, free_ns);
-  if (counts(control_->NextNs())) next_ns = std::min(next_ns, control_->NextNs());
+  if (const int64_t due_ns = control_->NextNs(); counts(due_ns))
+    next_ns = std::min(next_ns, due_ns);
   const std::optional<int64_t> event_ns = network_->NextEventNs();
   if (event_ns && counts(*event_ns) && *event_ns <= next_ns) {
     network_->AdvanceToNextEvent();
@@ -192,18 +195,26 @@ bool SimJob::Poll(int rank) {
   return control_->channel(rank)->Poll(&unheard) > 0;
 }
 
+bool SimJob::MayMove(int rank) {
+  return !options_.idle_ranks_rest || moved_[rank] || network_->HasNews(rank) ||
+         control_->NextNs(rank) <= now_ns();
+}
+
 bool SimJob::RunUntil(const std::function<bool()>& done, int64_t bound_ns) {
   return RunUntil(done, bound_ns, Callers());
 }
 
 bool SimJob::RunUntil(const std::function<bool()>& done, int64_t bound_ns, const Callers& callers) {
   int64_t stuck_rounds = 0;
+  moved_.assign(moved_.size(), true);  // the caller may have done something since
   for (int idle = 0; !done();) {
     bool busy = false;
     for (int rank : network_->RankOrder()) {
       if (!alive(rank) || clocks_[rank].is_busy()) continue;
-      busy |= callers.work(rank);
-      if (alive(rank)) busy |= Poll(rank);
+      bool moves = callers.work(rank);
+      if (alive(rank) && (moves || MayMove(rank))) moves |= Poll(rank);
+      moved_[rank] = moves;
+      busy |= moves;
     }
     idle = busy ? 0 : idle + 1;
     if (busy || (options_.faults && idle < kIdleRounds)) continue;

@@ -44,6 +44,9 @@ struct JobOptions {
   int64_t op_timeout_ns = 0;
   LivenessOptions liveness = {.period_ns = 5 * kNsPerMs, .bound_ns = 100 * kNsPerMs};
   SimOptions network;  // world_size is filled in
+  // A rank that found nothing to do is not asked again before something has happened for it: half
+  // of the time of a long job. Not where bounds in time matter, which are looked at when it is.
+  bool idle_ranks_rest = false;
   // Not the simulated network but loopback; its polls are what time is to the faults.
   bool loopback = false;
   std::optional<FaultPlan> faults;  // around loopback; each rank gets a seed of its own
@@ -133,7 +136,10 @@ class SimJob {
   void StopEngine(int rank) { is_stopped_[rank] = true; }
   // All of it stands still (SIGSTOP), until Continue.
   void Stop(int rank) { control_->Stop(rank), is_stopped_[rank] = true; }
-  void Continue(int rank) { control_->Continue(rank), is_stopped_[rank] = false; }
+  void Continue(int rank) {
+    control_->Continue(rank), is_stopped_[rank] = false;
+    moved_[rank] = true;
+  }
   // As gwCommFinalize, without waiting: the rank says that it leaves. When it may, Kill ends it.
   void SayBye(int rank) { control_->SayBye(rank, Status()); }
   bool MayLeave(int rank) const { return control_->MayLeave(rank); }
@@ -151,6 +157,8 @@ class SimJob {
  private:
   const ManualClock& clock() const { return network_->clock(); }
   bool Poll(int rank);
+  // False: it rests.
+  bool MayMove(int rank);
   // When the first busy rank is free, INT64_MAX: none is busy.
   int64_t FreeNs() const;
   void PassTime(int64_t next_ns);
@@ -161,6 +169,7 @@ class SimJob {
   std::deque<RankClock> clocks_;
   std::vector<std::unique_ptr<JobRank>> ranks_;
   std::vector<bool> is_stopped_;  // by rank
+  std::vector<bool> moved_;       // by rank, when it was last asked
 };
 
 }  // namespace gradwire

@@ -284,7 +284,8 @@ SimTrained Train(const SimWorld& world, const std::vector<Plan>& plans,
               .exact = LongExactSums(world.world_size),
               .network = {.seed = world.seed,
                           .alpha_ns = world.latency_ns,
-                          .beta_ns_per_byte = kBitsPerByte / world.gbit_per_s}});
+                          .beta_ns_per_byte = kBitsPerByte / world.gbit_per_s},
+              .idle_ranks_rest = true});
   std::vector<std::unique_ptr<Trainer>> trainers;
   for (int r = 0; r < world.world_size; ++r)
     trainers.push_back(std::make_unique<Trainer>(world, &job, r, plans));

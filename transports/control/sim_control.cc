@@ -168,12 +168,15 @@ int64_t SimControl::DrawDelay() {
   return options_.min_delay_ns + static_cast<int64_t>(Draw() % span);
 }
 
+int64_t SimControl::NextNs(int rank) const {
+  const Channel& channel = *channels_[rank];
+  if (channel.links.dead || channel.links.stopped) return INT64_MAX;
+  return std::min(channel.links.NextNs(), channel.node.NextNs());
+}
+
 int64_t SimControl::NextNs() const {
   int64_t next = INT64_MAX;
-  for (const auto& channel : channels_) {
-    if (channel->links.dead || channel->links.stopped) continue;
-    next = std::min({next, channel->links.NextNs(), channel->node.NextNs()});
-  }
+  for (int r = 0; r < options_.world_size; ++r) next = std::min(next, NextNs(r));
   return next;
 }
 

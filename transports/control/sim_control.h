@@ -48,7 +48,8 @@ class SimControl {
   void Continue(int rank);
   bool alive(int rank) const;
 
-  // When Poll of some rank may next have something to do; INT64_MAX if never.
+  // When Poll of the rank, or of some rank, may next have something to do; INT64_MAX if never.
+  int64_t NextNs(int rank) const;
   int64_t NextNs() const;
 
  private:

@@ -78,6 +78,12 @@ void SimNetwork::ApplyDue() {
   while (!events_.empty() && events_.top().at_ns <= clock_.NowNs()) Step();
 }
 
+bool SimNetwork::HasNews(int rank) {
+  ApplyDue();
+  const Rank& mine = ranks_[rank];
+  return !mine.sent.empty() || !mine.inbox.empty() || !mine.lost_news.empty() || mine.has_room;
+}
+
 void SimNetwork::Schedule(int64_t at_ns, EventKind kind, int32_t a, int32_t b) {
   events_.push({.at_ns = at_ns, .order = next_order_++, .kind = kind, .a = a, .b = b});
 }
@@ -158,6 +164,7 @@ int SimNetwork::Drain(int rank, Sink* sink) {
   const std::vector<SendToken> sent = std::exchange(mine.sent, {});
   const std::vector<int32_t> inbox = std::exchange(mine.inbox, {});
   const std::vector<int> lost = std::exchange(mine.lost_news, {});
+  mine.has_room = false;
   if (!mine.alive) {
     for (int32_t id : inbox) Free(id);
     return 0;
@@ -225,7 +232,10 @@ int32_t SimNetwork::Take() {
 }
 
 void SimNetwork::Free(int32_t id) {
-  --PairOf(fragments_[id].src, fragments_[id].dst).in_flight;
+  const Fragment& fragment = fragments_[id];
+  Pair& pair = PairOf(fragment.src, fragment.dst);
+  ranks_[fragment.src].has_room |= pair.in_flight == options_.slots;
+  --pair.in_flight;
   free_.push_back(id);
 }
 

@@ -77,6 +77,9 @@ class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
   // The same for all events of that instant.
   bool AdvanceToNextEvent();
 
+  // Whether there is anything for the rank's end: to report, or room where it found none.
+  bool HasNews(int rank);
+
   // All ranks in an order drawn anew, so that no rank is always first.
   std::vector<int> RankOrder();
 
@@ -123,6 +126,7 @@ class SimNetwork : public std::enable_shared_from_this<SimNetwork> {
     std::vector<int32_t> inbox;  // fragments
     std::vector<bool> lost;      // by peer: known here
     std::vector<int> lost_news;  // to be reported
+    bool has_room = false;       // again, for a peer, since the last report
   };
   struct Pair {
     int32_t in_flight = 0;
