@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <string>
 #include <vector>
 
 #include "cli/measure/quantile.h"
 #include "runtime/sim/auto_oracle.h"
 #include "tests/soak/campaign.h"
+#include "tests/soak/parallel_trials.h"
 
 namespace gradwire {
 namespace {
@@ -21,20 +22,17 @@ bool Fails(const OracleRow& row) {
 }  // namespace
 
 CampaignResult RunOracles(const CampaignOptions& options) {
-  CampaignResult result;
   std::vector<double> last, whole, none;
   int64_t missed = 0;
-  const Deadline end = EndOf(options);
-  for (; GoesOn(options, result, end); ++result.trials) {
-    const OracleRow row = AskOracle(options.seed + static_cast<uint64_t>(result.trials));
-    last.push_back(row.last_regret);
-    whole.push_back(row.whole_regret);
-    none.push_back(row.none_regret);
-    missed += row.misses_baseline ? 1 : 0;
-    if (!Fails(row)) continue;
-    ++result.failures;
-    std::fprintf(stderr, "%s\n", row.Text().c_str());
-  }
+  CampaignResult result = RunParallelTrials(
+      options, [&](uint64_t trial) { return AskOracle(options.seed + trial); },
+      [&](const OracleRow& row) {
+        last.push_back(row.last_regret);
+        whole.push_back(row.whole_regret);
+        none.push_back(row.none_regret);
+        missed += row.misses_baseline ? 1 : 0;
+        return Fails(row) ? row.Text() : std::string();
+      });
   if (result.trials == 0) return result;
   for (std::vector<double>* values : {&last, &whole, &none})
     std::sort(values->begin(), values->end());

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <string>
 #include <vector>
 
 #include "cli/measure/quantile.h"
 #include "runtime/sim/auto_safety.h"
 #include "tests/soak/campaign.h"
+#include "tests/soak/parallel_trials.h"
 
 namespace gradwire {
 namespace {
@@ -17,16 +18,13 @@ constexpr double kLeastSpeed = 0.98;
 }  // namespace
 
 CampaignResult RunSafety(const CampaignOptions& options) {
-  CampaignResult result;
   std::vector<double> speeds;
-  const Deadline end = EndOf(options);
-  for (; GoesOn(options, result, end); ++result.trials) {
-    const SafetyRow row = AskSafety(options.seed + static_cast<uint64_t>(result.trials), kSteps);
-    speeds.push_back(row.least_speed);
-    if (row.least_speed >= kLeastSpeed) continue;
-    ++result.failures;
-    std::fprintf(stderr, "%s\n", row.Text().c_str());
-  }
+  CampaignResult result = RunParallelTrials(
+      options, [&](uint64_t trial) { return AskSafety(options.seed + trial, kSteps); },
+      [&](const SafetyRow& row) {
+        speeds.push_back(row.least_speed);
+        return row.least_speed < kLeastSpeed ? row.Text() : std::string();
+      });
   if (result.trials == 0) return result;
   std::sort(speeds.begin(), speeds.end());
   result.details = fmt::format(

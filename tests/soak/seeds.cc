@@ -1,22 +1,18 @@
-#include <fmt/format.h>
-
-#include <cstdio>
-
 #include "runtime/sim/sim_check.h"
 #include "tests/soak/campaign.h"
+#include "tests/soak/parallel_trials.h"
 
 namespace gradwire {
 
 CampaignResult RunSeeds(const CampaignOptions& options) {
-  CampaignResult result;
-  const Deadline end = EndOf(options);
-  for (; GoesOn(options, result, end); ++result.trials) {
-    const SimVerdict verdict = CheckSimSeed(options.seed + static_cast<uint64_t>(result.trials));
-    result.hangs += verdict.hung ? 1 : 0;
-    if (verdict.complaint.empty()) continue;
-    ++result.failures;
-    std::fprintf(stderr, "%s\n", verdict.complaint.c_str());
-  }
+  int64_t hangs = 0;
+  CampaignResult result = RunParallelTrials(
+      options, [&](uint64_t trial) { return CheckSimSeed(options.seed + trial); },
+      [&](const SimVerdict& verdict) {
+        hangs += verdict.hung ? 1 : 0;
+        return verdict.complaint;
+      });
+  result.hangs = hangs;
   result.details = "simulated jobs, numbered from the seed";
   return result;
 }

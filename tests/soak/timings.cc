@@ -1,19 +1,13 @@
-#include <cstdio>
-
 #include "tests/conformance/determinism_world.h"
 #include "tests/soak/campaign.h"
+#include "tests/soak/parallel_trials.h"
 
 namespace gradwire {
 
 CampaignResult RunTimings(const CampaignOptions& options) {
-  CampaignResult result;
-  const Deadline end = EndOf(options);
-  for (; GoesOn(options, result, end); ++result.trials) {
-    const std::string complaint = CheckTiming(options.seed, static_cast<uint64_t>(result.trials));
-    if (complaint.empty()) continue;
-    ++result.failures;
-    std::fprintf(stderr, "%s\n", complaint.c_str());
-  }
+  CampaignResult result = RunParallelTrials(
+      options, [&](uint64_t trial) { return CheckTiming(options.seed, trial); },
+      [](const std::string& complaint) { return complaint; });
   result.details = "each simulated with and without delays";
   return result;
 }
