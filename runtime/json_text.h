@@ -16,6 +16,17 @@ std::string JsonText(std::string_view text);
 // Numbers that JSON does not have, such as the distance of a codec that keeps nothing, are null.
 std::string NumberText(double value);
 
+// A list of what `format`, a function of an item, has for each.
+template <typename Items, typename Format>
+std::string JsonList(const Items& items, const Format& format, std::string_view between = ", ") {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += between;
+    text += format(item);
+  }
+  return '[' + text + ']';
+}
+
 // An object in one line, its members in the order in which they are added:
 //   JsonObject().Add("rank", 3).Add("name", "w").Text()  is  {"rank": 3, "name": "w"}
 class JsonObject {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace gradwire {
 namespace {
@@ -31,6 +32,13 @@ TEST(JsonText, ReplacesWhatIsNoUtf8) {
   EXPECT_EQ(JsonText("\xED\xA0\x80"), '"' + bad + bad + bad + '"') << "half of a pair";
   EXPECT_EQ(JsonText("\xF4\x90\x80\x80"), '"' + bad + bad + bad + bad + '"') << "beyond the last";
   EXPECT_EQ(JsonText("\xFF"), '"' + bad + '"');
+}
+
+TEST(JsonList, HasWhatEachItemIs) {
+  const auto number = [](int i) { return std::to_string(i); };
+  EXPECT_EQ(JsonList(std::vector<int>(), number), "[]");
+  EXPECT_EQ(JsonList(std::vector<int>{1, -2}, number), "[1, -2]");
+  EXPECT_EQ(JsonList(std::vector<int>{1, -2}, number, ",\n"), "[1,\n-2]");
 }
 
 TEST(NumberText, IsNullWhereJsonHasNoNumber) {

@@ -134,6 +134,12 @@ class DlpackTest(unittest.TestCase):
         self.assertEqual(as_buffer(_Exporter(type_code=4, type_bits=16)).dtype,
                          DATA_TYPES["bfloat16"])
 
+    def test_bools_are_bytes(self):
+        for code, is_bool in ((6, True), (1, False)):
+            place = as_buffer(_Exporter(type_code=code, type_bits=8))
+            self.assertEqual((place.count, place.dtype, place.is_bool),
+                             (6, DATA_TYPES["uint8"], is_bool))
+
     def test_refuses_other_devices_and_types(self):
         for fields in ({"device_type": 2}, {"type_code": 5, "type_bits": 64}, {"type_lanes": 4}):
             with self.subTest(fields), self.assertRaises(TypeError):

@@ -291,9 +291,9 @@ GW_API gwResult_t gwTensorRegister(gwComm_t comm, const char* name, const int64_
 /* Not while an operation of the tensor is under way, nor in the step in which it was submitted
  * (gwInvalidUsage). The residual is lost. From then on the handle is good for nothing: its
  * functions return gwInvalidUsage, this one too. The name may be registered again and gets another
- * handle. All ranks register and deregister in one order: where a tensor is registered before
- * another one is deregistered on some ranks and behind that on others, its next sum outside steps
- * may be gwMismatch on all, behind which they go on alike. */
+ * handle. All ranks register and deregister in the same order. If they do not, the next sum of a
+ * tensor registered meanwhile may be gwMismatch on all ranks, if it is outside steps; later ones
+ * work. */
 GW_API gwResult_t gwTensorDeregister(gwTensor_t tensor);
 /* Another codec from the next operation on; same on all ranks. The residual stays: an exact codec
  * or one without feedback sends it along once; what else the codec kept (bases, averages) is lost

@@ -202,8 +202,8 @@ class Communicator final : private EngineListener {
   CommParts parts_;
   const Clock* const clock_;
   const std::unique_ptr<Timeline> timeline_;  // null: nobody wants it
-  // Guarded by the engine's core, but for what is the caller's thread's; names and shapes are its
-  // own.
+  // As its sections say, the second one under the engine's core. What an operation of a tensor uses
+  // is the engine's until that is done.
   RankTensors tensors_;
   Codec none_;  // of tensors that are exempt from compression
 

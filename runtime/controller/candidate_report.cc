@@ -1,7 +1,5 @@
 #include "runtime/controller/candidate_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
@@ -62,18 +60,16 @@ std::string NoteOf(std::span<const CandidateReport> reports, const Memory& memor
 }
 
 std::string Json(std::span<const CandidateReport> reports) {
-  std::vector<std::string> items;
-  for (const CandidateReport& report : reports) {
-    items.push_back(JsonObject()
-                        .Add("spec", report.spec)
-                        .Add("tensors", report.tensors)
-                        .Add("error", report.error)
-                        .Add("limit", report.limit)
-                        .Add("bound", report.bound)
-                        .Add("codec_us_per_mib", report.codec_us_per_mib)
-                        .Text());
-  }
-  return fmt::format("[{}]", fmt::join(items, ", "));
+  return JsonList(reports, [](const CandidateReport& report) {
+    return JsonObject()
+        .Add("spec", report.spec)
+        .Add("tensors", report.tensors)
+        .Add("error", report.error)
+        .Add("limit", report.limit)
+        .Add("bound", report.bound)
+        .Add("codec_us_per_mib", report.codec_us_per_mib)
+        .Text();
+  });
 }
 
 }  // namespace gradwire

@@ -125,9 +125,8 @@ std::string Changes::Change::Json() const {
 }
 
 std::string Changes::Json() const {
-  std::vector<std::string> rows;
-  for (const Change& change : changes_) rows.push_back(change.Json());
-  return fmt::format("[{}]", fmt::join(rows, ",\n "));
+  return JsonList(
+      changes_, [](const Change& change) { return change.Json(); }, ",\n ");
 }
 
 }  // namespace gradwire

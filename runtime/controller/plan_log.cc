@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "base/crc.h"
 #include "runtime/hex_text.h"
 #include "runtime/json_text.h"
@@ -11,19 +9,12 @@
 namespace gradwire {
 namespace {
 
-template <typename Items, typename Format>
-std::string List(const Items& items, Format format) {
-  std::vector<std::string> texts;
-  for (const auto& item : items) texts.push_back(format(item));
-  return fmt::format("[{}]", fmt::join(texts, ", "));
-}
-
 std::string RungText(const JobRung& rung) {
   return fmt::format("[{}, {}, {}]", rung.candidate, rung.wire_bytes, rung.messages);
 }
 
 std::string Text(const Plan& plan) {
-  return List(plan, [](uint8_t rung) { return std::to_string(rung); });
+  return JsonList(plan, [](uint8_t rung) { return std::to_string(rung); });
 }
 
 std::string CandidateText(const Candidate& candidate) {
@@ -40,7 +31,7 @@ std::string TensorText(const JobTensor& tensor) {
       .Add("id", tensor.id)
       .Add("name", tensor.name)
       .Add("elems", tensor.elems)
-      .AddJson("ladder", List(tensor.ladder, RungText))
+      .AddJson("ladder", JsonList(tensor.ladder, RungText))
       .Text();
 }
 
@@ -69,8 +60,8 @@ std::string JobLine(const JobFacts& job) {
                          .Add("format", kPlanLogFormat)
                          .Add("world_size", job.world_size)
                          .Add("slice_elems", job.slice_elems)
-                         .AddJson("candidates", List(job.candidates, CandidateText))
-                         .AddJson("tensors", List(job.tensors, TensorText)));
+                         .AddJson("candidates", JsonList(job.candidates, CandidateText))
+                         .AddJson("tensors", JsonList(job.tensors, TensorText)));
 }
 
 std::string KnowledgeLine(std::string_view knowledge) {
@@ -87,8 +78,8 @@ std::string InputLine(const DecideInput& input) {
                            .Add("compute_us", step.compute_us)
                            .Add("busy_us", step.busy_us)
                            .Add("unplanned", input.unplanned)
-                           .AddJson("tensors", List(step.tensors, ObservationText))
-                           .AddJson("probes", List(input.probes, ProbeText)));
+                           .AddJson("tensors", JsonList(step.tensors, ObservationText))
+                           .AddJson("probes", JsonList(input.probes, ProbeText)));
 }
 
 std::string DecisionLine(const Decision& decision) {

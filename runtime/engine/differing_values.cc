@@ -26,7 +26,9 @@ size_t FirstShown(const std::string& a, const std::string& b) {
 }
 
 std::string Shown(const std::string& value, size_t first) {
-  const std::string text = value.substr(first, kMostBytes);
+  size_t last = std::min(first + kMostBytes, value.size());
+  while (last > first && last < value.size() && ContinuesACharacter(value[last])) --last;
+  const std::string text = value.substr(first, last - first);
   return (first == 0 ? "" : "...") + text + (first + text.size() == value.size() ? "" : "...");
 }
 

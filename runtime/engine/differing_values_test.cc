@@ -53,6 +53,7 @@ TEST(FromWhereTheyDiffer, ShowsSomeOfALongItemAndWholeCharacters) {
   for (int i = 0; i < 150; ++i) umlauts += "ä";
   EXPECT_EQ(FromWhereTheyDiffer(umlauts + "a1", umlauts + "a2").actual,
             "..." + umlauts.substr(0, 98) + "a2");
+  EXPECT_EQ(FromWhereTheyDiffer("a" + umlauts, "b").expected, "a" + umlauts.substr(0, 198) + "...");
 }
 
 }  // namespace

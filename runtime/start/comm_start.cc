@@ -179,7 +179,8 @@ struct Meeting {
 
 StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
   const OpText agreed = AgreedText(settings);
-  const std::string root = settings.Text("interface").empty() ? RootOf(*me) : "";
+  const bool is_by_root = settings.Text("interface").empty();
+  std::string root = is_by_root ? RootOf(*me) : "";
   StatusOr<TransportOffer> offer = MakeOffer(*me, root, settings);
   if (!offer.ok()) return offer.status();
   BootstrapOptions bootstrap = {.rank = me->rank,
@@ -212,7 +213,8 @@ StatusOr<Meeting> Meet(Identity* me, const Settings& settings) {
   };
   StatusOr<BootstrapResult> joined = Bootstrap(std::move(bootstrap));
   if (!joined.ok()) return joined.status();
-  return Meeting{root, std::move(*joined), std::move(transport)};
+  if (is_by_root && root.empty()) root = RootOf(*me);  // it has been reached, so it has a name
+  return Meeting{std::move(root), std::move(*joined), std::move(transport)};
 }
 
 // Of the job that rank 0 has named.

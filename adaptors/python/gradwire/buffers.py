@@ -118,7 +118,8 @@ def _from_buffer_protocol(obj, seen, writable):
 # ---- DLPack, as its C header has it ----
 
 _DLPACK_CPU, _DLPACK_CUDA_HOST = 1, 3
-_DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+_DLPACK_BOOL = 6
+_DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", _DLPACK_BOOL: "uint"}
 _DLPACK_VERSION, _DLPACK_READ_ONLY = (1, 0), 1
 
 
@@ -192,7 +193,8 @@ def _from_dlpack(obj, writable):
     if writable and not may_be_written:
         raise BufferError(f"{type(obj).__name__} does not say by DLPack that it may be written: "
                           "pass a writable copy, or gradwire.Pointer(address, count, dtype)")
-    return Buffer((tensor.data or 0) + tensor.byte_offset, count, DATA_TYPES[kind], capsule)
+    return Buffer((tensor.data or 0) + tensor.byte_offset, count, DATA_TYPES[kind], capsule,
+                  tensor.type_code == _DLPACK_BOOL)
 
 
 def as_buffer(obj, writable=False):
