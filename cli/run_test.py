@@ -278,32 +278,6 @@ class RunTest(unittest.TestCase):
         self.assertEqual(_run("-n", "1", *later, "--", "true").returncode, 2)
         self.assertEqual(_run("-n", "1", "--netlab-then", "1=1gbit", "--", "true").returncode, 2)
 
-    def test_forwards_signals(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            script = f"trap 'echo caught; exit 5' {number}; echo ready; while :; do sleep 0.01; done"
-            command = [_GRADWIRE, "run", "-n", "2", "--", "/bin/bash", "-c", script]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
-                ready = sorted(job.stdout.readline() for _ in range(2))
-                self.assertEqual(ready, ["[1] ready\n", "ready\n"])
-                job.send_signal(number)
-                rest = sorted(job.stdout.read().splitlines())
-                self.assertEqual(job.wait(_LIMIT_S), 5)
-            self.assertEqual(rest, ["[1] caught", "caught"])
-
-    def test_goes_on_after_a_hang_up_that_is_ignored(self):
-        """As under nohup; what is ignored is not forwarded either."""
-        script = "for word in one two three; do echo $word; read -r; done"
-        command = [_GRADWIRE, "run", "-n", "1", "--grace", "0", "--", "/bin/bash", "-c", script]
-        ignore = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                              preexec_fn=ignore) as job:
-            for word in ("one", "two", "three"):
-                self.assertEqual(job.stdout.readline(), word + "\n")
-                job.send_signal(signal.SIGHUP)
-                job.stdin.write("\n")
-                job.stdin.flush()
-            self.assertEqual(job.wait(_LIMIT_S), 0)
-
     def test_learns_of_ends_that_whoever_started_it_ignores(self):
         ignore = functools.partial(signal.signal, signal.SIGCHLD, signal.SIG_IGN)
         job = _run("-n", "2", "--", "/bin/bash", "-c", "exit 3", preexec_fn=ignore)

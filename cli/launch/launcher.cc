@@ -46,7 +46,7 @@ class JobSignals {
   JobSignals() {
     sigset_t wanted;
     sigemptyset(&wanted);
-    for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+    for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD}) {
       if (s == SIGCHLD || !IsIgnored(s)) sigaddset(&wanted, s);
     }
     sigprocmask(SIG_BLOCK, &wanted, &before_);
@@ -64,6 +64,16 @@ class JobSignals {
     signalfd_siginfo info{};
     return read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
                                                               : 0;
+  }
+  // What it does to a process that does not take it. For SIGTSTP: returns when that goes on, at
+  // once where no shell could let it.
+  void LetAct(int signal) const {
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, signal);
+    raise(signal);
+    sigprocmask(SIG_UNBLOCK, &only, nullptr);
+    sigprocmask(SIG_BLOCK, &only, nullptr);
   }
 
  private:
@@ -147,6 +157,8 @@ class Job {
     err_.Add("gradwire run: " + text + "\n");
   }
   void OnSignal(int signal);
+  void Interrupt(int signal);
+  void Suspend();
   void ReapChildren();
   void OnRankEnded(size_t rank, const siginfo_t& how);
   struct Failure {
@@ -156,6 +168,7 @@ class Job {
   void OnRankFailed(const Failure& failure);
   void Blame(const Failure& failure);
   void SignalAll(int signal);
+  void Tell(int signal) const;
   void OnTimeout();
   void CheckTimes();
   Deadline NextAction() const;
@@ -299,14 +312,30 @@ void Job::CheckOutlets() {
 }
 
 void Job::OnSignal(int signal) {
-  if (signal == SIGCHLD) return ReapChildren();
-  if (interrupted_) {
-    end_.Hurry();
-  } else {
+  switch (signal) {
+    case SIGCHLD: return ReapChildren();
+    case SIGUSR1:
+    case SIGUSR2: return Tell(signal);
+    case SIGTSTP: return Suspend();
+    default: return Interrupt(signal);
+  }
+}
+
+void Job::Interrupt(int signal) {
+  if (!interrupted_) {
     interrupted_ = true;
     SignalAll(signal);
     end_.Begin();
+  } else if (signal != SIGHUP) {  // of which a terminal that closes sends two
+    end_.Hurry();
   }
+}
+
+// As Ctrl-Z stops a single program.
+void Job::Suspend() {
+  Tell(SIGSTOP);
+  signals_.LetAct(SIGTSTP);
+  Tell(SIGCONT);
 }
 
 void Job::ReapChildren() {
@@ -368,6 +397,10 @@ void Job::Blame(const Failure& failure) {
 void Job::SignalAll(int signal) {
   // Who is killed from here on is no cause.
   if (suspect_) Blame(*suspect_);
+  Tell(signal);
+}
+
+void Job::Tell(int signal) const {
   for (const Rank& rank : ranks_) {
     if (rank.alive) kill(-rank.pid, signal);
   }

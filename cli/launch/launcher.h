@@ -36,8 +36,9 @@ inline constexpr int kLostOutputExitCode = 1;
 
 // Output: rank 0's lines as they are, the others' with "[rank] " in front, standard output and
 // error kept apart. Where it is not read fast enough the ranks' own writing has to wait; time-outs
-// and signals do not. SIGINT, SIGTERM and SIGHUP go to all ranks; a second one kills them; one that
-// is ignored at the start stays ignored.
+// and signals do not. SIGINT, SIGTERM and SIGHUP go to all ranks; a second one kills them, but for
+// SIGHUP. SIGUSR1 and SIGUSR2 are passed on, SIGTSTP stops all; one that is ignored at the start
+// stays ignored.
 //
 // Returns the exit code of the job: that of the rank that failed first, 128 + n for one that died
 // of signal n (which may be seen after others' errors), 124 for a time-out, 1 if only output could
