@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <latch>
 #include <memory>
@@ -23,19 +22,10 @@
 #include "cli/subcommand.h"
 #include "cli/text_output.h"
 #include "runtime/start/load_settings.h"
+#include "transports/bootstrap/launcher.h"
 
 namespace gradwire {
 namespace {
-
-// This process's rank as its launcher tells it, -1 without a launcher.
-int LaunchedRank() {
-  for (const char* name :
-       {"GRADWIRE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return std::atoi(value);
-  }
-  return -1;
-}
 
 struct CommDestroyer {
   void operator()(gwComm_t comm) const { (void)gwCommDestroy(comm); }
@@ -190,16 +180,16 @@ class ThreadJob {
     failure_.Note(MakeAndWork(job_, init, &facts_));
   }
 
-  struct End {
+  struct Place {
     int number;  // of the communicator
     int rank;
   };
-  Status Init(const End& end, gwComm_t* comm) {
-    const StatusOr<gwUniqueId> id = end.rank == 0 ? MakeId() : ids_.Await(end.number);
+  Status Init(const Place& place, gwComm_t* comm) {
+    const StatusOr<gwUniqueId> id = place.rank == 0 ? MakeId() : ids_.Await(place.number);
     if (!id.ok()) return id.status();
-    const std::string settings = SettingsOf(job_, end.number, settings_);
+    const std::string settings = SettingsOf(job_, place.number, settings_);
     const gwConfig_t config = ConfigOf(settings);
-    return CheckedResult(nullptr, gwCommInitRankConfig(comm, ranks_, *id, end.rank, &config));
+    return CheckedResult(nullptr, gwCommInitRankConfig(comm, ranks_, *id, place.rank, &config));
   }
 
   StatusOr<gwUniqueId> MakeId() {
@@ -221,16 +211,16 @@ class ThreadJob {
 }  // namespace
 
 int RunRanks(const RankJob& job) {
-  const int rank = LaunchedRank();
+  const Environment environment = ProcessEnvironment();
+  const int rank = LaunchedRank(environment);
   if (rank <= 0) {
     const Status writable = CheckOutputs(job.outputs);
     if (!writable.ok()) return ReportError(job.subcommand, writable);
   }
   // Here they are known to be options; a communicator would call them the API's.
-  const StatusOr<Settings> settings =
-      LoadSettings(job.settings, ProcessEnvironment(), "the command line");
+  const StatusOr<Settings> settings = LoadSettings(job.settings, environment, "the command line");
   if (!settings.ok()) return ReportError(job.subcommand, settings.status());
-  if (rank < 0) return ThreadJob(job, *settings).Run();
+  if (!HasLauncher(environment)) return ThreadJob(job, *settings).Run();
   if (job.thread_ranks == 0) return RunLaunched(job, rank);
   return ReportError(job.subcommand,
                      Status(gwInvalidArgument, "--ranks is for runs without a launcher",
