@@ -30,7 +30,8 @@ std::string HostId() {
   const uint64_t net = Namespace("net"), pid = Namespace("pid"), user = Namespace("user");
   // Where the system does not tell, a process is on a host of its own.
   if (BootId().empty() || net == 0 || pid == 0) return fmt::format("unknown/{}", WallNs());
-  return fmt::format("{}/{}/{}/{}/{}", BootId(), net, pid, user, geteuid());
+  // Who opens another process's files has its user and its group.
+  return fmt::format("{}/{}/{}/{}/{}/{}", BootId(), net, pid, user, geteuid(), getegid());
 }
 
 std::string HostName() {

@@ -8,12 +8,15 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,15 +39,11 @@ std::vector<InterfaceRow> Interfaces() {
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
       if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != family) continue;
-      rows.push_back({i->ifa_name, SocketAddress(i->ifa_addr, 0), (i->ifa_flags & IFF_UP) != 0});
+      constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+      rows.push_back({i->ifa_name, SocketAddress(i->ifa_addr, 0), (i->ifa_flags & kUp) == kUp});
     }
   }
   return rows;
-}
-
-bool IsLinkLocal(const SocketAddress& address) {
-  if (address.family() != AF_INET6) return false;
-  return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address.get())->sin6_addr);
 }
 
 SocketAddress Loopback(int port) {
@@ -58,13 +57,8 @@ SocketAddress WithPort(const SocketAddress& address, int port) {
   return SocketAddress(address.get(), port);
 }
 
-// In the documentation network (RFC 5737): the way there is the default route.
-SocketAddress FarAway() {
-  sockaddr_in far = {};
-  far.sin_family = AF_INET;
-  inet_pton(AF_INET, "192.0.2.1", &far.sin_addr);
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&far), 9);
-}
+// In the documentation networks (RFC 5737, 3849): the way there is the default route.
+constexpr const char* kFarAway[] = {"192.0.2.1", "2001:db8::1"};
 
 // The local address that a packet there would leave from.
 std::optional<SocketAddress> RouteAddress(const SocketAddress& there) {
@@ -83,6 +77,14 @@ uint32_t V4Of(const sockaddr_storage& s) {
 
 const in6_addr& V6Of(const sockaddr_storage& s) {
   return reinterpret_cast<const sockaddr_in6*>(&s)->sin6_addr;
+}
+
+// Of this link alone: no router leads there, and on another host the name of a link is another.
+bool IsLinkLocal(const SocketAddress& address) {
+  sockaddr_storage s = {};
+  std::memcpy(&s, address.get(), address.bytes());
+  return address.family() == AF_INET6 ? IN6_IS_ADDR_LINKLOCAL(&V6Of(s))
+                                      : V4Of(s) >> 16 == ((169U << 8 | 254U));
 }
 
 Status ListenError(const SocketAddress& address, int error) {
@@ -213,17 +215,22 @@ StatusOr<SocketAddress> InterfaceAddress(const std::string& interface, int port)
 }
 
 SocketAddress DefaultAddress(int port) {
-  if (const auto route = RouteAddress(FarAway())) return WithPort(*route, port);
-  for (const InterfaceRow& row : Interfaces()) {
-    const bool leads_out = row.up && !row.address.IsLoopback() && CarriesRanks(row.name);
-    if (leads_out) return WithPort(row.address, port);
+  for (const char* const far : kFarAway) {
+    const StatusOr<SocketAddress> there = ResolveHost({far, 9});
+    const auto route = there.ok() ? RouteAddress(*there) : std::nullopt;
+    if (route && !IsLinkLocal(*route)) return WithPort(*route, port);
+  }
+  for (const bool link_local : {false, true}) {
+    for (const InterfaceRow& row : Interfaces()) {
+      const bool leads_out = row.up && !row.address.IsLoopback() && CarriesRanks(row.name);
+      if (leads_out && IsLinkLocal(row.address) == link_local) return WithPort(row.address, port);
+    }
   }
   return Loopback(port);
 }
 
 SocketAddress AddressToward(const SocketAddress& peer, int port) {
   const std::optional<SocketAddress> route = RouteAddress(peer);
-  // What a link-local address means depends on the names of the other host's interfaces.
   return route && !IsLinkLocal(*route) ? WithPort(*route, port) : DefaultAddress(port);
 }
 
@@ -239,7 +246,15 @@ StatusOr<SocketAddress> OwnAddress(const std::string& interface, const std::stri
 }
 
 bool CarriesRanks(const std::string& interface) {
-  return !interface.starts_with("docker") && !interface.starts_with("virbr");
+  // Docker's own networks are br- and a number of twelve hexadecimal digits.
+  constexpr size_t kDockerNumber = 12;
+  constexpr std::string_view kDocker = "br-";
+  const bool is_dockers =
+      interface.starts_with(kDocker) && interface.size() == kDocker.size() + kDockerNumber &&
+      interface.find_first_not_of("0123456789abcdef", kDocker.size()) == interface.npos;
+  constexpr const char* kBridges[] = {"docker", "virbr", "cni", "podman", "lxcbr", "lxdbr"};
+  return !is_dockers && std::none_of(std::begin(kBridges), std::end(kBridges),
+                                     [&](const char* b) { return interface.starts_with(b); });
 }
 
 StatusOr<UniqueFd> Listen(const SocketAddress& address) {

@@ -52,8 +52,9 @@ StatusOr<SocketAddress> ResolveRoot(const HostPort& root);
 // The first address (IPv4 preferred) of an interface. An error lists the interfaces there are.
 StatusOr<SocketAddress> InterfaceAddress(const std::string& interface, int port);
 
-// The address that other hosts most likely reach this one by: of the default route, else of the
-// first interface that is up and CarriesRanks, else loopback. Sends nothing.
+// The address that other hosts most likely reach this one by: of the default route (IPv4
+// preferred), else of the first interface that is up and CarriesRanks, last those that only the
+// next switch knows (169.254.0.0/16, fe80::), else loopback. Sends nothing.
 SocketAddress DefaultAddress(int port);
 
 // The one that this host reaches `peer` from, and so is reached by from there: loopback where

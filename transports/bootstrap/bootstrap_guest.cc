@@ -113,7 +113,8 @@ class GuestShell {
     const double waited_s = std::round(static_cast<double>(waited_ns) / 1e8) / 10;
     return Status(gwTimeout, {.message = fmt::format("rank 0 at {} {} (after {} s)", root_text_,
                                                      what, waited_s),
-                              .hint = "Is rank 0 running, and is this its address?",
+                              .hint = "Is rank 0 running, and is this its address? Else set "
+                                      "GRADWIRE_INTERFACE there, and let TCP through to it",
                               .rank = options_.rank,
                               .peer = 0});
   }

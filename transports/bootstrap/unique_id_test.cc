@@ -150,10 +150,12 @@ TEST(Address, IsTheDefaultOneWhereNoWayLeadsToThePeer) {
 }
 
 TEST(Address, BridgesOfContainersCarryNoRanks) {
-  for (const char* name : {"docker0", "docker_gwbridge", "virbr0"}) {
+  for (const char* name :
+       {"docker0", "docker_gwbridge", "br-1f0c66a9e0de", "cni0", "podman1", "virbr0"}) {
     EXPECT_FALSE(CarriesRanks(name)) << name;
   }
-  for (const char* name : {"eth0", "ib0", "lo", "br0"}) EXPECT_TRUE(CarriesRanks(name)) << name;
+  for (const char* name : {"eth0", "ib0", "lo", "br0", "br-lan"})
+    EXPECT_TRUE(CarriesRanks(name)) << name;
 }
 
 }  // namespace
