@@ -216,10 +216,10 @@ GW_API gwResult_t gwCommUserRank(gwComm_t comm, int* rank);
  * product, maximum, minimum, average. Results are exact: what fp32 (for fp16 and bf16: fp32 with
  * rounding at every addition) gives in a fixed order. gwAvg multiplies the sum by 1/nranks, rounded
  * to float (double for float64), and divides integers towards zero; the sum may be too large for
- * fp16 where the average is not. Host buffers with a NULL stream: complete on return.
- * `sendbuff` may be `recvbuff` as NCCL defines in-place for the collective, otherwise they must not
- * overlap. Buffers are aligned to their element. A count of 0 is allowed. After an error the
- * contents of `recvbuff` are undefined. */
+ * fp16 where the average is not. Sums and products of integers wrap, also that of an average. Host
+ * buffers with a NULL stream: complete on return. `sendbuff` may be `recvbuff` as NCCL defines
+ * in-place for the collective, otherwise they must not overlap. Buffers are aligned to their
+ * element. A count of 0 is allowed. After an error the contents of `recvbuff` are undefined. */
 
 GW_API gwResult_t gwAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                               gwDataType_t datatype, gwRedOp_t op, gwComm_t comm,
@@ -306,8 +306,8 @@ GW_API gwResult_t gwTensorSetSpec(gwTensor_t tensor, const char* spec);
  * order. A tensor takes part in at most one operation a step: a second submit is gwInvalidUsage,
  * without effect (accumulate gradients locally, or register a second name). Outside steps too: then
  * it commits on completion, no vote takes it back, and `auto` is bf16. `none` sums float16 in
- * float16, and in float32 where something kept back goes along. `request` must be waited for and
- * freed. */
+ * float16, and in float32 where something kept back goes along, or other tensors of its group in
+ * whose array it travels. `request` must be waited for and freed. */
 GW_API gwResult_t gwAllReduceTensor(gwTensor_t tensor, const void* send, void* recv, gwRedOp_t op,
                                     gwStream_t stream, gwRequest_t* request);
 /* The same for `count` tensors as one group with one request. Those that are reduced in the same
