@@ -31,6 +31,9 @@ struct CodecTraits {
   int levels = 0;
   // Scales follow from the sums of earlier steps: what it loses no single gradient tells.
   bool scales_from_past = false;
+  // Of a payload codec whose type holds a small part of float32's range: what is scaled up lest it
+  // underflow has to travel so.
+  bool narrow_range = false;
   int64_t quantum_elems = 1;  // shard borders are multiples of this (but for the end of the tensor)
   DTypeSet dtypes = kFloatTypes;
 };

@@ -33,8 +33,11 @@ struct TensorPart {
   const CarrierMethod* method = nullptr;  // of linear
   int64_t quantum_elems = 1;              // of the method; a codec's is among its traits
   bool has_residual = false;              // on any rank, so also where e_in is empty
-  bool rides = false;                     // in a slice of the others; they make room for it
-  SliceStats* stats = nullptr;            // of its pieces, added to; null: nobody asks
+  // Of two_shot: travels in the units of its gradients, not in those of residuals. e_out is empty;
+  // e_in, which some ranks may have and others not, goes along.
+  bool in_gradient_units = false;
+  bool rides = false;           // in a slice of the others; they make room for it
+  SliceStats* stats = nullptr;  // of its pieces, added to; null: nobody asks
 };
 
 // What all parts of an operation share.

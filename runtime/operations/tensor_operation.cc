@@ -268,6 +268,7 @@ TensorPart TensorOperation::PartOf(const SubmittedTensor& submitted) const {
   const int world_size = call_.context.world_size;
   if (SendsPayloads(call_.scheme)) {
     part.codec = PayloadOf(tensor);
+    part.in_gradient_units = TravelsAsItCame(tensor);
     if (call_.scheme == Scheme::kReduceScatter) part.out.elems /= world_size;
   } else {
     part.rides = Rides(tensor);
@@ -296,11 +297,12 @@ const PayloadCodec* TensorOperation::PayloadOf(const TensorState& tensor) const 
   return ExactPayload(HasResidual() ? DType::kFloat32 : tensor.dtype);
 }
 
-// The loss scale is the unit of residuals alone: exact sums without them go unscaled.
-PartContext TensorOperation::ContextOfParts() const {
-  PartContext context = call_.context;
-  if (exact_ && !*has_residual_) context.out_scale *= std::exchange(context.in_scale, 1.0f);
-  return context;
+// In the units of its gradients. The loss scale is the unit of residuals alone: exact sums without
+// them go unscaled, and what it lifts into a narrow range stays there. The latter does not depend
+// on whether there is a residual of an earlier codec, which a rank may have without the others.
+bool TensorOperation::TravelsAsItCame(const TensorState& tensor) const {
+  if (exact_) return !HasResidual();
+  return tensor.codec.payload->traits().narrow_range && !tensor.feedback();
 }
 
 StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
@@ -314,7 +316,7 @@ StatusOr<std::unique_ptr<SliceOp>> TensorOperation::MakeSlice(int64_t index) {
   }
   if (SendsPayloads(call_.scheme)) {
     return std::unique_ptr<SliceOp>(
-        std::make_unique<TwoShotSlice>(parts_, ContextOfParts(), slice, schedule_));
+        std::make_unique<TwoShotSlice>(parts_, call_.context, slice, schedule_));
   }
   return std::unique_ptr<SliceOp>(std::make_unique<LinearSlice>(
       parts_, call_.context, slice, schedule_, SliceBytes(call_.slice_elems)));

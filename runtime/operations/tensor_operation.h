@@ -69,7 +69,7 @@ class TensorOperation final : public Operation {
   Status PrepareReplicated();
   Status PrepareSchedule();
   const PayloadCodec* PayloadOf(const TensorState& tensor) const;
-  PartContext ContextOfParts() const;
+  bool TravelsAsItCame(const TensorState& tensor) const;
   bool Rides(const TensorState& tensor) const;
   void LookAtGradients(std::span<const Piece> slice);
   void NameNonFinite();

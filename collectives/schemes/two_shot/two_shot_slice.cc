@@ -20,6 +20,8 @@ bool WritesInPlace(const TensorPart& part) {
   return !part.e_in.empty() && part.e_in.data == part.e_out.data;
 }
 
+bool ScalesResidual(const TensorPart& part) { return part.in_gradient_units && !part.e_in.empty(); }
+
 // Appends a piece to the shard, in pieces of bounded length.
 void Append(ShardPlan* shard, const Piece& whole, const TensorPart& part) {
   const int64_t cut = CutElemsOf(part);
@@ -105,6 +107,9 @@ Status TwoShotSlice::LayOut() {
   for (const TensorPart& part : parts_)
     codecs = std::max(codecs, part.codec->WorkspaceBytes(kPieceElems));
   GW_RETURN_IF_ERROR(workspace_.EnsureBytes(codecs));
+  if (std::any_of(parts_.begin(), parts_.end(), ScalesResidual)) {
+    GW_RETURN_IF_ERROR(scaled_.EnsureBytes(kPieceElems * SizeOf(DType::kFloat32)));
+  }
   if (!SavesResiduals()) return Status();
   return saved_.EnsureBytes((shards_.back().first_elem + shards_.back().elems) *
                             SizeOf(DType::kFloat32));
@@ -187,13 +192,13 @@ Status TwoShotSlice::ComputePiece(const Step& step, const ShardPlan& shard, cons
       if (RoleOf(step.dst) == BufferRole::kOutput) {
         RoleOf(step.src) == BufferRole::kInput ? CopyOut(piece) : TakeSum(piece);
       } else {
-        LoadContribution(part.grad.Sub(piece.first, piece.elems), context_.in_scale,
-                         SubOrEmpty(part.e_in, piece), Row(piece));
+        LoadContribution(part.grad.Sub(piece.first, piece.elems), InScaleOf(part),
+                         ResidualOf(piece), Row(piece));
       }
       break;
     case StepKind::kReduce:
-      AddContribution(part.grad.Sub(piece.first, piece.elems), context_.in_scale,
-                      SubOrEmpty(part.e_in, piece), Row(piece));
+      AddContribution(part.grad.Sub(piece.first, piece.elems), InScaleOf(part), ResidualOf(piece),
+                      Row(piece));
       break;
     case StepKind::kSend:
     case StepKind::kRecv:
@@ -203,18 +208,36 @@ Status TwoShotSlice::ComputePiece(const Step& step, const ShardPlan& shard, cons
   return status;
 }
 
+float TwoShotSlice::InScaleOf(const TensorPart& part) const {
+  return part.in_gradient_units ? 1.0f : context_.in_scale;
+}
+
+float TwoShotSlice::OutScaleOf(const TensorPart& part) const {
+  return part.in_gradient_units ? context_.in_scale * context_.out_scale : context_.out_scale;
+}
+
+// What goes along with the piece, in the units in which that travels; until the next call.
+ConstView TwoShotSlice::ResidualOf(const Piece& piece) {
+  const TensorPart& part = parts_[piece.part];
+  const ConstView kept = SubOrEmpty(part.e_in, piece);
+  if (!ScalesResidual(part) || context_.in_scale == 1) return kept;
+  const View scaled = {scaled_.data(), piece.elems, DType::kFloat32};
+  ScaleInto(kept, 1 / context_.in_scale, scaled);  // a power of two
+  return scaled;
+}
+
 // One rank: the output is the input.
 void TwoShotSlice::CopyOut(const Piece& piece) {
   const TensorPart& part = parts_[piece.part];
   const View out = OutOf(piece);
-  ScaleInto(part.grad.Sub(piece.first, piece.elems), context_.in_scale * context_.out_scale, out);
+  ScaleInto(part.grad.Sub(piece.first, piece.elems), InScaleOf(part) * OutScaleOf(part), out);
   CountResult(part, out);
 }
 
 Status TwoShotSlice::DecodeResult(const ShardPlan& shard, const Piece& piece, ConstBytes payload) {
   const TensorPart& part = parts_[piece.part];
   const View out = OutOf(piece);
-  GW_RETURN_IF_ERROR(part.codec->Decode(payload, out, context_.out_scale, nullptr));
+  GW_RETURN_IF_ERROR(part.codec->Decode(payload, out, OutScaleOf(part), nullptr));
   if (part.e_out.empty() && !context_.count_nonfinite) return Status();
   const uint64_t nonfinite = CountNonFinite(out);
   if (context_.count_nonfinite) CountPiece({.nonfinite = nonfinite}, part, &stats_);
@@ -234,7 +257,7 @@ void TwoShotSlice::TakeSum(const Piece& piece) {
     e_out.as<float>()[i] = keep ? e_in.as<float>()[i] : 0.0f;
   }
   const View out = OutOf(piece);
-  ScaleInto(sum, context_.out_scale, out);
+  ScaleInto(sum, OutScaleOf(part), out);
   CountResult(part, out);
 }
 
@@ -249,11 +272,11 @@ Status TwoShotSlice::EncodeOwn(const Piece& piece, Bytes payload) {
   EncodeStats stats;
   const Status status = part.codec->Encode({
       .grad = part.grad.Sub(piece.first, piece.elems),
-      .e_in = SubOrEmpty(part.e_in, piece),
+      .e_in = ResidualOf(piece),
       .e_out = SubOrEmpty(part.e_out, piece),
       .out = payload,
       .workspace = workspace_.bytes(),
-      .in_scale = context_.in_scale,
+      .in_scale = InScaleOf(part),
       .stats = &stats,
       .dither = {.seed = context_.seed,
                  .purpose = DitherPurpose::kWorker,
@@ -320,12 +343,14 @@ void TwoShotSlice::KeepWhatDidNotArrive(const ShardPlan& shard, const Piece& pie
       SubOrEmpty(part.e_out, piece));
 }
 
+// In units of residuals, whatever the loss scale is: those of some steps are compared with others'.
 void TwoShotSlice::CountEncoding(const TensorPart& part, const EncodeStats& stats,
                                  double owned_p2) {
+  const double unit = part.in_gradient_units ? context_.in_scale : 1.0;
   CountPiece({.payload_bytes = stats.bytes,
-              .sum_p2 = stats.sum_p2,
-              .sum_err2 = stats.sum_err2,
-              .owned_p2 = owned_p2,
+              .sum_p2 = stats.sum_p2 * unit * unit,
+              .sum_err2 = stats.sum_err2 * unit * unit,
+              .owned_p2 = owned_p2 * unit * unit,
               .nonfinite = stats.nonfinite},
              part, &stats_);
 }

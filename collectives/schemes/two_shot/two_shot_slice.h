@@ -54,6 +54,9 @@ class TwoShotSlice final : public SliceOp {
   Status ComputePiece(const Step& step, const ShardPlan& shard, const Piece& piece);
   Status EncodeOwn(const Piece& piece, Bytes payload);
   Status EncodeSum(const Piece& piece, Bytes payload);
+  float InScaleOf(const TensorPart& part) const;
+  float OutScaleOf(const TensorPart& part) const;
+  ConstView ResidualOf(const Piece& piece);
   bool SavesResiduals() const;
   View SavedResidual(const ShardPlan& shard, const Piece& piece);
   void SaveResidual(const ShardPlan& shard, const Piece& piece);
@@ -76,7 +79,8 @@ class TwoShotSlice final : public SliceOp {
       offset_;  // per buffer and shard, in memory_; empty for the caller's arrays
   AlignedBuffer memory_;
   AlignedBuffer workspace_;
-  AlignedBuffer saved_;  // residuals as they were, of all shards, where they are written in place
+  AlignedBuffer scaled_;  // a piece's residual in the units of its gradients, if any has one so
+  AlignedBuffer saved_;   // residuals as they were, of all shards, where they are written in place
   bool started_ = false;
 };
 

@@ -28,6 +28,7 @@ struct Tensor {
   Codec codec;
   std::vector<float> grad, out, e_in, e_out;
   bool in_place = false;  // e_in becomes e_out
+  bool in_gradient_units = false;
 };
 
 // `out` has the result of an all-reduce or, of a reduce-scatter, one shard.
@@ -36,9 +37,11 @@ TensorPart PartOf(Tensor* t, uint64_t id) {
   TensorPart part = {.grad = FloatView(std::as_const(t->grad).data(), elems),
                      .out = FloatView(t->out.data(), static_cast<int64_t>(t->out.size())),
                      .tensor_id = id,
-                     .codec = t->codec.payload.get()};
+                     .codec = t->codec.payload.get(),
+                     .in_gradient_units = t->in_gradient_units};
   if (t->e_in.empty()) return part;
   part.e_in = FloatView(std::as_const(t->e_in).data(), elems);
+  if (t->codec.feedback == Feedback::kOff) return part;  // of an earlier codec
   part.e_out = FloatView(t->in_place ? t->e_in.data() : t->e_out.data(), elems);
   return part;
 }
@@ -74,7 +77,8 @@ class World {
   int size() const { return static_cast<int>(ranks_.size()); }
   bool scatters() const { return collective_ == Collective::kReduceScatter; }
 
-  void Run(float out_scale = 1.0f) {
+  // `sent_p2`: of what all ranks have encoded of their own and of sums; may be null.
+  void Run(float out_scale = 1.0f, float in_scale = 1.0f, double* sent_p2 = nullptr) {
     for (Rank& rank : ranks_) {
       rank.parts.clear();
       for (size_t t = 0; t < rank.tensors.size(); ++t)
@@ -88,6 +92,7 @@ class World {
       for (int r = 0; r < size(); ++r) {
         const PartContext context = {.rank = r,
                                      .world_size = size(),
+                                     .in_scale = in_scale,
                                      .out_scale = out_scale,
                                      .seed = 5,
                                      .clock = &SteadyClock()};
@@ -96,6 +101,9 @@ class World {
       }
       const Status status = RunSlices(slices, seed_ + index);
       ASSERT_TRUE(status.ok()) << status.ToString();
+      for (const std::unique_ptr<SliceOp>& slice : slices) {
+        if (sent_p2 != nullptr) *sent_p2 += slice->stats().sum_p2;
+      }
     }
   }
 
@@ -211,6 +219,43 @@ TEST(TwoShotSlice, ScalesOnceAtTheOutput) {
     ASSERT_EQ(scaled.At(1, 0).out[i], plain.At(1, 0).out[i] * (1.0f / 3.0f));
     ASSERT_EQ(scaled.At(1, 0).e_out[i], plain.At(1, 0).e_out[i]);
   }
+}
+
+// Gradients that a scale has lifted into the type's range, and what an earlier codec has kept in
+// units of the sum, on one rank only.
+TEST(TwoShotSlice, TakesResidualsAlongInTheUnitsOfGradients) {
+  constexpr float kLossScale = 0x1p16f, kKept = 0x1p-26f;
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
+    SCOPED_TRACE(Name(collective));
+    World world(3, {{3000, "fp16"}}, 11, collective);
+    for (int r = 0; r < 3; ++r) {
+      world.At(r, 0).in_gradient_units = true;
+      for (float& g : world.At(r, 0).grad) g *= 0x1p-10f;
+    }
+    world.At(1, 0).e_in.assign(3000, kKept);
+    ASSERT_NO_FATAL_FAILURE(world.Run(/*out_scale=*/kLossScale, /*in_scale=*/1 / kLossScale));
+    for (int64_t i = 0; i < 3000; ++i) {
+      const World::Balance b = world.At(0, i);
+      const double expected = b.in + kKept * (kLossScale - 1);
+      // Rounded twice, of which a part may be below the normal numbers.
+      ASSERT_NEAR(b.out, expected, 0x1p-10 * (b.size + kKept * kLossScale) + 0x1p-22) << i;
+    }
+  }
+}
+
+// Whoever compares steps compares what no scale has changed.
+TEST(TwoShotSlice, CountsEnergyInUnitsOfTheSum) {
+  constexpr float kLossScale = 0x1p10f;
+  double plain_p2 = 0, scaled_p2 = 0;
+  World plain(3, {{3000, "fp16"}}, 12), scaled(3, {{3000, "fp16"}}, 12);
+  for (int r = 0; r < 3; ++r) {
+    scaled.At(r, 0).in_gradient_units = true;
+    for (float& g : scaled.At(r, 0).grad) g *= kLossScale;
+  }
+  ASSERT_NO_FATAL_FAILURE(plain.Run(1, 1, &plain_p2));
+  ASSERT_NO_FATAL_FAILURE(scaled.Run(kLossScale, 1 / kLossScale, &scaled_p2));
+  EXPECT_GT(plain_p2, 0);
+  EXPECT_NEAR(scaled_p2, plain_p2, 1e-3 * plain_p2);
 }
 
 // Shards of any length, so that blocks begin where no block of the tensor does.

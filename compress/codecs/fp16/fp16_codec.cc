@@ -16,8 +16,9 @@ StatusOr<Codec> Make(const SpecText& spec) {
                   "Use bf16(feedback=on), whose range is that of float32");
   }
   if (!args.status().ok()) return args.status();
-  return Codec{.spec = spec.name,
-               .payload = std::make_shared<CastCodec>(DType::kFloat16, CodecTraits{})};
+  return Codec{
+      .spec = spec.name,
+      .payload = std::make_shared<CastCodec>(DType::kFloat16, CodecTraits{.narrow_range = true})};
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ CodecRow Fp16Row() {
               "element",
           .keys = {},
           .conformance_specs = {"fp16"},
-          .advice = {.amp = false, .note = "scaled gradients may pass 65504: use bf16 with AMP"},
+          .advice = {.amp = false,
+                     .note = "sums of scaled gradients may pass 65504: use bf16 with AMP"},
           .make = Make};
 }
 

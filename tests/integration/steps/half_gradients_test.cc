@@ -90,12 +90,13 @@ TEST(HalfGradients, AveragesOverflowOnlyWhereTheyAreTooLarge) {
 
 // A step of `tensor`, committed; the sum.
 std::vector<float> SumOf(gwComm_t comm, gwTensor_t tensor, uint64_t step,
-                         const std::vector<float>& values) {
+                         const std::vector<float>& values, float loss_scale = 1) {
   std::vector<uint16_t> halves(values.size());
   std::transform(values.begin(), values.end(), halves.begin(), Fp16FromFloat);
   gwRequest_t request = nullptr;
   gwStepOutcome_t outcome = gwStepAborted;
   EXPECT_EQ(gwStepBegin(comm, step), gwSuccess);
+  EXPECT_EQ(gwStepSetLossScale(comm, loss_scale), gwSuccess);
   EXPECT_EQ(gwAllReduceTensor(tensor, halves.data(), halves.data(), gwSum, nullptr, &request),
             gwSuccess)
       << gwGetLastError(comm);
@@ -106,6 +107,55 @@ std::vector<float> SumOf(gwComm_t comm, gwTensor_t tensor, uint64_t step,
   std::vector<float> sum(values.size());
   std::transform(halves.begin(), halves.end(), sum.begin(), FloatFromFp16);
   return sum;
+}
+
+gwTensor_t RegisterHalves(gwComm_t comm, const char* spec) {
+  gwTensorConfig_t config = GW_TENSOR_CONFIG_INITIALIZER;
+  config.spec = spec;
+  gwTensor_t tensor = nullptr;
+  EXPECT_EQ(gwTensorRegister(comm, "w", &kElems, 1, gwFloat16, &config, &tensor), gwSuccess)
+      << gwGetLastError(comm);
+  return tensor;
+}
+
+// Without the scale they would be far below what a float16 holds.
+TEST(HalfGradients, SmallOnesArriveUnderALossScale) {
+  constexpr float kTiny = 5 * 0x1p-24f;  // 5 times the smallest number there is
+  for (const char* spec : {"none", "fp16"}) {
+    for (const float loss_scale : {65536.0f, 50'000.0f}) {
+      SCOPED_TRACE(std::string(spec) + ", loss scale " + std::to_string(loss_scale));
+      RunRanks(kRanks, "", [&](int, gwComm_t comm) {
+        gwTensor_t tensor = RegisterHalves(comm, spec);
+        const std::vector<float> grad(kElems, kTiny);
+        EXPECT_EQ(SumOf(comm, tensor, 1, grad, loss_scale),
+                  std::vector<float>(kElems, kRanks * kTiny));
+      });
+    }
+  }
+}
+
+// In units of the sum, and is scaled up to go along.
+TEST(HalfGradients, WhatAnotherCodecKeptGoesAlongUnderALossScale) {
+  constexpr float kLossScale = 65536;
+  RunRanks(kRanks, "", [](int rank, gwComm_t comm) {
+    gwTensor_t tensor = RegisterHalves(comm, "qsgd(bits=4,feedback=on)");
+    std::vector<float> grad(kElems), expected(kElems);
+    for (int64_t i = 0; i < kElems; ++i) {
+      grad[i] = static_cast<float>((i * (7 + 6 * rank)) % 11 - 5) / 4;
+      expected[i] = static_cast<float>((i * 7) % 11 + (i * 13) % 11 - 10) / 4;
+    }
+    const std::vector<float> first = SumOf(comm, tensor, 1, grad, kLossScale);
+    ASSERT_EQ(gwTensorSetSpec(tensor, "fp16"), gwSuccess);
+    const std::vector<float> rest = SumOf(comm, tensor, 2, std::vector<float>(kElems), kLossScale);
+    float largest_rest = 0;
+    for (int64_t i = 0; i < kElems; ++i) {
+      ASSERT_NEAR(first[i] + rest[i], expected[i], 0.01) << i;
+      largest_rest = std::max(largest_rest, std::fabs(rest[i]));
+    }
+    EXPECT_GT(largest_rest, 0.05f) << "something was kept back";
+    const std::vector<float> after = SumOf(comm, tensor, 3, std::vector<float>(kElems), kLossScale);
+    EXPECT_EQ(after, std::vector<float>(kElems)) << "and is gone";
+  });
 }
 
 // What a step keeps back comes later, also if between them a sum is infinite everywhere.

@@ -65,19 +65,22 @@ TEST(ReduceScatterTensor, WithoutACodecIsThePlainCall) {
 
 // What is scaled for the sake of residuals does not underflow where there are none.
 TEST(ReduceScatterTensor, HalvesKeepSmallValuesUnderALossScale) {
-  RunRanks(2, kSmallSlices, [](int rank, gwComm_t comm) {
-    gwTensor_t tensor = Register(comm, "w", 2, gwFloat16, "none");
-    constexpr uint16_t kTiny = 5;  // 5 times the smallest number there is
-    const uint16_t grad[] = {kTiny, kTiny};
-    uint16_t out = 0;
-    gwStepOutcome_t outcome = gwStepAborted;
-    ASSERT_EQ(gwStepBegin(comm, 1), gwSuccess);
-    ASSERT_EQ(gwStepSetLossScale(comm, 65536), gwSuccess);
-    ASSERT_EQ(Scatter(tensor, grad, &out), gwSuccess) << gwGetLastError(comm);
-    ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
-    EXPECT_EQ(outcome, gwStepCommitted);
-    EXPECT_EQ(out, 2 * kTiny) << rank;
-  });
+  for (const char* spec : {"none", "fp16"}) {
+    SCOPED_TRACE(spec);
+    RunRanks(2, kSmallSlices, [spec](int rank, gwComm_t comm) {
+      gwTensor_t tensor = Register(comm, "w", 2, gwFloat16, spec);
+      constexpr uint16_t kTiny = 5;  // 5 times the smallest number there is
+      const uint16_t grad[] = {kTiny, kTiny};
+      uint16_t out = 0;
+      gwStepOutcome_t outcome = gwStepAborted;
+      ASSERT_EQ(gwStepBegin(comm, 1), gwSuccess);
+      ASSERT_EQ(gwStepSetLossScale(comm, 65536), gwSuccess);
+      ASSERT_EQ(Scatter(tensor, grad, &out), gwSuccess) << gwGetLastError(comm);
+      ASSERT_EQ(gwStepEnd(comm, &outcome), gwSuccess);
+      EXPECT_EQ(outcome, gwStepCommitted);
+      EXPECT_EQ(out, 2 * kTiny) << rank;
+    });
+  }
 }
 
 // Sums of all steps, of the shard of each rank: what was given and what came out.
