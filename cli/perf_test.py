@@ -357,6 +357,13 @@ class RecordTest(unittest.TestCase):
             hosts = _processes(3, "/bin/bash", "-c", apart, "gradwire")
             self.assertEqual(self._recorded(3, *options, job=hosts), [between] * 2, algorithm)
 
+    def test_slices_that_nobody_chose_are_as_long_on_the_wire_for_all_types(self):
+        for dtype, elems in (("float", 1 << 16), ("half", 1 << 17), ("bfloat16", 1 << 17),
+                             ("double", 1 << 15)):
+            scheduled = _json("schedule", "ring", "-n", "3", "--elems", "1M", "--several-hosts",
+                              "-d", dtype)
+            self.assertEqual(scheduled["slice_elems"], elems, dtype)
+
     def test_exact_algorithms_send_their_schedules(self):
         for algorithm in ("direct", "ring", "tree", "recursive_doubling", "halving_doubling",
                           "knomial"):

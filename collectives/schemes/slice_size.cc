@@ -29,7 +29,7 @@ SliceSize DefaultSliceSize(bool one_host) {
 }
 
 double WireBytesPerElem(const PayloadCodec* codec, DType dtype) {
-  if (codec == nullptr) return static_cast<double>(SizeOf(dtype));
+  if (codec == nullptr || codec->traits().lossless) return static_cast<double>(SizeOf(dtype));
   return static_cast<double>(codec->MaxBytes(kSampleElems)) / kSampleElems;
 }
 

@@ -21,7 +21,8 @@ struct SliceSize {
 // its caches. docs/performance.md has the figures.
 SliceSize DefaultSliceSize(bool one_host);
 
-// Of a rank's whole contribution; null: the elements themselves.
+// Of a rank's whole contribution. Null, or lossless: the elements themselves. (What an exact sum
+// sends along of a residual, once, is float32 and makes that longer.)
 double WireBytesPerElem(const PayloadCodec* codec, DType dtype);
 
 }  // namespace gradwire

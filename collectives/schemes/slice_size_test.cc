@@ -7,8 +7,8 @@
 namespace gradwire {
 namespace {
 
-double BytesOf(const char* spec) {
-  return WireBytesPerElem(MakeCodec(spec)->payload.get(), DType::kFloat32);
+double BytesOf(const char* spec, DType dtype = DType::kFloat32) {
+  return WireBytesPerElem(MakeCodec(spec)->payload.get(), dtype);
 }
 
 TEST(SliceSize, AChosenNumberOfElementsHoldsForAll) {
@@ -26,6 +26,16 @@ TEST(SliceSize, WhatTravelsInFewerBytesHasLongerSlicesByDefault) {
   EXPECT_EQ(far.ElemsFor(BytesOf("qsgd(bits=8)")), 1 << 17);
   EXPECT_EQ(far.ElemsFor(BytesOf("efsign")), far.elems);
   EXPECT_EQ(DefaultSliceSize(/*one_host=*/true).ElemsFor(4), 1 << 17);
+}
+
+// A codec's payload is as long for all types of gradients; what is exact travels in theirs.
+TEST(SliceSize, OfWhatIsExactIsByTheTypeOfTheGradients) {
+  for (const DType half : {DType::kFloat16, DType::kBfloat16}) {
+    EXPECT_EQ(BytesOf("none", half), 2);
+    EXPECT_EQ(WireBytesPerElem(nullptr, half), 2);
+    EXPECT_EQ(BytesOf("qsgd(bits=8)", half), BytesOf("qsgd(bits=8)"));
+  }
+  EXPECT_EQ(BytesOf("none"), 4);
 }
 
 TEST(SliceSize, NeverLessThanABlockNorMoreThanTheBound) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/dtype.h"
 #include "compress/registry.h"
 #include "runtime/engine/tensor_list.h"
 #include "runtime/spec/auto_spec.h"
@@ -30,11 +31,13 @@ class RankTensorsTest : public testing::Test {
     return RankTensors(
         {.rank = 0, .algorithms = {.world_size = world_size}, .slice = slice, .clock = &clock_});
   }
-  static TensorState* Add(RankTensors* rank, const std::string& name, const std::string& spec) {
+  static TensorState* Add(RankTensors* rank, const std::string& name, const std::string& spec,
+                          DType dtype = DType::kFloat32) {
     auto tensor = std::make_unique<TensorState>();
     tensor->name = name;
     tensor->shape = {kElems};
     tensor->elems = kElems;
+    tensor->dtype = dtype;
     tensor->SetCodec(*MakeCodec(spec));
     return *rank->table().Add(std::move(tensor));
   }
@@ -76,14 +79,18 @@ TEST_F(RankTensorsTest, MakesOneOperationASchemeOfTheStep) {
 // So many bytes on the wire are one slice, whatever the elements are.
 TEST_F(RankTensorsTest, WhatIsSmallOnTheWireIsCutIntoLongerSlices) {
   RankTensors rank = Make(2, {.elems = kElems, .wire_bytes = kElems});
-  const auto slices = [&](const std::string& spec) {
-    const SubmittedTensor tensor = Submitted(Add(&rank, spec, spec));
+  const auto slices = [&](const std::string& spec, DType dtype) {
+    const std::string name = spec + std::string(Name(dtype));
+    const SubmittedTensor tensor = Submitted(Add(&rank, name, spec, dtype));
     const Operations operations = *rank.MakeAllReduce({&tensor, 1}, ReduceOp::kSum, {});
     EXPECT_TRUE(operations[0]->Prepare().ok());
     return operations[0]->slices();
   };
-  EXPECT_EQ(slices("none"), 4);
-  EXPECT_EQ(slices("bf16"), 2);
+  EXPECT_EQ(slices("none", DType::kFloat32), 4);
+  EXPECT_EQ(slices("none", DType::kBfloat16), 2);
+  EXPECT_EQ(slices("none", DType::kFloat16), 2);
+  EXPECT_EQ(slices("bf16", DType::kFloat32), 2);
+  EXPECT_EQ(slices("bf16", DType::kBfloat16), 2);
 }
 
 TEST_F(RankTensorsTest, AutomaticTensorsGetThePlannedCodecOnce) {
