@@ -184,7 +184,8 @@ class TopkGather final : public CarrierMethod {
     }
     KeepUnsent(view, scratch);
     const std::span<const uint32_t> indices(scratch.all, all.ListInto(scratch.all));
-    GW_RETURN_IF_ERROR(AddPayloads(gathered, view, selection, scratch, indices.size()));
+    std::fill_n(scratch.sums, indices.size(), 0.0f);
+    GW_RETURN_IF_ERROR(AddPayloads(gathered, view, selection, scratch, all));
     Scatter(DecodeJobOf(view, gathered), indices, reinterpret_cast<const std::byte*>(scratch.sums));
     StoreSteps(view, StepsIn(view.replicated_in) + 1);
     return Status();
@@ -316,17 +317,14 @@ class TopkGather final : public CarrierMethod {
     for (uint32_t index : indices) values.as<float>()[index] = 0;
   }
 
-  // In the order of ranks, so that all have the same bits.
+  // To the sums, in the order of ranks, so that all have the same bits. `all` has been listed.
   static Status AddPayloads(ConstView gathered, const StepView& view, const Selection& selection,
-                            const Scratch& scratch, size_t count) {
-    std::fill_n(scratch.sums, count, 0.0f);
+                            const Scratch& scratch, const IndexUnion& all) {
     for (int rank = 0; rank < view.world_size; ++rank) {
       const Payload payload = PayloadOf(gathered, selection, rank);
       GW_RETURN_IF_ERROR(DecodeIndexList(payload.list, selection.elems, scratch.list));
-      size_t at = 0;
       for (size_t i = 0; i < scratch.list.size(); ++i) {
-        while (scratch.all[at] < scratch.list[i]) ++at;
-        scratch.sums[at] += payload.values[i];
+        scratch.sums[all.PositionOf(scratch.list[i])] += payload.values[i];
       }
     }
     return Status();
