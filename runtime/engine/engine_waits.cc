@@ -138,6 +138,8 @@ Status EngineCore::MissedAs(int peer) const {
   return Status(gwPeerLost, std::move(detail));
 }
 
+// Whoever this rank awaits may wait in turn: rank 0 names who has not called the operation, if the
+// votes tell (turn.cc).
 bool EngineCore::CheckOperationTime(int64_t still_ns) {
   const Operation* oldest = pipeline_.oldest();
   if (this_turn_.revoked || oldest == nullptr) return false;
@@ -146,7 +148,7 @@ bool EngineCore::CheckOperationTime(int64_t still_ns) {
   RevokeTurn(
       Status(gwTimeout, {.message = fmt::format("no progress for {} ms: {}", still_ns / kNsPerMs,
                                                 driver_.DescribeWaiting()),
-                         .hint = fmt::format("Look at what the awaited rank does, or raise {}",
+                         .hint = fmt::format("Look at what that rank does, or raise {}",
                                              oldest->patience.variable),
                          .peer = driver_.AwaitedPeer()}),
       oldest->op_seq, true);

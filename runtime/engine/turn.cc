@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/wrapping.h"
 #include "collectives/drivers/submit_mismatch.h"
 #include "runtime/engine/differing_values.h"
 #include "runtime/engine/tensor_list.h"
@@ -151,6 +152,39 @@ Status Explained(const Status& mismatch, const std::vector<std::string>& op_text
   return Status(mismatch.code(), std::move(detail));
 }
 
+// Whose caller had not come to the operation in doubt when its engine voted. Who has left without a
+// vote about it is not asked for more.
+std::vector<int> WhoHasNotCalled(const std::vector<Vote>& votes) {
+  std::vector<int> ranks;
+  for (size_t r = 0; r < votes.size(); ++r) {
+    const VoteFields& vote = votes[r].fields;
+    if (vote.op_seq != kNoOpSeq && !IsBefore(vote.op_seq, vote.submitted))
+      ranks.push_back(static_cast<int>(r));
+  }
+  return ranks;
+}
+
+// Whom the rank that found a time-out awaits may await another one itself, and that one's caller
+// has not come.
+Status NamingTheLate(Status timeout, const std::vector<Vote>& votes) {
+  const std::vector<int> late = WhoHasNotCalled(votes);
+  if (late.empty()) return timeout;
+  ErrorDetail detail = timeout.detail();
+  detail.message = fmt::format("rank {} has not called what others wait in: {}",
+                               fmt::join(late, ", "), detail.message);
+  detail.peer = late.front();
+  return Status(timeout.code(), std::move(detail));
+}
+
+// What rank 0 knows of the reason, as the votes tell more of it.
+Status ToldByVotes(Status reason, const std::vector<Vote>& votes) {
+  if (reason.code() == gwTimeout) return NamingTheLate(std::move(reason), votes);
+  if (reason.code() != gwMismatch) return reason;
+  std::vector<std::string> texts;
+  for (const Vote& vote : votes) texts.push_back(vote.op_text);
+  return Explained(reason, texts);
+}
+
 // The first tensor that one of them has named; empty: none has.
 std::string FirstNamed(const std::vector<int>& ranks, const std::vector<Vote>& votes) {
   const auto named =
@@ -210,11 +244,9 @@ TurnResult Outcome(uint16_t turn, const std::vector<Vote>& votes, const Status& 
   const bool against =
       std::any_of(votes.begin(), votes.end(), [](const Vote& v) { return v.fields.ok == 0; });
   if (against || !revoked.ok()) {
-    std::vector<std::string> texts;
-    for (const Vote& vote : votes) texts.push_back(vote.op_text);
     Status reason = revoked.ok() ? Status(gwAborted, "a rank voted against the step") : revoked;
     result.outcome = StepOutcome::kAbort;
-    result.reason = reason.code() == gwMismatch ? Explained(reason, texts) : std::move(reason);
+    result.reason = ToldByVotes(std::move(reason), votes);
     return result;
   }
   if (Status s = FirstDisagreement(votes); !s.ok()) {

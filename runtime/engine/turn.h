@@ -23,7 +23,8 @@ struct TurnResult {
   uint64_t step = 0;
   StepOutcome outcome = StepOutcome::kCommit;
   // Why it was skipped or aborted. Of a mismatch, values name their ranks and nothing the finder;
-  // `op` is empty where the ranks disagree in it.
+  // `op` is empty where the ranks disagree in it. Of a time-out in an operation, `peer` is the
+  // first rank whose caller had not come to it; where all had, whom the finder awaited.
   Status reason;
   std::string order;  // what the result brought besides, opaque here; only of a commit
   // Of an abort: codecs have worked outside steps in this turn, and a rank did not come to the end

@@ -62,6 +62,41 @@ TEST(DecideTurn, ARevokedStepAbortsWithItsReasonThoughAllVotedForIt) {
   EXPECT_EQ(result.reason.detail().message, "a bad frame");
 }
 
+// Rank 0 awaits rank 2, which has called the operation and waits itself.
+TEST(DecideTurn, ATimeOutNamesWhoHasNotCalledTheOperation) {
+  constexpr uint32_t kInDoubt = 2;
+  std::vector<Vote> votes = Votes(4);
+  for (Vote& vote : votes) vote.fields.ok = 0, vote.fields.op_seq = kInDoubt;
+  const Status found(gwTimeout, {.message = "no progress", .op = "barrier", .rank = 0, .peer = 2});
+  const auto decided = [&] { return Decide(votes, found).reason; };
+  EXPECT_EQ(decided().ToString(), found.ToString()) << "all have called it";
+  votes[3].fields.submitted = kInDoubt;
+  EXPECT_EQ(decided().detail().peer, 3);
+  EXPECT_EQ(decided().detail().message, "rank 3 has not called what others wait in: no progress");
+  votes[1].fields.submitted = kInDoubt - 1;
+  EXPECT_EQ(decided().detail().peer, 1);
+  EXPECT_EQ(decided().detail().message,
+            "rank 1, 3 has not called what others wait in: no progress");
+  votes[1] = votes[3] = Vote();
+  EXPECT_EQ(decided().detail().peer, 2) << "those have left";
+}
+
+TEST(DecideTurn, ATimeOutOfTheStepItselfIsOfNoOperation) {
+  std::vector<Vote> votes = Votes(2);
+  votes[1].fields.submitted = 0;
+  const Status found(gwTimeout, ErrorDetail{.message = "rank 1 has not ended the step", .peer = 1});
+  EXPECT_EQ(Decide(votes, found).reason.ToString(), found.ToString());
+}
+
+TEST(DecideTurn, WhoHasCalledWhatTimedOutIsToldAlsoWhereTheNumbersWrap) {
+  constexpr uint32_t kLast = kNoOpSeq - 1;
+  std::vector<Vote> votes = Votes(3);
+  for (Vote& vote : votes) vote.fields.ok = 0, vote.fields.op_seq = kLast;
+  votes[0].fields.submitted = 1, votes[1].fields.submitted = kLast;
+  votes[2].fields.submitted = kLast + 1;
+  EXPECT_EQ(Decide(votes, Status(gwTimeout, "no progress")).reason.detail().peer, 1);
+}
+
 TEST(DecideTurn, AMismatchIsExplainedByTheVotes) {
   std::vector<Vote> votes = Votes(3);
   for (Vote& vote : votes) vote.fields.ok = 0, vote.op_text = TextWith("1000");
