@@ -40,7 +40,11 @@ Status Broken(int peer, const char* what) {
 }  // namespace
 
 PointToPoint::PointToPoint(Transport* transport, const Clock* clock, const Options& options)
-    : transport_(transport), clock_(clock), options_(options), peers_(options.world_size) {}
+    : transport_(transport),
+      clock_(clock),
+      options_(options),
+      peers_(options.world_size),
+      pause_(options.pause_ns) {}
 
 // The transport may still read what is in flight.
 PointToPoint::~PointToPoint() {
@@ -197,9 +201,18 @@ int64_t PointToPoint::StillNs(int peer) const {
   return since_ns == INT64_MAX ? 0 : clock_->NowNs() - since_ns;
 }
 
+// Perhaps the others have stood still as well.
+void PointToPoint::RestartTimes(int64_t now_ns) {
+  for (Peer& peer : peers_) {
+    peer.sends.moved_ns = peer.recvs.moved_ns = peer.frames_ns = now_ns;
+    for (Frame& frame : peer.frames) frame.said_ns = now_ns;
+  }
+}
+
 void PointToPoint::CheckTimes() {
-  if (options_.timeout_ns <= 0) return;
   const int64_t now_ns = clock_->NowNs();
+  if (pause_.HasPaused(now_ns)) RestartTimes(now_ns);
+  if (options_.timeout_ns <= 0) return;
   for (int peer = 0; peer < options_.world_size; ++peer) {
     CheckLane(peer, Transfer::Kind::kSend, now_ns);
     CheckLane(peer, Transfer::Kind::kRecv, now_ns);

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "base/pause_watch.h"
 #include "base/status.h"
 #include "base/view.h"
 #include "transports/transport.h"
@@ -63,6 +64,8 @@ class PointToPoint {
     uint32_t epoch = 0;
     int64_t max_message_bytes = 0;  // longer data are cut into messages of this size
     int64_t timeout_ns = 0;         // without progress of the oldest call of its kind; 0: none
+    // More between two CheckTimes is a pause of this process: all times begin anew.
+    int64_t pause_ns = INT64_MAX;
     TransferListener* listener = nullptr;  // null: nobody listens
   };
   // `transport`, `clock` and the listener outlive it.
@@ -82,7 +85,7 @@ class PointToPoint {
   bool Waits(int peer) const { return !peers_[peer].frames.empty() || NextToSend(peer) != nullptr; }
   // Fails calls whose time is up, and drops words that the peer has not taken for as long: a late
   // call there, which they are about, meets nobody and ends by its own time. Needed only now and
-  // then, and only while not idle. Reads the clock once.
+  // then, though at least every pause_ns, and only while not idle. Reads the clock once.
   void CheckTimes();
 
   // Fails all calls with one rank, or with all.
@@ -194,6 +197,7 @@ class PointToPoint {
   bool OfferData(int peer);
   FrameHeader Sealed(FrameHeader header, ConstBytes fragment) const;
   SendOutcome Offer(int peer, const FrameHeader& header, Flight flight);
+  void RestartTimes(int64_t now_ns);
   void CheckLane(int peer, Transfer::Kind kind, int64_t now_ns);
   void DropFrames(int peer);
   void GiveUpLane(int peer, Transfer::Kind kind, const Status& why);
@@ -208,6 +212,7 @@ class PointToPoint {
   std::vector<Peer> peers_;
   std::map<SendToken, Flight> flights_;  // a node stays where it is
   SendToken next_token_ = 0;
+  PauseWatch pause_;
   int64_t open_ = 0;    // calls
   int64_t unsent_ = 0;  // frames
   PointToPointCounters counters_;

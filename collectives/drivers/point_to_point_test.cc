@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -25,7 +26,7 @@ constexpr int kSender = 0, kReceiver = 1;
 
 class TwoRanks : public testing::Test {
  protected:
-  TwoRanks() {
+  explicit TwoRanks(int64_t pause_ns = INT64_MAX) {
     const auto hub = *MakeLoopbackHub({.world_size = 2, .fragment_bytes = 128, .slots = 2});
     std::vector<std::string> addresses;
     for (int rank = 0; rank < 2; ++rank) {
@@ -37,7 +38,8 @@ class TwoRanks : public testing::Test {
                                                                .world_size = 2,
                                                                .job = kJob,
                                                                .max_message_bytes = kMessageBytes,
-                                                               .timeout_ns = kTimeoutNs});
+                                                               .timeout_ns = kTimeoutNs,
+                                                               .pause_ns = pause_ns});
       drivers_[rank] = std::make_unique<EventDriver>(
           transports_[rank].get(), EventDriver::Options{.rank = rank,
                                                         .world_size = 2,
@@ -263,6 +265,45 @@ TEST_F(TwoRanks, WordsHaveTheirTimeFromWhenTheyAreSaid) {
   PollUntilStill();
   EXPECT_TRUE(messages_[kReceiver]->idle());
   ExpectEnd(*Post(kSender, &got), gwRemoteError);
+}
+
+class RanksThatMayPause : public TwoRanks {
+ protected:
+  static constexpr int64_t kPauseNs = kTimeoutNs / 2;
+  RanksThatMayPause() : TwoRanks(kPauseNs) {}
+};
+
+// What waits: a receive, and words for which there is no room.
+TEST_F(RanksThatMayPause, HaveTheirTimesFromTheEndOfAPause) {
+  std::vector<int32_t> got(3);
+  std::vector<std::shared_ptr<Transfer>> receives;
+  for (int i = 0; i < 8; ++i) receives.push_back(Post(kReceiver, &got));
+  messages_[kReceiver]->Poll();
+  messages_[kReceiver]->CheckTimes();
+  clock_.Advance(10 * kTimeoutNs);
+  messages_[kReceiver]->CheckTimes();
+  EXPECT_EQ(messages_[kReceiver]->StillNs(kSender), 0);
+  for (int i = 0; i < 2; ++i) {
+    clock_.Advance(kPauseNs);
+    messages_[kReceiver]->CheckTimes();
+    for (const auto& recv : receives) EXPECT_FALSE(recv->done);
+  }
+  clock_.Advance(1);
+  messages_[kReceiver]->CheckTimes();
+  for (const auto& recv : receives) ExpectEnd(*recv, gwTimeout);
+}
+
+TEST_F(RanksThatMayPause, GoOnAfterIt) {
+  std::vector<int32_t> got(3), values = {1, 2, 3};
+  const auto recv = Post(kReceiver, &got);
+  messages_[kReceiver]->CheckTimes();
+  clock_.Advance(10 * kTimeoutNs);
+  messages_[kReceiver]->CheckTimes();
+  const auto send = Post(kSender, &values);
+  PollUntilStill();
+  ExpectEnd(*send, gwSuccess);
+  ExpectEnd(*recv, gwSuccess);
+  EXPECT_EQ(got, values);
 }
 
 TEST_F(TwoRanks, DamageEndsBothDirections) {

@@ -9,6 +9,12 @@ namespace gradwire {
 namespace {
 
 constexpr size_t kMaxNameBytes = 500;  // as much as a reason carries
+// More than an engine sleeps between two polls, on a machine that is busy too.
+constexpr int64_t kLeastPauseNs = 200 * kNsPerMs;
+
+// So long nobody polls only where the process stands still. As for the control plane, which gives
+// up whoever alone stands still for twice as long.
+int64_t PauseNs(int64_t silence_ns) { return std::max(silence_ns / 2, kLeastPauseNs); }
 
 }  // namespace
 
@@ -29,6 +35,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                  .epoch = options.epoch,
                  .max_message_bytes = options.slice_bytes,
                  .timeout_ns = options.op_timeout_ns,
+                 .pause_ns = PauseNs(options.silence_ns),
                  .listener = this}),
       driver_(transport, {.rank = options.rank,
                           .world_size = options.world_size,
@@ -42,7 +49,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
       departures_({.world_size = options.world_size,
                    .within_host = transport->caps().within_host,
                    .silence_ns = options.silence_ns}),
-      still_(clock->NowNs()) {
+      still_(clock->NowNs(), PauseNs(options.silence_ns)) {
   driver_.SetCompletedBelow(pipeline_.submitted());
   TellProgress();
 }

@@ -3,8 +3,8 @@
 #define GRADWIRE_RUNTIME_ENGINE_HUB_WATCH_H_
 
 #include <cstdint>
-#include <utility>
 
+#include "base/pause_watch.h"
 #include "transports/control/message.h"
 
 namespace gradwire {
@@ -14,7 +14,7 @@ namespace gradwire {
 class HubWatch {
  public:
   // More than half of `silence_ns` between two looks is a pause of this rank itself.
-  explicit HubWatch(int64_t silence_ns) : pause_ns_(silence_ns / 2) {}
+  explicit HubWatch(int64_t silence_ns) : pause_(silence_ns / 2) {}
 
   void Hear(const HeartbeatFields& fields, int64_t now_ns) {
     if (fields == heard_) return;
@@ -25,15 +25,14 @@ class HubWatch {
   // Since when nothing has changed there. Asked again and again while this rank waits: after a
   // pause, in which perhaps all have stood still, it begins anew.
   int64_t StillSince(int64_t now_ns) {
-    if (now_ns - std::exchange(looked_ns_, now_ns) > pause_ns_) moved_ns_ = now_ns;
+    if (pause_.HasPaused(now_ns)) moved_ns_ = now_ns;
     return moved_ns_;
   }
 
  private:
-  const int64_t pause_ns_;
+  PauseWatch pause_;
   HeartbeatFields heard_;
   int64_t moved_ns_ = 0;
-  int64_t looked_ns_ = 0;
 };
 
 }  // namespace gradwire

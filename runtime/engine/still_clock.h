@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/pause_watch.h"
 
 namespace gradwire {
 
@@ -19,7 +20,9 @@ class StillClock {
   // another one's.
   static constexpr int64_t kStandstillNs = 200 * kNsPerMs;
 
-  explicit StillClock(int64_t now_ns) : since_ns_(now_ns) {}
+  // More than `pause_ns` between two looks is a pause of this process itself: whoever is waited for
+  // has its time from its end on.
+  StillClock(int64_t now_ns, int64_t pause_ns) : pause_(pause_ns, now_ns), since_ns_(now_ns) {}
 
   // Something has moved. Needs no time, so that polls which move need not ask for it: what has
   // moved counts as of the next look at the time, which comes once nothing moves.
@@ -29,7 +32,8 @@ class StillClock {
   void Restart(int64_t now_ns) { since_ns_ = now_ns; }
 
   int64_t StillNs(int64_t now_ns) {
-    if (std::exchange(moved_, false)) *this = StillClock(now_ns);
+    if (pause_.HasPaused(now_ns)) Restart(now_ns);
+    if (std::exchange(moved_, false)) BeginRest(now_ns);
     return now_ns - since_ns_;
   }
   // As of the last look.
@@ -46,6 +50,13 @@ class StillClock {
   }
 
  private:
+  void BeginRest(int64_t now_ns) {
+    since_ns_ = now_ns;
+    noted_ = false;
+    standstill_ns_ = kStandstillNs;
+  }
+
+  PauseWatch pause_;
   int64_t since_ns_;
   bool moved_ = false;  // after since_ns_
   bool noted_ = false;

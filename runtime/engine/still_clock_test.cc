@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace gradwire {
@@ -12,7 +13,7 @@ constexpr int64_t kNoteNs = StillClock::kNoteNs;
 constexpr int64_t kStandstillNs = StillClock::kStandstillNs;
 
 TEST(StillClock, CountsFromTheFirstLookAfterAMove) {
-  StillClock still(kBeginNs);
+  StillClock still(kBeginNs, INT64_MAX);
   EXPECT_EQ(still.StillNs(kBeginNs + 5), 5);
   still.NoteMove();
   EXPECT_EQ(still.since_ns(), kBeginNs) << "nobody has looked";
@@ -22,7 +23,7 @@ TEST(StillClock, CountsFromTheFirstLookAfterAMove) {
 }
 
 TEST(StillClock, ANoteIsDueOnceInARest) {
-  StillClock still(kBeginNs);
+  StillClock still(kBeginNs, INT64_MAX);
   EXPECT_FALSE(still.TakeNoteDue(kBeginNs + kNoteNs));
   EXPECT_TRUE(still.TakeNoteDue(kBeginNs + kNoteNs + 1));
   EXPECT_FALSE(still.TakeNoteDue(kBeginNs + 5 * kNoteNs));
@@ -33,7 +34,7 @@ TEST(StillClock, ANoteIsDueOnceInARest) {
 }
 
 TEST(StillClock, AStandstillIsToldEverMoreRarely) {
-  StillClock still(0);
+  StillClock still(0, INT64_MAX);
   std::vector<int64_t> told;
   for (int64_t now_ns = 0; now_ns <= 10 * kStandstillNs; now_ns += kStandstillNs / 2) {
     if (still.TakeStandstillDue(now_ns)) told.push_back(now_ns * 2 / kStandstillNs);
@@ -45,13 +46,25 @@ TEST(StillClock, AStandstillIsToldEverMoreRarely) {
 }
 
 TEST(StillClock, ARestartGivesTimeButNothingIsDueAgain) {
-  StillClock still(0);
+  StillClock still(0, INT64_MAX);
   EXPECT_TRUE(still.TakeNoteDue(kNoteNs + 1));
   EXPECT_TRUE(still.TakeStandstillDue(kNoteNs + 1));
   still.Restart(2 * kNoteNs);
   EXPECT_EQ(still.StillNs(2 * kNoteNs + 3), 3);
   EXPECT_FALSE(still.TakeNoteDue(4 * kNoteNs));
   EXPECT_FALSE(still.TakeStandstillDue(2 * kNoteNs + kStandstillNs + 1));
+}
+
+// As where all ranks were stopped: nobody is late for that.
+TEST(StillClock, BeginsAnewAfterAPauseOfItsOwn) {
+  constexpr int64_t kPauseNs = kStandstillNs;
+  StillClock still(0, kPauseNs);
+  EXPECT_EQ(still.StillNs(kPauseNs), kPauseNs);
+  const int64_t after_ns = 2 * kPauseNs + 1;
+  EXPECT_EQ(still.StillNs(after_ns), 0);
+  EXPECT_EQ(still.since_ns(), after_ns);
+  EXPECT_EQ(still.StillNs(after_ns + kPauseNs), kPauseNs);
+  EXPECT_EQ(still.StillNs(after_ns + 2 * kPauseNs), 2 * kPauseNs) << "it was looked at in time";
 }
 
 }  // namespace

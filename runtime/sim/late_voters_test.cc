@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -77,16 +78,86 @@ TEST_F(LateVoters, RankZeroIsGivenUpAlsoByWhoRevokedTheStep) {
 }
 
 // As a suspended machine, or Ctrl-Z.
-TEST_F(LateVoters, NobodyIsGivenUpAfterAllHaveStoodStill) {
-  constexpr int64_t kPauseNs = 100 * kOpTimeoutNs;
+class StoppedJob : public LateVoters {
+ protected:
+  static constexpr int64_t kPauseNs = 100 * kOpTimeoutNs;
+
+  // While something is waited for: most of the time for it is left when the pause begins, and as
+  // much of it is used up when this returns.
+  bool StandStill() {
+    if (!RunFor(kOpTimeoutNs / 10)) return false;
+    for (int rank = 0; rank < kRanks; ++rank) job_.clock(rank).Work(kPauseNs);
+    return RunFor(kPauseNs + kOpTimeoutNs * 9 / 10);
+  }
+  bool RunFor(int64_t ns) { return RunUntilNs(job_.now_ns() + ns); }
+  bool RunUntilAll(const std::function<bool(int rank)>& done) {
+    return job_.RunUntil([&] { return done(0) && done(1) && done(2); }, job_.now_ns() + kBoundNs);
+  }
+  void ExpectNothingHappened() {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_TRUE(job_[rank].fatal().ok()) << job_[rank].fatal().ToString();
+      EXPECT_EQ(job_[rank].turn(), 0) << rank;
+    }
+  }
+
+ private:
+  bool RunUntilNs(int64_t until_ns) {
+    return job_.RunUntil([&] { return job_.now_ns() >= until_ns; }, until_ns + kBoundNs);
+  }
+};
+
+TEST_F(StoppedJob, EndsAStepForWhichOneIsLateAfterIt) {
   for (int rank = 1; rank < kRanks; ++rank) EndStep(rank);
-  const int64_t until_ns = job_.now_ns() + kOpTimeoutNs / 10;
-  ASSERT_TRUE(RunUntil([&] { return job_.now_ns() >= until_ns; }));
-  for (int rank = 0; rank < kRanks; ++rank) job_.clock(rank).Work(kPauseNs);
-  ASSERT_TRUE(job_.RunUntil([&] { return job_[1].turn() == 1 && job_[2].turn() == 1; },
-                            job_.now_ns() + kPauseNs + kBoundNs));
+  ASSERT_TRUE(StandStill());
+  ExpectNothingHappened();
+  EndStep(0);
+  ASSERT_TRUE(RunUntilAll([&](int rank) { return job_[rank].turn() == 1; }));
   for (int rank = 0; rank < kRanks; ++rank)
-    EXPECT_TRUE(job_[rank].fatal().ok()) << job_[rank].fatal().ToString();
+    EXPECT_EQ(job_[rank].results()[0].outcome, StepOutcome::kCommit) << rank;
+}
+
+TEST_F(StoppedJob, CompletesAnOperationForWhichOneIsLateAfterIt) {
+  std::vector<std::shared_ptr<Operation>> operations = {Submit(0, Collective::kAllReduce),
+                                                        Submit(1, Collective::kAllReduce)};
+  ASSERT_TRUE(StandStill());
+  ExpectNothingHappened();
+  operations.push_back(Submit(2, Collective::kAllReduce));
+  ASSERT_TRUE(RunUntilAll([&](int rank) { return operations[rank]->done.load(); }));
+  for (const auto& operation : operations)
+    EXPECT_TRUE(operation->status.ok()) << operation->status.ToString();
+  EXPECT_EQ(sums_[2], 6.0f);
+}
+
+TEST_F(StoppedJob, MovesAMessageForWhichOneIsLateAfterIt) {
+  const auto recv = Post(2, Transfer::Kind::kRecv, 1);
+  ASSERT_TRUE(StandStill());
+  ExpectNothingHappened();
+  EXPECT_FALSE(recv->done.load());
+  const auto send = Post(1, Transfer::Kind::kSend, 2);
+  ASSERT_TRUE(RunUntilAll([&](int) { return recv->done.load() && send->done.load(); }));
+  EXPECT_TRUE(recv->status.ok()) << recv->status.ToString();
+  EXPECT_EQ(sums_[2], values_[1]);
+}
+
+// A pause gives nobody more than its time.
+TEST_F(StoppedJob, StillEndsForWhoDoesNotCome) {
+  for (int rank : {0, 2}) EndStep(rank);
+  ASSERT_TRUE(StandStill());
+  ExpectNothingHappened();
+  ASSERT_TRUE(RunFor(kOpTimeoutNs / 2));
+  ASSERT_EQ(job_[0].turn(), 1);
+  EXPECT_EQ(job_[0].results()[0].reason.detail().peer, 1);
+}
+
+TEST_F(LateVoters, WhoAloneStandsStillIsGivenUpByTheOthers) {
+  for (int rank : {0, 2}) EndStep(rank);
+  job_.Stop(1);
+  for (int rank : {0, 2}) {
+    ASSERT_TRUE(RunUntilFatal(rank));
+    EXPECT_EQ(job_[rank].fatal().code(), gwPeerLost) << rank;
+    EXPECT_EQ(job_[rank].fatal().detail().peer, 1) << rank;
+  }
+  EXPECT_LT(job_.now_ns(), kOpTimeoutNs);
 }
 
 // However long the others take: rank 0 ends the step for them.

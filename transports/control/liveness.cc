@@ -5,7 +5,7 @@
 namespace gradwire {
 
 Liveness::Liveness(const LivenessOptions& options, const std::vector<int>& peers, int64_t now_ns)
-    : options_(options), last_tick_ns_(now_ns), next_heartbeat_ns_(now_ns) {
+    : options_(options), pause_(options.bound_ns / 2, now_ns), next_heartbeat_ns_(now_ns) {
   for (const int rank : peers) peers_.push_back({rank, now_ns});
 }
 
@@ -21,8 +21,7 @@ void Liveness::Forget(int peer) {
 
 Liveness::Tick Liveness::Advance(int64_t now_ns) {
   Tick tick;
-  const bool stood_still = now_ns - last_tick_ns_ > options_.bound_ns / 2;
-  last_tick_ns_ = now_ns;
+  const bool stood_still = pause_.HasPaused(now_ns);
   for (Peer& p : peers_) {
     if (stood_still) p.heard_ns = now_ns;
     const int64_t silent_ns = now_ns - p.heard_ns;
@@ -38,7 +37,7 @@ Liveness::Tick Liveness::Advance(int64_t now_ns) {
 
 int64_t Liveness::NextNs() const {
   // A quarter of the bound, so that a punctual caller never looks as if it had stood still.
-  int64_t next = std::min(next_heartbeat_ns_, last_tick_ns_ + options_.bound_ns / 4);
+  int64_t next = std::min(next_heartbeat_ns_, pause_.looked_ns() + options_.bound_ns / 4);
   for (const Peer& p : peers_) next = std::min(next, p.heard_ns + options_.bound_ns);
   return next;
 }

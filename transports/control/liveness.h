@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/pause_watch.h"
+
 namespace gradwire {
 
 struct LivenessOptions {
@@ -48,7 +50,7 @@ class Liveness {
   };
   LivenessOptions options_;
   std::vector<Peer> peers_;
-  int64_t last_tick_ns_;
+  PauseWatch pause_;
   int64_t next_heartbeat_ns_;
 };
 
