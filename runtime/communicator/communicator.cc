@@ -87,6 +87,8 @@ Communicator::~Communicator() {
     engine_->HelpUntil([&](const EngineCore&) { return is_fatal_.load(); }, end);
   }
   parts_.wake_target->store(nullptr);
+  // The others may not have heard why, and would only see the connection end.
+  if (!finalized_ && is_fatal_.load()) parts_.control->LeaveWith(async_error());
   parts_.control->Shutdown();
   // Requests outlive the communicator and must not stay incomplete, also where the time was up
   // before anybody had polled.

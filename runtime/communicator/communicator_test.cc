@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "transports/control/message.h"
 #include "transports/control/socket.h"
 #include "transports/control/tcp_links.h"
 
@@ -58,10 +59,8 @@ struct Losses final : ControlSink {
   std::string why;
 };
 
-TEST(Communicator, WithoutAThreadItTellsTheOthersWhy) {
-  int fds[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-  const std::unique_ptr<ControlPlane> rank0 = MakePlane(0, 1, fds[0]);
+// Rank 1 of two; the other end of its control plane is `fd`.
+CommParts PartsOfRank1(int fd) {
   CommParts parts = {.rank = 1,
                      .world_size = 2,
                      .job = kJob,
@@ -72,13 +71,11 @@ TEST(Communicator, WithoutAThreadItTellsTheOthersWhy) {
   parts.recorder = std::move(*Recorder::Open({.job = kJob, .rank = 1, .world_size = 2}));
   parts.transport =
       std::move(*MakeTransport("loopback", {.rank = 1, .world_size = 2, .job = kJob}));
-  parts.control = MakePlane(1, 0, fds[1]);
-  Status status;
-  {
-    const NoThreads none;
-    status = Communicator::Create(std::move(parts)).status();
-  }
-  EXPECT_EQ(status.code(), gwSystemError) << status.ToString();
+  parts.control = MakePlane(1, 0, fd);
+  return parts;
+}
+
+void ExpectRank1IsLost(ControlPlane* rank0, const std::string& why) {
   Losses heard;
   const Deadline deadline = Deadline::After(SteadyClock(), 20 * kNsPerSecond);
   while (heard.ranks.empty() && !deadline.Expired(SteadyClock())) {
@@ -86,7 +83,38 @@ TEST(Communicator, WithoutAThreadItTellsTheOthersWhy) {
     sched_yield();
   }
   EXPECT_EQ(heard.ranks, std::vector<int>{1}) << "rank 1 has left as if it were finished";
-  EXPECT_NE(heard.why.find("cannot start the thread gw-engine"), std::string::npos) << heard.why;
+  EXPECT_NE(heard.why.find(why), std::string::npos) << heard.why;
+}
+
+TEST(Communicator, WithoutAThreadItTellsTheOthersWhy) {
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  const std::unique_ptr<ControlPlane> rank0 = MakePlane(0, 1, fds[0]);
+  CommParts parts = PartsOfRank1(fds[1]);
+  Status status;
+  {
+    const NoThreads none;
+    status = Communicator::Create(std::move(parts)).status();
+  }
+  EXPECT_EQ(status.code(), gwSystemError) << status.ToString();
+  ExpectRank1IsLost(rank0.get(), "cannot start the thread gw-engine");
+}
+
+// What it ended by may have been its own, and memory for telling it may have been missing then.
+TEST(Communicator, ThatHasEndedTellsTheOthersWhyWhenItIsDestroyed) {
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  const std::unique_ptr<ControlPlane> rank0 = MakePlane(0, 1, fds[0]);
+  auto comm = Communicator::Create(PartsOfRank1(fds[1]));
+  ASSERT_TRUE(comm.ok()) << comm.status().ToString();
+  const RevokeFields everything = {.culprit = kAllRanks, .scope = RevokeScope::kEpoch};
+  const Status why(gwSystemError, "there is no memory");
+  ASSERT_TRUE(rank0->Broadcast({.fields = everything, .body = EncodeStatus(why)}).ok());
+  const Deadline deadline = Deadline::After(SteadyClock(), 20 * kNsPerSecond);
+  while ((*comm)->async_error().ok() && !deadline.Expired(SteadyClock())) sched_yield();
+  ASSERT_EQ((*comm)->async_error().code(), gwSystemError);
+  comm->reset();
+  ExpectRank1IsLost(rank0.get(), "it left: there is no memory");
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "runtime/engine/engine.h"
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -103,17 +102,12 @@ void Engine::Wake() {
   CallThread();
 }
 
-// Where memory runs out amid the engine's work nobody knows how far that came. The communicator
-// ends, and with it what callers wait for: their buffers must not be used behind their backs.
 template <typename Work>
 void Engine::Attempt(const Work& work) {
   try {
     work();
   } catch (const std::exception& error) {
-    if (core_.fatal().ok()) {
-      core_.EndEpoch(Status(gwSystemError, fmt::format("the engine cannot go on: {}", error.what()),
-                            "Destroy this communicator, and leave the process more memory"));
-    }
+    core_.EndBroken(error);
   }
 }
 

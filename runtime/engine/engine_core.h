@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -102,6 +103,9 @@ class EngineCore final : private ControlSink, private PipelineListener, private 
   bool Poll();
   // Ends the epoch from this side. Idempotent.
   void EndEpoch(const Status& status);
+  // Likewise, where any of the above has thrown; the others are told why, if memory is left for
+  // that.
+  void EndBroken(const std::exception& error);
   // The last call before the destructor: what is left completes now, with `status` unless the epoch
   // has ended already, and whether or not the transport has let go of its memory.
   void Close(const Status& status);

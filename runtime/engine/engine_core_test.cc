@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <new>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -116,6 +118,40 @@ TEST(EngineCore, WhatHasNotBegunIsNotCompared) {
   ASSERT_TRUE(job.RunUntil([&] { return job[0].turn() == 1; }, 2 * kNsPerSecond));
   EXPECT_EQ(job[0].results()[0].outcome, StepOutcome::kCommit);
 }
+
+// As where there is no memory for a slice.
+class HungryOperation final : public Operation {
+ public:
+  OpText Text() const override { return {{"operation", "hungry"}}; }
+  int64_t slices() const override { return 1; }
+  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t /*index*/) override {
+    throw std::bad_alloc();
+  }
+};
+
+// The parameter: which rank.
+class RankWithoutMemory : public testing::TestWithParam<int> {};
+
+TEST_P(RankWithoutMemory, TellsTheOthersWhy) {
+  const int hungry = GetParam();
+  SimJob job({.world_size = kThreeRanks});
+  job[hungry].core().Submit(std::make_shared<HungryOperation>());
+  EXPECT_THROW(job[hungry].Poll(), std::bad_alloc);
+  job[hungry].core().EndBroken(std::bad_alloc());
+  const auto is_over = [&](int rank) { return !job[rank].fatal().ok(); };
+  ASSERT_TRUE(job.RunUntil([&] { return is_over(0) && is_over(1) && is_over(2); }, kNsPerSecond));
+  EXPECT_LT(job.now_ns(), 5 * kNsPerMs) << "not by a heartbeat";
+  const std::string told = "the engine of rank " + std::to_string(hungry) + " cannot go on";
+  for (int rank = 0; rank < kThreeRanks; ++rank) {
+    const Status& fatal = job[rank].fatal();
+    EXPECT_EQ(fatal.code(), gwSystemError) << rank;
+    EXPECT_EQ(fatal.detail().rank, rank);
+    EXPECT_EQ(fatal.detail().peer, hungry) << rank;
+    EXPECT_NE(fatal.ToString().find(told), std::string::npos) << fatal.ToString();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RankWithoutMemory, testing::Range(0, kThreeRanks));
 
 // Each waits for the last of the others, who may also have left without a word.
 TEST(EngineCore, WhatAllAreThroughWithIsSettled) {

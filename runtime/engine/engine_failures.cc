@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <utility>
 
 #include "base/log.h"
@@ -181,6 +182,23 @@ void EngineCore::GiveUp(uint64_t step) {
 void EngineCore::EndEpochForAll(Status why) {
   TellRevoke({.culprit = kAllRanks, .scope = RevokeScope::kEpoch}, why);
   EndEpoch(std::move(why).WithRank(options_.rank));
+}
+
+// Where memory runs out amid the engine's work nobody knows how far that came. The communicator
+// ends, and with it what callers wait for: their buffers must not be used behind their backs.
+void EngineCore::EndBroken(const std::exception& error) {
+  if (!fatal_.ok()) return;
+  const Status why(gwSystemError,
+                   {.message = fmt::format("the engine of rank {} cannot go on: {}", options_.rank,
+                                           error.what()),
+                    .hint = "Destroy this communicator, and leave that process more memory",
+                    .peer = options_.rank});
+  try {
+    TellRevoke({.culprit = kAllRanks, .scope = RevokeScope::kEpoch}, why);
+  } catch (const std::exception&) {
+    // They hear it when this rank destroys its communicator.
+  }
+  EndEpoch(Status(why).WithRank(options_.rank));
 }
 
 void EngineCore::Close(const Status& status) {

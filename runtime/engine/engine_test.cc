@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <span>
@@ -19,6 +20,8 @@
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/operations/slice_bytes.h"
 #include "tests/lib/log_lines.h"
+#include "transports/control/channel.h"
+#include "transports/control/message.h"
 #include "transports/control/sim_control.h"
 #include "transports/loopback/loopback_transport.h"
 
@@ -177,7 +180,8 @@ TEST(Engine, WhoWantsTheCoreWakesTheOneThatSleepsWithIt) {
 
 void ExpectNoMemory(const Operation& operation) {
   EXPECT_EQ(operation.status.code(), gwSystemError);
-  EXPECT_THAT(operation.status.ToString(), HasSubstr("the engine cannot go on: std::bad_alloc"));
+  EXPECT_THAT(operation.status.ToString(),
+              HasSubstr("the engine of rank 0 cannot go on: std::bad_alloc"));
 }
 
 TEST(Engine, WhereItFindsNoMemoryWhatIsUnderWayEnds) {
@@ -199,6 +203,47 @@ TEST(Engine, WhereItFindsNoMemoryWhatIsUnderWayEnds) {
   ExpectNoMemory(*operation);
   ASSERT_TRUE(IsDoneInTime(*next));
   ExpectNoMemory(*next);
+}
+
+// Keeps what is told to all others, or has no memory for it.
+class OthersAreTold final : public ControlChannel {
+ public:
+  int rank() const override { return 0; }
+  int world_size() const override { return 2; }
+  Status SendTo(int /*to_rank*/, ControlMessage /*message*/) override { return Status(); }
+  Status Broadcast(ControlMessage message) override {
+    if (throws) throw std::bad_alloc();
+    told.push_back(std::move(message));
+    return Status();
+  }
+  void SetProgress(const ControlProgress& /*progress*/) override {}
+  void SetEpoch(uint32_t /*epoch*/) override {}
+  int Poll(ControlSink* /*sink*/) override { return 0; }
+
+  bool throws = false;
+  std::vector<ControlMessage> told;
+};
+
+TEST(Engine, WhereItFindsNoMemoryTheOthersAreToldIfThatNeedsNone) {
+  for (const bool throws : {false, true}) {
+    DeafTransport transport((Status()));
+    OthersAreTold control;
+    control.throws = throws;
+    Ends ends;
+    Engine engine({.slice_bytes = SliceBytes(1024)}, IdlePolicy{.spins = 0, .yields = 0},
+                  &transport, &control, &SteadyClock(), &ends);
+    const auto operation = std::make_shared<HungryOperation>();
+    engine.SubmitAndHelp(operation);
+    ExpectNoMemory(*operation);
+    EXPECT_EQ(ends.fatal.code(), gwSystemError);
+    ASSERT_EQ(control.told.size(), throws ? 0u : 1u);
+    if (throws) continue;
+    const auto* revoke = control.told[0].get<RevokeFields>();
+    ASSERT_NE(revoke, nullptr);
+    EXPECT_EQ(revoke->scope, RevokeScope::kEpoch);
+    EXPECT_EQ(revoke->culprit, kAllRanks) << "nobody is accused";
+    EXPECT_EQ(DecodeStatus(control.told[0].body).detail().peer, 0);
+  }
 }
 
 TEST(Engine, TellsOfItsEndAgainWhereThereWasNoMemoryToHearOfIt) {
