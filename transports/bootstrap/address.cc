@@ -25,12 +25,6 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
-struct InterfaceRow {
-  std::string name;
-  SocketAddress address;
-  bool up = false;
-};
-
 std::vector<InterfaceRow> Interfaces() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
@@ -57,9 +51,6 @@ SocketAddress WithPort(const SocketAddress& address, int port) {
   return SocketAddress(address.get(), port);
 }
 
-// In the documentation networks (RFC 5737, 3849): the way there is the default route.
-constexpr const char* kFarAway[] = {"192.0.2.1", "2001:db8::1"};
-
 // The local address that a packet there would leave from.
 std::optional<SocketAddress> RouteAddress(const SocketAddress& there) {
   const UniqueFd fd(socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -79,12 +70,12 @@ const in6_addr& V6Of(const sockaddr_storage& s) {
   return reinterpret_cast<const sockaddr_in6*>(&s)->sin6_addr;
 }
 
-// Of this link alone: no router leads there, and on another host the name of a link is another.
+// Of this link alone, where no router leads.
 bool IsLinkLocal(const SocketAddress& address) {
   sockaddr_storage s = {};
   std::memcpy(&s, address.get(), address.bytes());
   return address.family() == AF_INET6 ? IN6_IS_ADDR_LINKLOCAL(&V6Of(s))
-                                      : V4Of(s) >> 16 == ((169U << 8 | 254U));
+                                      : V4Of(s) >> 16 == (169U << 8 | 254U);
 }
 
 Status ListenError(const SocketAddress& address, int error) {
@@ -214,24 +205,43 @@ StatusOr<SocketAddress> InterfaceAddress(const std::string& interface, int port)
       .WithSetting("interface");
 }
 
-SocketAddress DefaultAddress(int port) {
-  for (const char* const far : kFarAway) {
-    const StatusOr<SocketAddress> there = ResolveHost({far, 9});
-    const auto route = there.ok() ? RouteAddress(*there) : std::nullopt;
-    if (route && !IsLinkLocal(*route)) return WithPort(*route, port);
-  }
-  for (const bool link_local : {false, true}) {
-    for (const InterfaceRow& row : Interfaces()) {
+SocketAddress MostReachable(std::optional<SocketAddress> v4_route,
+                            const std::vector<InterfaceRow>& rows,
+                            std::optional<SocketAddress> v6_route) {
+  std::vector<SocketAddress> found;
+  const auto add_route = [&](const std::optional<SocketAddress>& route) {
+    if (route && !IsLinkLocal(*route)) found.push_back(*route);
+  };
+  const auto add_rows = [&](int family, bool link_local) {
+    for (const InterfaceRow& row : rows) {
       const bool leads_out = row.up && !row.address.IsLoopback() && CarriesRanks(row.name);
-      if (leads_out && IsLinkLocal(row.address) == link_local) return WithPort(row.address, port);
+      if (leads_out && row.address.family() == family && IsLinkLocal(row.address) == link_local)
+        found.push_back(row.address);
     }
-  }
-  return Loopback(port);
+  };
+  add_route(v4_route);
+  add_rows(AF_INET, false);
+  add_route(v6_route);
+  add_rows(AF_INET6, false);
+  for (const int family : {AF_INET, AF_INET6}) add_rows(family, true);
+  return found.empty() ? Loopback(0) : found.front();
+}
+
+// To addresses in the documentation networks (RFC 5737, 3849) the default routes lead.
+SocketAddress DefaultAddress(int port) {
+  const auto route_to = [](const char* far_away) {
+    const StatusOr<SocketAddress> there = ResolveHost({far_away, 9});
+    return there.ok() ? RouteAddress(*there) : std::nullopt;
+  };
+  return WithPort(MostReachable(route_to("192.0.2.1"), Interfaces(), route_to("2001:db8::1")),
+                  port);
 }
 
 SocketAddress AddressToward(const SocketAddress& peer, int port) {
   const std::optional<SocketAddress> route = RouteAddress(peer);
-  return route && !IsLinkLocal(*route) ? WithPort(*route, port) : DefaultAddress(port);
+  // What a link-local address of IPv6 means depends on the names of the other host's interfaces.
+  const bool is_told_alike = route && (route->family() == AF_INET || !IsLinkLocal(*route));
+  return is_told_alike ? WithPort(*route, port) : DefaultAddress(port);
 }
 
 // All ranks reach rank 0; other networks of a host may lead nowhere.

@@ -4,7 +4,9 @@
 
 #include <sys/socket.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -52,9 +54,21 @@ StatusOr<SocketAddress> ResolveRoot(const HostPort& root);
 // The first address (IPv4 preferred) of an interface. An error lists the interfaces there are.
 StatusOr<SocketAddress> InterfaceAddress(const std::string& interface, int port);
 
-// The address that other hosts most likely reach this one by: of the default route (IPv4
-// preferred), else of the first interface that is up and CarriesRanks, last those that only the
-// next switch knows (169.254.0.0/16, fe80::), else loopback. Sends nothing.
+// An address of an interface.
+struct InterfaceRow {
+  std::string name;
+  SocketAddress address;
+  bool up = false;
+};
+
+// Of a host's addresses the one that others most likely reach it by: of IPv4 before IPv6 that of
+// the default route, if there is one, else of the first interface that is up and CarriesRanks; then
+// those that no router knows (169.254.0.0/16, fe80::); then loopback.
+SocketAddress MostReachable(std::optional<SocketAddress> v4_route,
+                            const std::vector<InterfaceRow>& rows,
+                            std::optional<SocketAddress> v6_route);
+
+// That of this host. Sends nothing.
 SocketAddress DefaultAddress(int port);
 
 // The one that this host reaches `peer` from, and so is reached by from there: loopback where

@@ -149,6 +149,30 @@ TEST(Address, IsTheDefaultOneWhereNoWayLeadsToThePeer) {
   EXPECT_EQ(AddressToward(nowhere, 4000).ToString(), DefaultAddress(4000).ToString());
 }
 
+SocketAddress Numeric(const char* host) { return *ResolveHost({host, 0}); }
+
+TEST(Address, IsOneThatOthersReachIfThereIsAny) {
+  const std::vector<InterfaceRow> all = {
+      {"lo", Numeric("127.0.0.1"), true},       {"usb0", Numeric("169.254.3.1"), true},
+      {"docker0", Numeric("172.17.0.1"), true}, {"eth1", Numeric("10.0.1.1"), false},
+      {"eth0", Numeric("10.0.0.1"), true},      {"usb0", Numeric("fe80::1"), true},
+      {"eth0", Numeric("2001:db8::7"), true}};
+  const auto without = [&](size_t count) {
+    return std::vector<InterfaceRow>(all.begin(), all.end() - static_cast<std::ptrdiff_t>(count));
+  };
+  const auto reached = [](auto v4, const auto& rows, auto v6) {
+    return MostReachable(v4, rows, v6).ToString();
+  };
+  const SocketAddress v4 = Numeric("192.0.2.9"), v6 = Numeric("2001:db8::9");
+  const std::vector<InterfaceRow> six = {all.back()};
+  EXPECT_EQ(reached(std::optional(v4), all, std::optional(v6)), "192.0.2.9:0");
+  EXPECT_EQ(reached(std::nullopt, all, std::optional(v6)), "10.0.0.1:0");
+  EXPECT_EQ(reached(std::nullopt, six, std::optional(v6)), "[2001:db8::9]:0");
+  EXPECT_EQ(reached(std::nullopt, six, std::nullopt), "[2001:db8::7]:0");
+  EXPECT_EQ(reached(std::nullopt, without(3), std::nullopt), "169.254.3.1:0") << "nothing else";
+  EXPECT_EQ(reached(std::nullopt, std::vector<InterfaceRow>(), std::nullopt), "127.0.0.1:0");
+}
+
 TEST(Address, BridgesOfContainersCarryNoRanks) {
   for (const char* name :
        {"docker0", "docker_gwbridge", "br-1f0c66a9e0de", "cni0", "podman1", "virbr0"}) {
