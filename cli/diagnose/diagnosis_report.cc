@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ranks_text.h"
 #include "base/status.h"
 #include "cli/text_output.h"
 #include "runtime/recorder/entry_text.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ranks_text.h"
 #include "base/wrapping.h"
 #include "collectives/drivers/submit_mismatch.h"
 #include "runtime/engine/differing_values.h"
@@ -170,8 +171,8 @@ Status NamingTheLate(Status timeout, const std::vector<Vote>& votes) {
   const std::vector<int> late = WhoHasNotCalled(votes);
   if (late.empty()) return timeout;
   ErrorDetail detail = timeout.detail();
-  detail.message = fmt::format("rank {} has not called what others wait in: {}",
-                               fmt::join(late, ", "), detail.message);
+  detail.message = fmt::format("{} {} not called what others wait in: {}", RanksText(late),
+                               late.size() == 1 ? "has" : "have", detail.message);
   detail.peer = late.front();
   return Status(timeout.code(), std::move(detail));
 }

@@ -76,7 +76,7 @@ TEST(DecideTurn, ATimeOutNamesWhoHasNotCalledTheOperation) {
   votes[1].fields.submitted = kInDoubt - 1;
   EXPECT_EQ(decided().detail().peer, 1);
   EXPECT_EQ(decided().detail().message,
-            "rank 1, 3 has not called what others wait in: no progress");
+            "ranks 1 and 3 have not called what others wait in: no progress");
   votes[1] = votes[3] = Vote();
   EXPECT_EQ(decided().detail().peer, 2) << "those have left";
 }

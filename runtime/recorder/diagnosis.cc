@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/ranks_text.h"
 #include "runtime/recorder/disagreement.h"
 #include "runtime/recorder/entry_text.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/ranks_text.h"
 #include "runtime/recorder/entry_text.h"
 
 namespace gradwire {

@@ -25,9 +25,6 @@ std::string DescribeEntry(const RecorderEntry& entry);
 // "operation #12 (all-reduce w1)"; `text` may be empty.
 std::string OperationText(uint32_t op_seq, std::string_view text);
 
-// "rank 3", "ranks 0, 2 to 5 and 9"; ascending input, not empty.
-std::string RanksText(const std::vector<int>& ranks);
-
 // "2026-02-28 12:34:56.789" in UTC.
 std::string UtcText(int64_t wall_ns);
 

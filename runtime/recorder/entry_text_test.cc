@@ -92,14 +92,6 @@ TEST(EntryText, NothingReachesTheTerminalRaw) {
   EXPECT_EQ(EntryText(With({}, "g\xc3\xbc")), "g\xc3\xbc");
 }
 
-TEST(RanksText, RunsAreShort) {
-  EXPECT_EQ(RanksText({3}), "rank 3");
-  EXPECT_EQ(RanksText({0, 1}), "ranks 0 and 1");
-  EXPECT_EQ(RanksText({0, 1, 2}), "ranks 0 to 2");
-  EXPECT_EQ(RanksText({0, 2, 3, 4, 5, 9}), "ranks 0, 2 to 5 and 9");
-  EXPECT_EQ(RanksText({1, 2, 4}), "ranks 1, 2 and 4");
-}
-
 TEST(UtcText, IsUtcWithMilliseconds) {
   EXPECT_EQ(UtcText(0), "1970-01-01 00:00:00.000");
   EXPECT_EQ(UtcText(1'700'000'000'123'999'999), "2023-11-14 22:13:20.123");
