@@ -3,7 +3,8 @@
 #ifndef GRADWIRE_TESTS_SOAK_PARALLEL_TRIALS_H_
 #define GRADWIRE_TESTS_SOAK_PARALLEL_TRIALS_H_
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "cli/measure/progress.h"
+#include "runtime/start/usable_cores.h"
 #include "tests/soak/campaign.h"
 
 namespace gradwire {
@@ -42,9 +44,7 @@ CampaignResult RunParallelTrials(const CampaignOptions& options, const Ask& ask,
     }
   };
   std::vector<std::thread> threads;
-  // 0: the system does not tell.
-  for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
-    threads.emplace_back(work);
+  for (size_t i = 1; i < UsableCores().size(); ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
   return judged;
