@@ -87,8 +87,7 @@ Communicator::~Communicator() {
     engine_->HelpUntil([&](const EngineCore&) { return is_fatal_.load(); }, end);
   }
   parts_.wake_target->store(nullptr);
-  // The others may not have heard why, and would only see the connection end.
-  if (!finalized_ && is_fatal_.load()) parts_.control->LeaveWith(async_error());
+  if (!finalized_ && is_fatal_.load()) TellWhy();
   parts_.control->Shutdown();
   // Requests outlive the communicator and must not stay incomplete, also where the time was up
   // before anybody had polled.
@@ -99,6 +98,15 @@ Communicator::~Communicator() {
   WriteRecord();
   WriteTimeline();
   parts_.transport->LimitClosing(EndBudget::closing_ns(end.RemainingNs(*clock_)));
+}
+
+// The others may not have heard it.
+void Communicator::TellWhy() {
+  try {
+    parts_.control->LeaveWith(async_error());
+  } catch (const std::exception&) {
+    // There is no memory for that either: they see the connection end.
+  }
 }
 
 Status Communicator::CheckUsable() const {

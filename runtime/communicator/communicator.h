@@ -195,6 +195,7 @@ class Communicator final : private EngineListener {
   std::optional<TurnResult> ResultOf(uint16_t turn);
   void LeaveStep();
   Status Leave(const Deadline& end);
+  void TellWhy();
   Status AwaitOthers(const Deadline& end);
   void WriteRecord();
   void WriteTimeline();

@@ -12,9 +12,11 @@ constexpr size_t kMaxNameBytes = 500;  // as much as a reason carries
 // More than an engine sleeps between two polls, on a machine that is busy too.
 constexpr int64_t kLeastPauseNs = 200 * kNsPerMs;
 
-// So long nobody polls only where the process stands still. As for the control plane, which gives
-// up whoever alone stands still for twice as long.
-int64_t PauseNs(int64_t silence_ns) { return std::max(silence_ns / 2, kLeastPauseNs); }
+// So long nobody polls only where the process stands still: half of what is too long for others.
+int64_t PauseNs(const EngineCore::Options& options) {
+  const int64_t timeout_ns = options.op_timeout_ns > 0 ? options.op_timeout_ns : INT64_MAX;
+  return std::max(std::min(options.silence_ns, timeout_ns) / 2, kLeastPauseNs);
+}
 
 }  // namespace
 
@@ -35,7 +37,7 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                  .epoch = options.epoch,
                  .max_message_bytes = options.slice_bytes,
                  .timeout_ns = options.op_timeout_ns,
-                 .pause_ns = PauseNs(options.silence_ns),
+                 .pause_ns = PauseNs(options),
                  .listener = this}),
       driver_(transport, {.rank = options.rank,
                           .world_size = options.world_size,
@@ -45,11 +47,11 @@ EngineCore::EngineCore(const Options& options, Transport* transport, ControlChan
                           .max_message_bytes = options.slice_bytes,
                           .point_to_point = &messages_}),
       ballot_(options.world_size),
-      hub_(options.silence_ns),
+      hub_(PauseNs(options)),
       departures_({.world_size = options.world_size,
                    .within_host = transport->caps().within_host,
                    .silence_ns = options.silence_ns}),
-      still_(clock->NowNs(), PauseNs(options.silence_ns)) {
+      still_(clock->NowNs(), PauseNs(options)) {
   driver_.SetCompletedBelow(pipeline_.submitted());
   TellProgress();
 }

@@ -196,7 +196,7 @@ void EngineCore::EndBroken(const std::exception& error) {
   try {
     TellRevoke({.culprit = kAllRanks, .scope = RevokeScope::kEpoch}, why);
   } catch (const std::exception&) {
-    // They hear it when this rank destroys its communicator.
+    // They hear it when this rank destroys its communicator, if it does not finalize it first.
   }
   EndEpoch(Status(why).WithRank(options_.rank));
 }

@@ -13,8 +13,8 @@ namespace gradwire {
 // change.
 class HubWatch {
  public:
-  // More than half of `silence_ns` between two looks is a pause of this rank itself.
-  explicit HubWatch(int64_t silence_ns) : pause_(silence_ns / 2) {}
+  // More than `pause_ns` between two looks is a pause of this rank itself.
+  explicit HubWatch(int64_t pause_ns) : pause_(pause_ns) {}
 
   void Hear(const HeartbeatFields& fields, int64_t now_ns) {
     if (fields == heard_) return;

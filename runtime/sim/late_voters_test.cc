@@ -149,6 +149,27 @@ TEST_F(StoppedJob, StillEndsForWhoDoesNotCome) {
   EXPECT_EQ(job_[0].results()[0].reason.detail().peer, 1);
 }
 
+// Shorter than what signs of life may take, longer than an operation may.
+TEST(ShortlyStoppedJob, EndsAStepForWhichOneIsLateAfterIt) {
+  constexpr int64_t kPauseNs = 2 * kOpTimeoutNs;
+  SimJob job({.world_size = kRanks,
+              .op_timeout_ns = kOpTimeoutNs,
+              .liveness = {.period_ns = 5 * kNsPerMs, .bound_ns = 10 * kPauseNs}});
+  const auto run_for = [&](int64_t ns) {
+    const int64_t until_ns = job.now_ns() + ns;
+    return job.RunUntil([&] { return job.now_ns() >= until_ns; }, until_ns + kBoundNs);
+  };
+  const StepContext step = {.number = 1};
+  for (int rank = 1; rank < kRanks; ++rank) job[rank].EndStep(step);
+  ASSERT_TRUE(run_for(kOpTimeoutNs / 10));
+  for (int rank = 0; rank < kRanks; ++rank) job.clock(rank).Work(kPauseNs);
+  ASSERT_TRUE(run_for(kPauseNs + kOpTimeoutNs / 2));
+  EXPECT_EQ(job[1].turn(), 0);
+  job[0].EndStep(step);
+  ASSERT_TRUE(job.RunUntil([&] { return job[1].turn() == 1; }, job.now_ns() + kBoundNs));
+  EXPECT_EQ(job[1].results()[0].outcome, StepOutcome::kCommit);
+}
+
 TEST_F(LateVoters, WhoAloneStandsStillIsGivenUpByTheOthers) {
   for (int rank : {0, 2}) EndStep(rank);
   job_.Stop(1);
