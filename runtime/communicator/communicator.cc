@@ -1,6 +1,7 @@
 #include "runtime/communicator/communicator.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/failpoint.h"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "runtime/engine/hungry_operation.h"
 #include "runtime/operations/raw_operation.h"
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/sim/sim_job.h"
@@ -118,16 +119,6 @@ TEST(EngineCore, WhatHasNotBegunIsNotCompared) {
   ASSERT_TRUE(job.RunUntil([&] { return job[0].turn() == 1; }, 2 * kNsPerSecond));
   EXPECT_EQ(job[0].results()[0].outcome, StepOutcome::kCommit);
 }
-
-// As where there is no memory for a slice.
-class HungryOperation final : public Operation {
- public:
-  OpText Text() const override { return {{"operation", "hungry"}}; }
-  int64_t slices() const override { return 1; }
-  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t /*index*/) override {
-    throw std::bad_alloc();
-  }
-};
 
 // The parameter: which rank.
 class RankWithoutMemory : public testing::TestWithParam<int> {};

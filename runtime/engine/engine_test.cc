@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "collectives/schedule.h"
+#include "runtime/engine/hungry_operation.h"
 #include "runtime/operations/raw_operation.h"
 #include "runtime/operations/schedule_cache.h"
 #include "runtime/operations/slice_bytes.h"
@@ -105,16 +106,6 @@ std::shared_ptr<Operation> OneFloat(float* value) {
   const AlgorithmRow* const row = *ChooseAlgorithm({.collective = op.collective});
   return std::make_shared<RawOperation>(op, 1024, row, schedules.Get(*row, 0));
 }
-
-// As where there is no memory for a slice.
-class HungryOperation final : public Operation {
- public:
-  OpText Text() const override { return {{"operation", "hungry"}}; }
-  int64_t slices() const override { return 1; }
-  StatusOr<std::unique_ptr<SliceOp>> MakeSlice(int64_t /*index*/) override {
-    throw std::bad_alloc();
-  }
-};
 
 // Without helping.
 bool IsDoneInTime(const Operation& operation) {
