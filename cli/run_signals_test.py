@@ -89,7 +89,7 @@ class RunSignalsTest(unittest.TestCase):
                 if stat.read().rpartition(")")[2].split()[0] == state:
                     return
             self.assertLess(time.monotonic(), end, f"process {pid} is not in state {state}")
-            time.sleep(0.01)
+            os.sched_yield()
 
     def test_stops_only_where_somebody_can_let_it_go_on(self):
         command = [_GRADWIRE, "run", "-n", "1", "--", "/bin/bash", "-c",
