@@ -58,11 +58,17 @@ def run(*namespaces, join=_join_gloo):
 
 
 def expect_passed(scenario, ended):
-    """Else tells of all ranks where it failed: of one error the others' are the consequence."""
-    failed = [rank.output.partition(f"failed {scenario}\n")[2] for rank in ended]
-    assert not any(failed), "\n".join(filter(None, failed))
-    for rank in ended:
-        assert f"passed {scenario}\n" in rank.output, "not run: " + rank.output[-3000:]
+    """Else tells how all ranks fared: of one error the others' are the consequence."""
+    passed = all(f"passed {scenario}\n" in rank.output for rank in ended)
+    assert passed, "".join(f"\n--- rank {number} ended with exit code {rank.code}:\n"
+                           f"{_told_of(scenario, rank.output)}" for number, rank in enumerate(ended))
+
+
+def _told_of(scenario, output):
+    """Of a rank that ended by a signal, its faulthandler's words, which are its last."""
+    if f"passed {scenario}\n" in output:
+        return "passed"
+    return output.partition(f"failed {scenario}\n")[2] or "not run: " + output[-3000:]
 
 
 def expect_good_order(ended):
