@@ -127,7 +127,7 @@ def blocked_time_is_counted():
     models.train(model, [5])
     waited = handle.stats()["blocked_s"] - last
     if dist.get_rank() == 1:
-        assert waited < late_s / 2, waited
+        assert waited < late_s / 8, waited
     else:
         assert waited > 0.9 * late_s, waited
     handle.close()
