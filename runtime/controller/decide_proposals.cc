@@ -14,7 +14,9 @@ constexpr double kWorthSwitching =
 constexpr int kBaselineEverySteps = 200;
 constexpr int kBaselineAgainSteps = 40;  // where the model is off
 constexpr int kSlowerBaselineEverySteps = 1000;
+constexpr double kClearlySlower = 1.15;
 constexpr int kBaselineBlocks = 2;
+constexpr int kBlocksInDoubt = 6;
 constexpr double kTellingBytes = 0.1;
 constexpr double kAboutAsLong = 1.05;  // predicted over running
 
@@ -148,10 +150,12 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
     return std::nullopt;
   const Plan base = Baseline(none, bf16, blind);
   // What was slower under the same network is seldom measured again: its steps cost what they
-  // take. A job that does not see its wire does not know whether it is the same.
+  // take. A job that does not see its wire does not know whether it is the same. What was a little
+  // slower may have been so by chance, of which few blocks know nothing.
   const Memory::Tried* known = Known(base);
-  const double measured_us = known != nullptr ? known->medians.step_us : 0;
-  const int64_t apart = measured_us > step_us && !blind ? kSlowerBaselineEverySteps : 0;
+  const double ratio = known != nullptr && !blind ? known->medians.step_us / step_us : 0;
+  const bool in_doubt = base == none && ratio > 1 && ratio < kClearlySlower;
+  const int64_t apart = ratio > 1 && !in_doubt ? kSlowerBaselineEverySteps : 0;
   const bool is_banned = !blind && m_.bans.IsBanned(base, m_.windows);
   if (since < apart || base == m_.running || is_banned) return std::nullopt;
   const double budget_us = m_.budget.Left(step_us);
@@ -159,8 +163,10 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
   m_.last_baseline_step = m_.steps;
   if (blind) m_.blind_took_bf16 = base == bf16;
   const double predicted_us = Predict(base);
-  return Compare(base, "compared with the baseline",
-                 {.min_blocks = kBaselineBlocks, .budget_us = budget_us}, predicted_us, step_us);
+  return Compare(
+      base, "compared with the baseline",
+      {.min_blocks = in_doubt ? kBlocksInDoubt : kBaselineBlocks, .budget_us = budget_us},
+      predicted_us, step_us);
 }
 
 }  // namespace gradwire
