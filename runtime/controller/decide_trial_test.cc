@@ -98,6 +98,25 @@ TEST(DecideTrial, MeasuresABaselineAgainThatWasALittleSlower) {
   EXPECT_LE(world.StepUs(world.running()), world.NoneUs());
 }
 
+// The plan before seems to cost more than it does: its first step sends on what a codec has kept.
+TEST(DecideTrial, WhatWasSwitchedToAtOnceIsComparedThoughNothingIsLeft) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.0005;
+  world.error_bound = 1e-9;  // none or four bits
+  world.Steps(kWarmUp);
+  world.SpendBudget();
+  world.us_per_byte = 0.003;
+  const auto compares = [&] { return CountOf(world, "compared with the plan before") > 0; };
+  ASSERT_TRUE(StepUntil(&world, compares, [] {}));
+  const Plan at_once = world.running(), before = world.decisions.back().b;
+  world.training_factor = {1, 1, 1, 40};
+  world.flush_us_per_elem = 0.03;
+  ASSERT_GT(world.StepUs(at_once), 1.05 * world.StepUs(before));
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return !world.comparing(); }, [] {}));
+  EXPECT_EQ(world.running(), before) << world.decisions.back().why;
+}
+
 // As fast as it was: what runs is compared with it now and then.
 TEST(DecideTrial, MeasuresABaselineAgainThatWasAsFast) {
   DecisionWorld world(Layers());

@@ -18,6 +18,7 @@ constexpr int kWindowsOverBound = 2;
 constexpr double kMaxWireChange = 10;  // in one window
 constexpr double kSeenOfHalfTheWire = 0.9;
 constexpr double kFewerBytes = 0.8;
+constexpr double kVerifySteps = 3;
 // Codecs that take less of a step tell nothing of what they do to the compute.
 constexpr double kLeastCodecShare = 0.01;
 
@@ -35,8 +36,10 @@ std::optional<Decision> Decider::EndOfWindow() {
     m_.bans.Ban(*std::exchange(m_.to_verify, std::nullopt), m_.windows);
   }
   if (m_.to_verify) {
-    return Compare(*m_.to_verify, "compared with the plan before",
-                   {.budget_us = m_.budget.Left(sums.step_us)}, 0, sums.step_us);
+    // Whatever is left: one block says too little, and what runs has not been measured against it.
+    const double budget_us = std::max(m_.budget.Left(sums.step_us), kVerifySteps * sums.step_us);
+    return Compare(*m_.to_verify, "compared with the plan before", {.budget_us = budget_us}, 0,
+                   sums.step_us);
   }
   // Further comparisons, in which nobody looks at bounds, wait until it is known whether one is
   // broken.

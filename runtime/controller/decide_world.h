@@ -124,6 +124,8 @@ class DecisionWorld {
     for (int i = 0; i < n; ++i) Step();
   }
   void StallNext(double factor) { stall_ = factor; }
+  // What trials may cost, and far more.
+  void SpendBudget() { memory_.budget.Spend(1e9); }
   // What was learnt in another world of the same tensors.
   void ResumeFrom(DecisionWorld& other) {
     memory_ = *DecodeKnowledge(Job(), EncodeKnowledge(other.Job(), other.memory_));
