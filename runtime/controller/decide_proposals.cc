@@ -150,8 +150,8 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
     return std::nullopt;
   const Plan base = Baseline(none, bf16, blind);
   // What was slower under the same network is seldom measured again: its steps cost what they
-  // take. A job that does not see its wire does not know whether it is the same. What was a little
-  // slower may have been so by chance, of which few blocks know nothing.
+  // take. A job that does not see its wire does not know whether it is the same. None that was a
+  // little slower may have been so by chance, and nothing may be slower than that; bf16 may wait.
   const Memory::Tried* known = Known(base);
   const double ratio = known != nullptr && !blind ? known->medians.step_us / step_us : 0;
   const bool in_doubt = base == none && ratio > 1 && ratio < kClearlySlower;
