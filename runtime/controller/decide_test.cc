@@ -112,6 +112,22 @@ TEST(Decide, MeasuresNoneWhereBf16WaitsForItsCodec) {
   EXPECT_LE(ForSteps(&world, 100), 100 * world.NoneUs() / 0.98);
 }
 
+// It was worth leaving none out for, whatever bf16's codec takes: what was measured is not to be
+// proposed again, which here nothing is left for.
+TEST(Decide, TakesWhatNoneWasLeftOutForWhereThatIsFaster) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.04;
+  world.compute_us = 1000;
+  world.training_factor[kBf16Rung] = 20;
+  world.Steps(3);
+  world.us_per_byte = 0.0005;
+  world.SpendBudget();
+  world.Steps(kWarmUp);
+  EXPECT_EQ(CountOf(world, "much faster than bf16 by prediction"), 1);
+  EXPECT_EQ(CountOf(world, "none is measured"), 1);
+  EXPECT_LE(world.StepUs(world.running()), 0.8 * world.NoneUs());
+}
+
 TEST(Decide, CompressesOnASlowLink) {
   DecisionWorld world(Layers());
   world.us_per_byte = 0.04;  // 200 Mbit/s

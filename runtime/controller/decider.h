@@ -70,6 +70,7 @@ class Decider {
   std::optional<Decision> LeaveOutNone();
   bool RulesOutNone(double bf16_ratio) const;
   std::optional<Decision> GoOnWarmingUp(double was_us);
+  const Memory::Tried* FasterThan(double step_us) const;
   std::optional<Decision> EndOfBf16();
   std::optional<Decision> EndOfNone();
   void Settle();
