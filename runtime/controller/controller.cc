@@ -329,7 +329,7 @@ std::string Controller::Advise(uint16_t turn, std::span<const std::string> obser
   if (!decision) return {};
   changes_.Add(job_, step->step, *decision, before);
   log_.Add(*decision);
-  PlanOrder order = {.from_turn = decision->from_turn};
+  PlanOrder order = {.from_turn = decision->from_turn, .in_a_row = decision->in_a_row};
   for (size_t t = 0; t < job_.tensors.size(); ++t)
     order.entries.push_back({job_.tensors[t].id, decision->a[t], decision->b[t]});
   return EncodeOrder(order);

@@ -61,7 +61,8 @@ std::optional<Decision> Decider::Run() {
   m_.in_effect = m_.in_effect || TurnsAhead(step.turn, m_.from_turn) >= 0;
   if (!m_.in_effect) return std::nullopt;
   TakeTensors();
-  if (m_.phase == Memory::Phase::kSettled) m_.budget.PassTime(std::min(step.step_us, StaleUs()));
+  if (m_.phase == Memory::Phase::kSettled)
+    m_.budget.PassTime(std::min(step.step_us, StaleUs()), IsNoneFarSlower());
   if (m_.comparison) return StepOfTrial();
   const bool full = TakeStep();
   if (std::optional<Decision> clear = LeaveOutNone()) return clear;
@@ -128,9 +129,10 @@ void Decider::TakeProbes() {
   }
 }
 
-// In every second pair of steps while plans are compared.
 bool Decider::RunsB(uint16_t turn) const {
-  return m_.comparison && RunsPlanB({.from_turn = m_.from_turn}, turn);
+  if (!m_.comparison) return false;
+  const uint8_t in_a_row = m_.comparison->trial.in_a_row();
+  return RunsPlanB({.from_turn = m_.from_turn, .in_a_row = in_a_row}, turn);
 }
 
 // The rungs of a step.
@@ -289,7 +291,12 @@ std::optional<Decision> Decider::Switch(Plan plan, std::string why, double predi
   m_.usual_us = 0;
   m_.to_tell = true;
   Reset(from_turn);
-  return Decision{from_turn, plan, plan, std::move(why), predicted_us, was_us};
+  return Decision{.from_turn = from_turn,
+                  .a = plan,
+                  .b = plan,
+                  .why = std::move(why),
+                  .predicted_us = predicted_us,
+                  .was_us = was_us};
 }
 
 // Whether the first step of either after the other makes or sends on what codecs keep back.
@@ -313,7 +320,13 @@ std::optional<Decision> Decider::Compare(Plan other, std::string why, Trial::Opt
   m_.comparison = Memory::Comparison{
       .b = std::move(other), .trial = Trial(trial), .predicted_us = predicted_us, .was_us = was_us};
   Reset(from_turn);
-  return Decision{from_turn, m_.running, m_.comparison->b, std::move(why), predicted_us, was_us};
+  return Decision{.from_turn = from_turn,
+                  .a = m_.running,
+                  .b = m_.comparison->b,
+                  .in_a_row = m_.comparison->trial.in_a_row(),
+                  .why = std::move(why),
+                  .predicted_us = predicted_us,
+                  .was_us = was_us};
 }
 
 std::optional<Decision> Decide(const JobFacts& job, const DecideInput& input, Memory* memory) {

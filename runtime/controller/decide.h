@@ -12,6 +12,7 @@
 
 #include "runtime/controller/model.h"
 #include "runtime/controller/observation.h"
+#include "runtime/controller/plan.h"
 #include "runtime/controller/trial.h"
 #include "runtime/controller/trial_limits.h"
 
@@ -39,6 +40,7 @@ struct DecideInput {
 struct Decision {
   uint16_t from_turn = 0;
   Plan a, b;
+  uint8_t in_a_row = kInARow;  // steps of either while they are compared
   std::string why;
   double predicted_us = 0;  // of the new plan; 0: nothing is known yet
   double was_us = 0;        // of the plan before

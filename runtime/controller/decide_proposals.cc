@@ -132,12 +132,31 @@ std::optional<Decision> Decider::Explore(double step_us) {
   return Compare(std::move(best->plan), why, trial, best->ratio * step_us, step_us);
 }
 
+// What it took over what a step takes now; 0: not known.
+double Decider::KnownRatio(const Plan& plan, double step_us) const {
+  const Memory::Tried* known = Known(plan);
+  return known != nullptr ? known->medians.step_us / step_us : 0;
+}
+
+// As far as is known. None that was left out is no faster than bf16.
+bool Decider::IsNoneFarSlower() const {
+  const auto is_slower = [&](int rung) {
+    return m_.tried[rung].medians.step_us > kClearlySlower * m_.usual_us;
+  };
+  if (m_.tried.empty() || m_.usual_us <= 0) return false;
+  return is_slower(m_.tried[kNoneRung].plan.empty() ? kBf16Rung : kNoneRung);
+}
+
 // The plan to measure again.
-const Plan& Decider::Baseline(const Plan& none, const Plan& bf16, bool blind) const {
+const Plan& Decider::Baseline(const Plan& none, const Plan& bf16, bool blind,
+                              double step_us) const {
   if (IsBeyondBound(bf16)) return none;
   if (blind) return m_.blind_took_bf16 ? none : bf16;  // by turns: the model cannot choose
   // Where one of them runs the other is measured: the model cannot tell what it has not seen.
   if (m_.running == none || m_.running == bf16) return m_.running == none ? bf16 : none;
+  // Nothing may be slower than none: where it may be the faster one it is not left to the model.
+  const double ratio = KnownRatio(none, step_us);
+  if (ratio > 0 && ratio < kClearlySlower && !m_.bans.IsBanned(none, m_.windows)) return none;
   return Predict(bf16) < Predict(none) ? bf16 : none;
 }
 
@@ -148,12 +167,11 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
   const bool blind = m_.running != none && m_.running != bf16 && !SeesWire(m_.model, m_.running);
   if (since < (m_.model_off && !blind ? kBaselineAgainSteps : kBaselineEverySteps))
     return std::nullopt;
-  const Plan base = Baseline(none, bf16, blind);
+  const Plan base = Baseline(none, bf16, blind, step_us);
   // What was slower under the same network is seldom measured again: its steps cost what they
   // take. A job that does not see its wire does not know whether it is the same. None that was a
   // little slower may have been so by chance, and nothing may be slower than that; bf16 may wait.
-  const Memory::Tried* known = Known(base);
-  const double ratio = known != nullptr && !blind ? known->medians.step_us / step_us : 0;
+  const double ratio = blind ? 0 : KnownRatio(base, step_us);
   const bool in_doubt = base == none && ratio > 1 && ratio < kClearlySlower;
   const int64_t apart = ratio > 1 && !in_doubt ? kSlowerBaselineEverySteps : 0;
   const bool is_banned = !blind && m_.bans.IsBanned(base, m_.windows);

@@ -67,7 +67,9 @@ std::optional<Decision> Decider::StepOfTrial() {
   const TrialResult result = ResultOf(ended);
   // Of a plan that was switched to at once it is the running one that may have taken longer.
   const double excess_us = ended.trial.excess_us();
-  m_.budget.Spend(m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us));
+  // The comparison that takes the place of measuring none belongs to the warm-up.
+  if (!m_.left_out_none)
+    m_.budget.Spend(m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us));
   if (result.blocks > 0) LearnFromTrial(ended, verdict);
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();

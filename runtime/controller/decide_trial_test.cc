@@ -61,41 +61,76 @@ TEST(DecideTrial, MeasuresABaselineEverLessThatWasALittleSlower) {
 // Probes promise what training does not keep. Then the running plan is the slower one of the two.
 TEST(DecideTrial, WhatWasSwitchedToAtOnceAndLostIsPaidFor) {
   DecisionWorld world(Layers());
+  world.us_per_byte = 0.003;
+  world.Steps(kWarmUp);
+  world.us_per_byte = 0.006;
+  const auto none = [] {};
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return CountOf(world, "much faster by prediction") > 0; }, none));
+  const double spent_us = world.spent_us();
+  world.training_factor = {1, 1, 20, 20};
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return CountOf(world, "compared with the plan before") > 0; }, none));
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return !world.comparing(); }, none));
+  EXPECT_GT(world.spent_us(), spent_us);
+}
+
+// In place of which none would have been measured.
+TEST(DecideTrial, TheComparisonOfTheWarmUpCostsNoTrials) {
+  DecisionWorld world(Layers());
   world.us_per_byte = 0.04;
   world.training_factor = {1, 1, 300, 300};
   const auto none = [] {};
   ASSERT_TRUE(StepUntil(
       &world, [&] { return CountOf(world, "compared with the plan before") > 0; }, none));
-  EXPECT_EQ(world.spent_us(), 0);
   ASSERT_TRUE(StepUntil(
       &world, [&] { return !world.comparing(); }, none));
-  EXPECT_GT(world.spent_us(), 0);
+  EXPECT_EQ(world.spent_us(), 0);
 }
 
 // A plan beat it by luck, for each of its steps was late: it is not left alone for a thousand
-// steps.
-TEST(DecideTrial, MeasuresABaselineAgainThatWasALittleSlower) {
-  DecisionWorld world(Layers());
-  world.us_per_byte = 1e-5;
-  world.compute_us = 100;
-  world.noise = 0.01;
-  world.training_factor = {1, 4, 4, 4};
-  world.Steps(kWarmUp);
-  ASSERT_EQ(world.running(), Plan(6, 0));
-  ASSERT_TRUE(StepUntil(
-      &world, [&] { return world.next_in_trial() == 0; }, [] {}));
-  const Plan lucky = world.decisions.back().b;
-  const double slower = world.StepUs(lucky) / world.NoneUs();
-  ASSERT_GT(slower, 1.02);
-  while (world.comparing()) {
-    const int place = world.next_in_trial() % 4;
-    if (place == 0 || place == 3) world.StallNext(1.1 * slower);
-    world.Step();
+// steps, nor for bf16, which the model takes for the faster one.
+TEST(DecideTrial, MeasuresNoneAgainThatWasALittleSlower) {
+  for (const double bf16_factor : {0.82, 4.0}) {
+    DecisionWorld world(Layers());
+    world.us_per_byte = 1e-5;
+    world.compute_us = 100;
+    world.noise = 0.01;
+    world.training_factor = {1, bf16_factor, 4, 4};
+    const Plan none(6, kNoneRung), bf16(6, kBf16Rung);
+    ASSERT_EQ(world.StepUs(bf16) < world.NoneUs(), bf16_factor < 1);
+    world.Steps(kWarmUp);
+    ASSERT_EQ(world.running(), none);
+    ASSERT_TRUE(StepUntil(
+        &world, [&] { return world.next_in_trial() == 0; }, [] {}));
+    const Plan lucky = world.decisions.back().b;
+    const double slower = world.StepUs(lucky) / world.NoneUs();
+    ASSERT_GT(slower, 1.02);
+    while (world.comparing()) {
+      if (!world.next_is_of_b()) world.StallNext(1.1 * slower);
+      world.Step();
+    }
+    ASSERT_EQ(world.running(), lucky) << world.decisions.back().why;
+    world.Steps(300);
+    EXPECT_GE(CountOf(world, "compared with the baseline"), 1);
+    EXPECT_LE(world.StepUs(world.running()), world.NoneUs());
   }
-  ASSERT_EQ(world.running(), lucky) << world.decisions.back().why;
-  world.Steps(300);
-  EXPECT_GE(CountOf(world, "compared with the baseline"), 1);
-  EXPECT_LE(world.StepUs(world.running()), world.NoneUs());
+}
+
+// The model takes bf16 for the faster baseline, but nothing may be slower than none.
+TEST(DecideTrial, MeasuresNoneBeforeBf16WhereItWasALittleSlower) {
+  for (const double slower : {0.98, 1.1, 1.2}) {
+    DecisionWorld world(Layers());
+    world.us_per_byte = 0.0035;
+    world.Steps(kWarmUp);
+    ASSERT_GT(TopRung(world.running()), kBf16Rung);
+    ASSERT_LT(world.StepUs(Plan(6, kBf16Rung)), world.NoneUs());
+    ASSERT_TRUE(StepUntil(
+        &world, [&] { return CountOf(world, "compared with the baseline") > 0; },
+        [&] { world.BelieveOfNone(slower); }));
+    EXPECT_EQ(world.decisions.back().b == Plan(6, kNoneRung), slower < 1.15) << slower;
+  }
 }
 
 // The plan before seems to cost more than it does: its first step sends on what a codec has kept.
@@ -162,6 +197,23 @@ TEST(DecideTrial, FindsOneCodecForAllByMeasuring) {
     world.Steps(800);
     EXPECT_EQ(world.running(), Plan(6, kLadder - 1)) << copy_us_per_byte;
   }
+}
+
+// No trial makes steps as long as those of none: what is spent comes back sooner.
+TEST(DecideTrial, TriesMoreWhereNoneIsFarSlower) {
+  DecisionWorld world(Layers());
+  world.us_per_byte = 0.004;
+  world.copy_us_per_byte = 0.001;
+  world.Steps(kWarmUp);
+  ASSERT_TRUE(StepUntil(
+      &world, [&] { return !world.comparing(); }, [] {}));
+  ASSERT_GT(world.NoneUs(), 1.15 * world.StepUs(world.running()));
+  world.SpendBudget(12 * world.StepUs(world.running()));
+  const size_t decisions = world.decisions.size();
+  world.Steps(400);
+  ASSERT_EQ(world.decisions.size(), decisions) << world.decisions.back().why;
+  world.Steps(400);
+  EXPECT_GT(world.decisions.size(), decisions);
 }
 
 // All tensors on one codec are no faster than what a search has found: tried ever less, within the

@@ -96,7 +96,8 @@ class DecisionWorld {
   double Step() {
     const uint16_t turn = turn_++;
     for (; !orders_.empty() && orders_.front().from_turn == turn; orders_.erase(orders_.begin())) {
-      from_turn_ = turn, plan_a_ = orders_.front().a, plan_b_ = orders_.front().b;
+      from_turn_ = turn, in_a_row_ = orders_.front().in_a_row;
+      plan_a_ = orders_.front().a, plan_b_ = orders_.front().b;
     }
     const Plan& plan = Running(turn);
     Walked walked = Walk(plan);
@@ -124,8 +125,14 @@ class DecisionWorld {
     for (int i = 0; i < n; ++i) Step();
   }
   void StallNext(double factor) { stall_ = factor; }
-  // What trials may cost, and far more.
-  void SpendBudget() { memory_.budget.Spend(1e9); }
+  // Of what trials may cost: by default far more than that.
+  void SpendBudget(double us = 1e9) { memory_.budget.Spend(us); }
+  // That a step of none takes so many times as long as one does now.
+  void BelieveOfNone(double ratio) {
+    Memory::Tried& none = memory_.tried[kNoneRung];
+    none.plan = Plan(job_.tensors.size(), kNoneRung);
+    none.medians.step_us = ratio * StepUs(running());
+  }
   // What was learnt in another world of the same tensors.
   void ResumeFrom(DecisionWorld& other) {
     memory_ = *DecodeKnowledge(Job(), EncodeKnowledge(other.Job(), other.memory_));
@@ -139,11 +146,16 @@ class DecisionWorld {
   }
   bool notices_change() const { return memory_.changed; }
   double spent_us() const { return memory_.budget.spent_us(); }
-  // Of the next step, in the pattern of a trial, A B B A; -1: in none.
+  // Of the next step, in the pattern of a trial; -1: in none.
   int next_in_trial() const {
     if (!orders_.empty() && orders_.front().from_turn == turn_)
       return orders_.front().a != orders_.front().b ? 0 : -1;
     return plan_a_ != plan_b_ ? turn_ - from_turn_ : -1;
+  }
+  bool next_is_of_b() const {
+    const int next = next_in_trial();
+    const uint8_t in_a_row = next == 0 ? orders_.front().in_a_row : in_a_row_;
+    return next >= 0 && IsOfB(static_cast<uint16_t>(next), in_a_row);
   }
 
   std::vector<Decision> decisions;
@@ -171,7 +183,7 @@ class DecisionWorld {
   }
 
   const Plan& Running(uint16_t turn) const {
-    return RunsPlanB({.from_turn = from_turn_}, turn) ? plan_b_ : plan_a_;
+    return RunsPlanB({.from_turn = from_turn_, .in_a_row = in_a_row_}, turn) ? plan_b_ : plan_a_;
   }
 
   double ReadyUs(size_t t) const {
@@ -249,6 +261,7 @@ class DecisionWorld {
   JobFacts job_;
   Memory memory_;
   uint16_t turn_ = 0, from_turn_ = 0;
+  uint8_t in_a_row_ = kInARow;
   double stall_ = 1;
   Plan plan_a_, plan_b_, last_;  // last_: of the step before
   std::vector<Decision> orders_;

@@ -125,7 +125,9 @@ class Decider {
                                      double running_us) const;
   std::optional<Promise> AllOnRung(int rung, const Allowed& allowed) const;
   std::optional<Decision> Explore(double step_us);
-  const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind) const;
+  double KnownRatio(const Plan& plan, double step_us) const;
+  bool IsNoneFarSlower() const;
+  const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind, double step_us) const;
   std::optional<Decision> CheckBaseline(double step_us);
 
   const JobFacts& job_;

@@ -1,5 +1,5 @@
 // Plan: which rung of its ladder each tensor of spec `auto` is on. An order is what a vote's result
-// brings: the plan from a turn on, or two plans to compare, A B B A A B B A ...
+// brings: the plan from a turn on, or two plans to compare by turns, A B B A A B B A ...
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_PLAN_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_PLAN_H_
 
@@ -19,12 +19,21 @@ struct PlanEntry {
   friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };
 
+// Steps of one plan in a row while two are compared: A A B B B B A A where the first of them tells
+// nothing, which costs half as many of those.
+inline constexpr uint8_t kInARow = 2;
+inline constexpr uint8_t kInARowToSettle = 4;
+
 struct PlanOrder {
   uint16_t from_turn = 0;
+  uint8_t in_a_row = kInARow;      // or kInARowToSettle
   std::vector<PlanEntry> entries;  // in order of their tensors; others stay on the lowest rung
   friend bool operator==(const PlanOrder&, const PlanOrder&) = default;
 };
 
+// Whether the step at `index`, counted from the first in which two plans are compared, runs plan B:
+// A comes first, and last, for half as long as in between, so that a drift of the machine cancels.
+bool IsOfB(uint16_t index, uint8_t in_a_row);
 // Whether `turn`, at or after from_turn, runs plan B.
 bool RunsPlanB(const PlanOrder& order, uint16_t turn);
 // Of `tensor` in `turn`.

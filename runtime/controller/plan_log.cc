@@ -87,6 +87,7 @@ std::string DecisionLine(const Decision& decision) {
                               .Add("from_turn", decision.from_turn)
                               .AddJson("a", Text(decision.a))
                               .AddJson("b", Text(decision.b))
+                              .Add("in_a_row", decision.in_a_row)
                               .Add("why", decision.why)
                               .Add("predicted_us", decision.predicted_us)
                               .Add("was_us", decision.was_us));

@@ -13,7 +13,7 @@
 namespace gradwire {
 
 // Of the lines of a job, an input and a decision.
-inline constexpr int kPlanLogFormat = 4;
+inline constexpr int kPlanLogFormat = 5;
 
 // A job begins anew: what was remembered is forgotten.
 std::string JobLine(const JobFacts& job);

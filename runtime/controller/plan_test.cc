@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace gradwire {
 namespace {
 
@@ -21,13 +23,24 @@ TEST(PlanOrder, ComparesInBlocksOfFour) {
   }
 }
 
+TEST(PlanOrder, ComparesInLongerBlocksWherePlansSettle) {
+  PlanOrder order = Order(65534);
+  order.in_a_row = kInARowToSettle;
+  std::string ran;
+  for (int i = 0; i < 12; ++i)
+    ran += RungAt(order, 3, static_cast<uint16_t>(65534 + i)) == 2 ? 'B' : 'A';
+  EXPECT_EQ(ran, "AABBBBAAAABB");
+}
+
 TEST(PlanOrder, OtherTensorsStayBelow) {
   EXPECT_EQ(RungAt(Order(0), 4, 1), 0);
   EXPECT_EQ(RungAt(PlanOrder(), 4, 1), 0);
 }
 
 TEST(PlanOrder, ReadsBack) {
-  for (const PlanOrder& order : {Order(7), PlanOrder{.from_turn = 8}}) {
+  PlanOrder settling = Order(9);
+  settling.in_a_row = kInARowToSettle;
+  for (const PlanOrder& order : {Order(7), settling, PlanOrder{.from_turn = 8}}) {
     const StatusOr<PlanOrder> read = DecodeOrder(EncodeOrder(order));
     ASSERT_TRUE(read.ok());
     EXPECT_EQ(*read, order);
@@ -45,6 +58,10 @@ TEST(PlanOrder, DamagedBytesAreRefused) {
   }
   EXPECT_EQ(DecodeOrder("").status().code(), gwDataCorrupt);
   EXPECT_EQ(DecodeOrder(good + "x").status().code(), gwDataCorrupt);
+  for (const uint8_t in_a_row : {0, 1, 3, 8, 255}) {
+    const PlanOrder unknown = {.in_a_row = in_a_row};
+    EXPECT_EQ(DecodeOrder(EncodeOrder(unknown)).status().code(), gwDataCorrupt) << int{in_a_row};
+  }
   const PlanOrder unsorted = {.entries = {{9, 1, 1}, {3, 1, 1}}};
   EXPECT_EQ(DecodeOrder(EncodeOrder(unsorted)).status().code(), gwDataCorrupt);
   const PlanOrder twice = {.entries = {{3, 1, 1}, {3, 2, 2}}};

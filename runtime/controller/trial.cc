@@ -7,12 +7,20 @@
 namespace gradwire {
 namespace {
 
-constexpr int kMaxBlocks = 12;
+constexpr int kMaxBlocks = 12;  // of four steps
+// After one block more of them would tell nothing new, and cost as much.
+constexpr double kClearlySlower = 1.15;
+constexpr int kLeastBlocks = 2;  // that have a spread
 // Few blocks may agree by chance.
 constexpr double kLeastDeviation = 0.02;
 // Steps of one plan in one block this far apart: a rank was late in one of them. With 10 % of noise
 // that is one pair in 250.
 constexpr double kDisturbed = 1.5;
+
+double Mean(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
 
 }  // namespace
 
@@ -20,50 +28,79 @@ bool FarApart(double us, double other_us) {
   return std::max(us, other_us) > kDisturbed * std::min(us, other_us);
 }
 
+// Logarithms of the block's steps of a plan that tell how long it takes.
+std::vector<double> Trial::TellingLogs(bool of_b, Parity parity) const {
+  std::vector<double> logs;
+  for (size_t i = 0; i < block_.size(); ++i) {
+    const bool counts = parity == Parity::kBoth || (i % 2 == 1) == (parity == Parity::kOdd);
+    if (counts && IsB(i) == of_b && Tells(i) && block_[i] > 0) logs.push_back(std::log(block_[i]));
+  }
+  return logs;
+}
+
 bool Trial::IsDisturbed() const {
-  const auto [a1, b1, b2, a2] = block_;
-  // Where plans settle their first steps may be as long as they like.
-  const bool a = options_.settles ? a1 > kDisturbed * a2 : FarApart(a1, a2);
-  const bool b = options_.settles ? b2 > kDisturbed * b1 : FarApart(b1, b2);
-  // Every second step of the job is longer: one of either plan, so that it cancels out.
-  const bool alternates = a && b && !FarApart(a1 * b1, a2 * b2);
+  const auto far_apart = [&](bool of_b) {
+    const std::vector<double> logs = TellingLogs(of_b);
+    const auto [least, most] = std::minmax_element(logs.begin(), logs.end());
+    return FarApart(std::exp(*least), std::exp(*most));
+  };
+  const bool a = far_apart(false), b = far_apart(true);
+  // Every second step of the job is longer: as many of either plan, so that it cancels out.
+  const auto odd_over_even = [&](bool of_b) {
+    return std::exp(Mean(TellingLogs(of_b, Parity::kOdd)) - Mean(TellingLogs(of_b, Parity::kEven)));
+  };
+  const bool alternates = a && b && !FarApart(odd_over_even(false), odd_over_even(true));
   return (a || b) && !alternates;
 }
 
-double Trial::LogOfB() const {
-  const auto [a1, b1, b2, a2] = block_;
-  return options_.settles ? std::log(b2) : (std::log(b1) + std::log(b2)) / 2;
-}
+// The logarithm of B's time over A's, by those steps of the block that there are.
+double Trial::RatioOfBlock() const { return Mean(TellingLogs(true)) - Mean(TellingLogs(false)); }
 
-// The logarithm of B's time over A's.
-double Trial::RatioOfBlock() const {
-  const auto [a1, b1, b2, a2] = block_;
-  return LogOfB() - (options_.settles ? std::log(a1) : (std::log(a1) + std::log(a2)) / 2);
-}
-
-// What the block took longer than four steps of A would have.
+// What the block took longer than as many steps of A would have.
 double Trial::ExcessOfBlock() const {
-  const auto [a1, b1, b2, a2] = block_;
-  return options_.settles ? b1 + b2 + a2 - 3 * a1 : b1 + b2 - a1 - a2;
+  double us = 0, a_us = 0;
+  int as = 0;
+  for (size_t i = 0; i < block_.size(); ++i) {
+    us += block_[i];
+    if (IsB(i) || !Tells(i)) continue;
+    a_us += block_[i];
+    ++as;
+  }
+  return us - static_cast<double>(block_.size()) * a_us / as;
 }
 
-double Trial::mean() const {
-  if (ratios_.empty()) return 0;
-  return std::accumulate(ratios_.begin(), ratios_.end(), 0.0) / static_cast<double>(ratios_.size());
+double Trial::mean() const { return Mean(ratios_); }
+
+bool Trial::IsWhole() const {
+  return std::all_of(block_.begin(), block_.end(), [](double us) { return us > 0; });
+}
+
+// The first two steps of B than the A before them.
+bool Trial::IsBFarSlower() const {
+  const size_t first = in_a_row() / 2;
+  const double a_us = block_[first - 1];
+  return a_us > 0 && std::min(block_[first], block_[first + 1]) > kFarSlower * a_us;
+}
+
+// The steps of B that there are of an unfinished block, if two tell how long it takes and one of
+// A's does.
+bool Trial::IsTooDear() const {
+  const bool tells = TellingLogs(true).size() >= 2 && !TellingLogs(false).empty();
+  if (IsWhole() || !tells) return false;
+  return excess_us_ + PartialExcess() > options_.budget_us &&
+         RatioOfBlock() > options_.rule.reject_above;
 }
 
 Verdict Trial::Add(uint16_t index, double step_us) {
   const auto number = static_cast<uint16_t>(index / block_.size());
   if (number != block_number_) LeaveBlockFor(number);
   block_[index % block_.size()] = step_us;
-  const auto [a1, b1, b2, a2] = block_;
-  if (a1 > 0 && b1 > kFarSlower * a1 && b2 > kFarSlower * a1) {
-    excess_us_ += b1 + b2 - 2 * a1;
-    ratios_.push_back(LogOfB() - std::log(a1));
+  if (IsBFarSlower() || IsTooDear()) {
+    excess_us_ += PartialExcess();
+    ratios_.push_back(RatioOfBlock());
     return Verdict::kReject;
   }
-  if (std::any_of(block_.begin(), block_.end(), [](double us) { return us <= 0; }))
-    return blocks() + lost_blocks_ >= kMaxBlocks ? Judge() : Verdict::kOpen;
+  if (!IsWhole()) return HasAllBlocks() ? Judge() : Verdict::kOpen;
   if (IsDisturbed()) {
     ++lost_blocks_;
     // What was spent is spent; but a late A pays for no B.
@@ -75,21 +112,38 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   return Judge();
 }
 
+// What the steps of B that there are of a block took longer, if there is an A.
+double Trial::PartialExcess() const {
+  double a_us = 0, excess_us = 0;
+  int as = 0;
+  for (size_t i = 0; i < block_.size(); ++i) {
+    if (IsB(i) || block_[i] <= 0) continue;
+    a_us += block_[i];
+    ++as;
+  }
+  for (size_t i = 0; i < block_.size() && as > 0; ++i) {
+    if (IsB(i)) excess_us += std::max(0.0, block_[i] - a_us / as);
+  }
+  return excess_us;
+}
+
 void Trial::LeaveBlockFor(uint16_t number) {
-  const auto [a1, b1, b2, a2] = block_;
-  const bool is_whole = std::all_of(block_.begin(), block_.end(), [](double us) { return us > 0; });
+  const bool is_whole = IsWhole();
   lost_blocks_ += number - block_number_ - (is_whole ? 1 : 0);
-  // What is there of a block tells what its B took longer, if there is an A.
-  const double a_us = a1 > 0 && a2 > 0 ? (a1 + a2) / 2 : std::max(a1, a2);
-  if (!is_whole && a_us > 0) excess_us_ += std::max(0.0, b1 - a_us) + std::max(0.0, b2 - a_us);
-  block_ = {};
+  if (!is_whole) excess_us_ += PartialExcess();
+  std::fill(block_.begin(), block_.end(), 0);
   block_number_ = number;
 }
 
+bool Trial::HasAllBlocks() const { return OfFourSteps(blocks() + lost_blocks_) >= kMaxBlocks; }
+
 Verdict Trial::Judge() const {
-  const bool last = blocks() + lost_blocks_ >= kMaxBlocks;
+  const bool last = HasAllBlocks();
+  if (blocks() == 1 && mean() > std::log(kClearlySlower)) return Verdict::kReject;
   const bool ends = last || excess_us_ > options_.budget_us;
-  if (blocks() < options_.min_blocks) return ends ? Verdict::kReject : Verdict::kOpen;
+  const int counted = OfFourSteps(blocks());
+  if (counted < options_.min_blocks || blocks() < kLeastBlocks)
+    return ends ? Verdict::kReject : Verdict::kOpen;
   double squares = 0;
   for (const double q : ratios_) squares += (q - mean()) * (q - mean());
   const auto k = static_cast<double>(ratios_.size());
@@ -98,7 +152,7 @@ Verdict Trial::Judge() const {
   // Few blocks tell little of their own spread: as Student's t, nearly.
   const double errors = 2 + 2 / (k - 1);
   const bool clear = mean() + errors * error < options_.rule.keep_below;
-  const bool enough = blocks() >= options_.min_blocks + options_.lost_before || last;
+  const bool enough = counted >= options_.min_blocks + options_.lost_before || last;
   if (clear && enough) return Verdict::kKeep;
   const bool favours_b = options_.b_is_lighter && options_.lost_before == 0 && mean() < 0;
   if (last && favours_b) return Verdict::kKeep;

@@ -1,11 +1,12 @@
-// Trial: two plans compared in blocks of four steps, A B B A, so that a drift of the machine
-// cancels out. A pure function of the step times.
+// Trial: two plans compared in blocks of steps, A B B A, or A A B B B B A A, so that a drift of the
+// machine cancels out. A pure function of the step times.
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_TRIAL_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_TRIAL_H_
 
-#include <array>
 #include <cstdint>
 #include <vector>
+
+#include "runtime/controller/plan.h"
 
 namespace gradwire {
 
@@ -23,7 +24,7 @@ struct TrialRule {
 };
 // B must be faster. With 5 to 10 % of noise: a plan that makes no difference is kept 4 to 8 times
 // of 100, one that is 5 % slower once at most, one that is 10 % faster 100 to 90 times; where plans
-// settle 5 to 8, 3 at most, and 99 to 69.
+// settle 3 to 7, once at most, and 100 to 77.
 inline constexpr TrialRule kMustBeFaster = {-0.010, -0.015};
 // B has smaller errors: it may be slower by what nobody notices.
 inline constexpr TrialRule kMayBeEqual = {0.015, 0.015};
@@ -32,45 +33,57 @@ class Trial {
  public:
   struct Options {
     TrialRule rule = kMustBeFaster;
-    int min_blocks = 3;  // 2 at least
+    // Of four steps; one of eight is two of them. 2 at least.
+    int min_blocks = 3;
     // The first step of either plan after the other takes longer, and not alike: it allocates, or
-    // sends what the other has kept back. Only the second ones are compared.
+    // sends what the other has kept back. Only those behind it are compared, and for each there are
+    // more of them.
     bool settles = false;
     // B encodes less: what the last block leaves open goes to it, if it was the faster one and has
     // not lost before. Of plans that make no difference 28 to 39 of 100 are kept then, of those 5 %
-    // slower 9 at most.
+    // slower 6 at most.
     bool b_is_lighter = false;
     // Trials that B has lost before: it takes as many blocks more to keep it, for what is tried
     // again and again wins by chance.
     int lost_before = 0;
     double budget_us = 0;  // what B's steps may take longer than A's, in all
   };
-  explicit Trial(const Options& options) : options_(options) {}
+  explicit Trial(const Options& options) : options_(options), block_(size()) {}
 
   // The step at `index` of the pattern, counted from its first. A block with a step missing does
-  // not count, nor one in which two steps of a plan are far apart, unless those of the other are
-  // as far apart the other way round: only what its B took longer does, in the budget. Where plans
-  // settle, steps are far apart where the second of a pair is the longer one.
+  // not count, nor one in which two steps of a plan that tell are far apart, unless every second
+  // step of the job is as much longer: only what its B took longer does, in the budget.
   Verdict Add(uint16_t index, double step_us);
+  uint8_t in_a_row() const { return options_.settles ? kInARowToSettle : kInARow; }
   // Whether the step at this index tells how long its plan takes.
-  bool Tells(uint16_t index) const { return !options_.settles || index % 2 == 0; }
+  bool Tells(size_t index) const {
+    return !options_.settles || index % in_a_row() != in_a_row() / 2;
+  }
   // Mean of the logarithm of B's time over A's; negative: B is faster.
   double mean() const;
   int blocks() const { return static_cast<int>(ratios_.size()); }
   double excess_us() const { return excess_us_; }
 
  private:
-  using Block = std::array<double, 4>;
+  enum class Parity : uint8_t { kEven, kOdd, kBoth };
 
+  size_t size() const { return static_cast<size_t>(2 * in_a_row()); }  // of a block
+  bool IsB(size_t index) const { return IsOfB(static_cast<uint16_t>(index), in_a_row()); }
+  std::vector<double> TellingLogs(bool of_b, Parity parity = Parity::kBoth) const;
+  bool IsWhole() const;
   bool IsDisturbed() const;
-  double LogOfB() const;
+  bool IsBFarSlower() const;
+  bool IsTooDear() const;
   double RatioOfBlock() const;
   double ExcessOfBlock() const;
+  double PartialExcess() const;
   void LeaveBlockFor(uint16_t number);
+  int OfFourSteps(int blocks) const { return blocks * in_a_row() / kInARow; }
+  bool HasAllBlocks() const;
   Verdict Judge() const;
 
   Options options_;
-  Block block_ = {};  // 0: missing
+  std::vector<double> block_;  // 0: missing
   uint16_t block_number_ = 0;
   std::vector<double> ratios_;
   int lost_blocks_ = 0;  // that do not count

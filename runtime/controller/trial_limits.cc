@@ -9,8 +9,10 @@ namespace {
 // docs/controller.md has the reason for each.
 constexpr int kRememberedWindows = 64;  // after the end of a ban
 constexpr double kBudgetShare = 0.006;
+constexpr double kBudgetShareIfFaster = 0.02;
 constexpr double kBudgetSteps = 3;
-constexpr double kKeptOfSteps = 0.5;  // by explorations
+constexpr double kStepsKept = 1;     // by explorations
+constexpr double kStepsToBegin = 1;  // a trial
 
 }  // namespace
 
@@ -44,16 +46,21 @@ int PlanBans::TimesLost(const Plan& plan) const {
 
 void PlanBans::Add(Entry entry) { entries_.push_back(std::move(entry)); }
 
-double TrialBudget::Left(double step_us) const {
-  return std::max(0.0, kBudgetShare * time_us_ + kBudgetSteps * step_us - spent_us_);
+void TrialBudget::PassTime(double us, bool is_far_faster) {
+  allowed_us_ += (is_far_faster ? kBudgetShareIfFaster : kBudgetShare) * us;
 }
 
-double TrialBudget::LeftToExplore(double step_us) const {
-  return Left(step_us) - kKeptOfSteps * kBudgetSteps * step_us;
+double TrialBudget::LeftBut(double steps, double step_us) const {
+  const double left_us = allowed_us_ + (kBudgetSteps - steps) * step_us - spent_us_;
+  return left_us >= kStepsToBegin * step_us ? left_us : 0;
 }
+
+double TrialBudget::Left(double step_us) const { return LeftBut(0, step_us); }
+
+double TrialBudget::LeftToExplore(double step_us) const { return LeftBut(kStepsKept, step_us); }
 
 void TrialBudget::Rescale(double factor) {
-  const double over_us = spent_us_ - kBudgetShare * time_us_;
+  const double over_us = spent_us_ - allowed_us_;
   if (factor < 1 && over_us > 0) spent_us_ -= (1 - factor) * over_us;
 }
 

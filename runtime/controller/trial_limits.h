@@ -44,12 +44,13 @@ class PlanBans {
 // before there was any.
 class TrialBudget {
  public:
-  void PassTime(double us) { time_us_ += us; }  // of training, once it has warmed up
-  void Spend(double us) { spent_us_ += us; }    // what plans on trial took longer than others
-  // `step_us`: what a step takes now. Not below zero.
+  // Of training, once it has warmed up. `is_far_faster`: than with none, so that trials make it no
+  // slower than that.
+  void PassTime(double us, bool is_far_faster);
+  void Spend(double us) { spent_us_ += us; }  // what plans on trial took longer than others
+  // `step_us`: what a step takes now. 0: too little for a trial that tells anything.
   double Left(double step_us) const;
-  // Likewise to an exploration, which leaves a part of those few steps to others: it may be below
-  // zero.
+  // Likewise to an exploration, which leaves one of those few steps to others.
   double LeftToExplore(double step_us) const;
   // Steps take `factor` of what they took. What was spent beyond the share of the time was allowed
   // in steps, and is paid back in as many of those that are shorter now.
@@ -58,7 +59,9 @@ class TrialBudget {
   double spent_us() const { return spent_us_; }
 
  private:
-  double time_us_ = 0, spent_us_ = 0;
+  double LeftBut(double steps, double step_us) const;
+
+  double allowed_us_ = 0, spent_us_ = 0;  // but for those few steps
 };
 
 }  // namespace gradwire

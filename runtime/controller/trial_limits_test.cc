@@ -56,20 +56,35 @@ TEST(PlanBans, GoOnFromWhatWasSaved) {
 TEST(TrialBudget, IsAFewStepsAndAShareOfTheTime) {
   TrialBudget budget;
   EXPECT_DOUBLE_EQ(budget.Left(100), 300);
-  EXPECT_DOUBLE_EQ(budget.LeftToExplore(100), 150);
-  budget.PassTime(1e6);
+  EXPECT_DOUBLE_EQ(budget.LeftToExplore(100), 200);
+  budget.PassTime(1e6, false);
   EXPECT_DOUBLE_EQ(budget.Left(100), 6300);
-  budget.Spend(6200);
-  EXPECT_DOUBLE_EQ(budget.Left(100), 100);
-  EXPECT_DOUBLE_EQ(budget.LeftToExplore(100), -50);
+  budget.Spend(6150);
+  EXPECT_DOUBLE_EQ(budget.Left(100), 150);
+  EXPECT_EQ(budget.LeftToExplore(100), 0);
   budget.Spend(1000);
   EXPECT_EQ(budget.Left(100), 0);
-  EXPECT_EQ(budget.spent_us(), 7200);
+  EXPECT_EQ(budget.spent_us(), 7150);
+}
+
+TEST(TrialBudget, IsALargerShareWhereTrialsMakeNothingSlowerThanNone) {
+  TrialBudget budget;
+  budget.PassTime(1e6, true);
+  EXPECT_DOUBLE_EQ(budget.Left(100), 20300);
+}
+
+// It would end after one block.
+TEST(TrialBudget, IsNotSpentOnATrialThatTellsNothing) {
+  TrialBudget budget;
+  budget.Spend(200);
+  EXPECT_DOUBLE_EQ(budget.Left(100), 100);
+  budget.Spend(1);
+  EXPECT_EQ(budget.Left(100), 0);
 }
 
 TEST(TrialBudget, WhatWasSpentInStepsIsPaidBackInShorterOnes) {
   TrialBudget budget;
-  budget.PassTime(1e6);
+  budget.PassTime(1e6, false);
   budget.Spend(6000);
   budget.Rescale(0.5);
   EXPECT_DOUBLE_EQ(budget.spent_us(), 6000) << "all of it is within the share of the time";
