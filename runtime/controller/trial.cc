@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 namespace gradwire {
@@ -11,6 +12,7 @@ constexpr int kMaxBlocks = 12;  // of four steps
 // After one block more of them would tell nothing new, and cost as much.
 constexpr double kClearlySlower = 1.15;
 constexpr int kLeastBlocks = 2;  // that have a spread
+constexpr double kErrorsToReject = 0.5;
 // Few blocks may agree by chance.
 constexpr double kLeastDeviation = 0.02;
 // Steps of one plan in one block this far apart: a rank was late in one of them. With 10 % of noise
@@ -20,6 +22,14 @@ constexpr double kDisturbed = 1.5;
 double Mean(const std::vector<double>& values) {
   if (values.empty()) return 0;
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Of the distances from their mean.
+double Squares(const std::vector<double>& values) {
+  const double mean = Mean(values);
+  return std::accumulate(values.begin(), values.end(), 0.0, [&](double sum, double value) {
+    return sum + (value - mean) * (value - mean);
+  });
 }
 
 }  // namespace
@@ -55,6 +65,22 @@ bool Trial::IsDisturbed() const {
 
 // The logarithm of B's time over A's, by those steps of the block that there are.
 double Trial::RatioOfBlock() const { return Mean(TellingLogs(true)) - Mean(TellingLogs(false)); }
+
+// What a plan's steps in a block differ by, where every second step of the job may be longer by as
+// much in either plan.
+void Trial::AddSpread() {
+  double longer = 0;  // odd steps than even ones
+  for (const bool of_b : {false, true}) {
+    longer += (Mean(TellingLogs(of_b, Parity::kOdd)) - Mean(TellingLogs(of_b, Parity::kEven))) / 2;
+  }
+  for (const bool of_b : {false, true}) {
+    std::vector<double> logs = TellingLogs(of_b, Parity::kEven);
+    for (const double log : TellingLogs(of_b, Parity::kOdd)) logs.push_back(log - longer);
+    squares_ += Squares(logs);
+    freedom_ += std::ssize(logs) - 1;
+  }
+  --freedom_;
+}
 
 // What the block took longer than as many steps of A would have.
 double Trial::ExcessOfBlock() const {
@@ -108,6 +134,7 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   } else {
     excess_us_ += ExcessOfBlock();
     ratios_.push_back(RatioOfBlock());
+    AddSpread();
   }
   return Judge();
 }
@@ -144,19 +171,20 @@ Verdict Trial::Judge() const {
   const int counted = OfFourSteps(blocks());
   if (counted < options_.min_blocks || blocks() < kLeastBlocks)
     return ends ? Verdict::kReject : Verdict::kOpen;
-  double squares = 0;
-  for (const double q : ratios_) squares += (q - mean()) * (q - mean());
   const auto k = static_cast<double>(ratios_.size());
-  const double deviation = std::sqrt(squares / (k - 1));
-  const double error = std::max(deviation, kLeastDeviation) / std::sqrt(k);
-  // Few blocks tell little of their own spread: as Student's t, nearly.
-  const double errors = 2 + 2 / (k - 1);
+  const double deviation = std::sqrt(Squares(ratios_) / (k - 1));
+  // Of a block's ratio by what its own steps differ by.
+  const double spread = std::sqrt(squares_ / freedom_ * 2 / TellingSteps());
+  const double error = std::max({deviation, spread, kLeastDeviation}) / std::sqrt(k);
+  // Few steps tell little of their own spread: as Student's t, nearly.
+  const double errors = 2 + 4 / (freedom_ + k - 1);
   const bool clear = mean() + errors * error < options_.rule.keep_below;
   const bool enough = counted >= options_.min_blocks + options_.lost_before || last;
   if (clear && enough) return Verdict::kKeep;
   const bool favours_b = options_.b_is_lighter && options_.lost_before == 0 && mean() < 0;
   if (last && favours_b) return Verdict::kKeep;
-  if (mean() - error > options_.rule.reject_above || ends) return Verdict::kReject;
+  if (mean() - kErrorsToReject * error > options_.rule.reject_above || ends)
+    return Verdict::kReject;
   return Verdict::kOpen;
 }
 

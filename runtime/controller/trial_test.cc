@@ -47,11 +47,12 @@ double ShareKept(double ratio, double noise, const Trial::Options& options = {},
 
 TEST(Trial, KeepsWhatIsFasterAndHardlyWhatIsNot) {
   for (const double noise : {0.05, 0.10}) {
-    EXPECT_LE(ShareKept(1.0, noise), 0.14) << noise;
-    EXPECT_LE(ShareKept(1.05, noise), 0.02) << noise;
+    EXPECT_LE(ShareKept(1.0, noise), 0.05) << noise;
+    EXPECT_LE(ShareKept(1.05, noise), 0.01) << noise;
     EXPECT_GE(ShareKept(0.85, noise), 0.95) << noise;
   }
   EXPECT_GE(ShareKept(0.90, 0.05), 0.95);
+  EXPECT_GE(ShareKept(0.90, 0.10), 0.80);
 }
 
 TEST(Trial, WhatIsLighterMayBeEqual) {
@@ -69,11 +70,12 @@ TEST(Trial, WhereFirstStepsTakeLongerOnlyTheOthersCount) {
                                {.a = 2.5, .b = 1},
                                {.a = 1, .b = 2.5}}) {
     for (const double noise : {0.05, 0.10}) {
-      EXPECT_LE(ShareKept(1.0, noise, options, first), 0.14) << first.a << " " << first.b;
-      EXPECT_LE(ShareKept(1.05, noise, options, first), 0.02) << first.a << " " << first.b;
+      EXPECT_LE(ShareKept(1.0, noise, options, first), 0.05) << first.a << " " << first.b;
+      EXPECT_LE(ShareKept(1.05, noise, options, first), 0.01) << first.a << " " << first.b;
       EXPECT_GE(ShareKept(0.85, noise, options, first), 0.9) << first.a << " " << first.b;
     }
     EXPECT_GE(ShareKept(0.90, 0.05, options, first), 0.95) << first.a << " " << first.b;
+    EXPECT_GE(ShareKept(0.90, 0.10, options, first), 0.65) << first.a << " " << first.b;
   }
 }
 
@@ -93,6 +95,15 @@ TEST(Trial, ABlockWithALateStepThatTellsDoesNotCount) {
   for (uint16_t i = 0; i < 24; ++i)
     EXPECT_EQ(trial.Add(i, i == 0 || i == 11 || i == 23 ? 2000 : 1000), Verdict::kOpen) << i;
   EXPECT_EQ(trial.blocks(), 0);
+}
+
+// Each of them says that B takes 0.83 of A's time, but steps of one plan differ by more.
+TEST(Trial, TwoBlocksThatAgreeProveNothingWhereStepsScatter) {
+  Trial trial({.settles = true, .budget_us = kPlenty});
+  const double block_us[] = {1000, 1300, 1000, 1050, 900, 720, 1000, 900};
+  for (uint16_t i = 0; i < 16; ++i) EXPECT_EQ(trial.Add(i, block_us[i % 8]), Verdict::kOpen) << i;
+  EXPECT_EQ(trial.blocks(), 2) << "they are not disturbed";
+  EXPECT_LT(trial.mean(), -0.1);
 }
 
 TEST(Trial, ADriftOfTheMachineCancelsOut) {
@@ -239,9 +250,9 @@ TEST(Trial, WhatStaysOpenGoesToTheLighterPlan) {
   for (const bool settles : {false, true}) {
     for (const double noise : {0.05, 0.10}) {
       const Trial::Options options = {.settles = settles, .b_is_lighter = true};
-      EXPECT_LE(ShareKept(1.0, noise, options), 0.5) << noise;
-      EXPECT_LE(ShareKept(1.05, noise, options), 0.08) << noise;
-      EXPECT_LE(ShareKept(1.0, noise, {.b_is_lighter = true, .lost_before = 4}), 0.14) << noise;
+      EXPECT_LE(ShareKept(1.0, noise, options), 0.4) << noise;
+      EXPECT_LE(ShareKept(1.05, noise, options), 0.06) << noise;
+      EXPECT_LE(ShareKept(1.0, noise, {.b_is_lighter = true, .lost_before = 4}), 0.05) << noise;
     }
   }
   Trial slower({.rule = {-0.5, 0.5}, .b_is_lighter = true, .budget_us = kPlenty});
