@@ -181,10 +181,11 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
   m_.last_baseline_step = m_.steps;
   if (blind) m_.blind_took_bf16 = base == bf16;
   const double predicted_us = Predict(base);
-  return Compare(
-      base, "compared with the baseline",
-      {.min_blocks = in_doubt ? kBlocksInDoubt : kBaselineBlocks, .budget_us = budget_us},
-      predicted_us, step_us);
+  // What is no faster than none is no better either: it only loses more.
+  const Trial::Options trial = {.rule = base == none ? kMayBeEqual : kMustBeFaster,
+                                .min_blocks = in_doubt ? kBlocksInDoubt : kBaselineBlocks,
+                                .budget_us = budget_us};
+  return Compare(base, "compared with the baseline", trial, predicted_us, step_us);
 }
 
 }  // namespace gradwire
