@@ -62,7 +62,7 @@ std::optional<Decision> Decider::Run() {
   if (!m_.in_effect) return std::nullopt;
   TakeTensors();
   if (m_.phase == Memory::Phase::kSettled)
-    m_.budget.PassTime(std::min(step.step_us, StaleUs()), IsNoneFarSlower());
+    m_.budget.PassStep(std::min(step.step_us, StaleUs()), BudgetShare());
   if (m_.comparison) return StepOfTrial();
   const bool full = TakeStep();
   if (std::optional<Decision> clear = LeaveOutNone()) return clear;
@@ -225,6 +225,7 @@ void Decider::ForgetTimes(double factor, double busy_us) {
   m_.exploration = {};
   for (Memory::Tested& tested : m_.candidates) tested.ran_at_step.reset();
   m_.budget.Rescale(factor);
+  m_.none_ruled_out = false;
   m_.changed = true;
   Outdate(factor, busy_us);
 }

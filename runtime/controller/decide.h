@@ -144,6 +144,7 @@ struct Memory {
   int64_t last_baseline_step = 0;
   bool blind_took_bf16 = false;  // the last baseline of a job that did not see its wire
   bool left_out_none = false;    // in the warm-up, for a plan not compared with bf16 yet
+  bool none_ruled_out = false;   // by that comparison; no change was noticed since
   std::vector<Tested> candidates;
   std::vector<Measured> tensors;
   std::vector<double> alike;                    // by tensor: Ranks::alike, as seen last

@@ -132,19 +132,23 @@ std::optional<Decision> Decider::Explore(double step_us) {
   return Compare(std::move(best->plan), why, trial, best->ratio * step_us, step_us);
 }
 
+// For a plan that has run. What is no faster than none is no better either: it only loses more.
+TrialRule Decider::RuleFor(const Plan& before) {
+  return TopRung(before) == kNoneRung ? kMayBeEqual : kMustBeFaster;
+}
+
 // What it took over what a step takes now; 0: not known.
 double Decider::KnownRatio(const Plan& plan, double step_us) const {
   const Memory::Tried* known = Known(plan);
   return known != nullptr ? known->medians.step_us / step_us : 0;
 }
 
-// As far as is known. None that was left out is no faster than bf16.
-bool Decider::IsNoneFarSlower() const {
-  const auto is_slower = [&](int rung) {
-    return m_.tried[rung].medians.step_us > kClearlySlower * m_.usual_us;
-  };
-  if (m_.tried.empty() || m_.usual_us <= 0) return false;
-  return is_slower(m_.tried[kNoneRung].plan.empty() ? kBf16Rung : kNoneRung);
+// Larger where none takes clearly longer, as far as is known.
+TrialBudget::Share Decider::BudgetShare() const {
+  const bool is_known = !m_.tried.empty() && m_.usual_us > 0;
+  const bool is_slower =
+      is_known && m_.tried[kNoneRung].medians.step_us > kClearlySlower * m_.usual_us;
+  return is_slower || m_.none_ruled_out ? TrialBudget::Share::kLarger : TrialBudget::Share::kUsual;
 }
 
 // The plan to measure again.
@@ -181,9 +185,9 @@ std::optional<Decision> Decider::CheckBaseline(double step_us) {
   m_.last_baseline_step = m_.steps;
   if (blind) m_.blind_took_bf16 = base == bf16;
   const double predicted_us = Predict(base);
-  // What is no faster than none is no better either: it only loses more.
-  const Trial::Options trial = {.rule = base == none ? kMayBeEqual : kMustBeFaster,
+  const Trial::Options trial = {.rule = RuleFor(base),
                                 .min_blocks = in_doubt ? kBlocksInDoubt : kBaselineBlocks,
+                                .may_end_after_one = !in_doubt,
                                 .budget_us = budget_us};
   return Compare(base, "compared with the baseline", trial, predicted_us, step_us);
 }

@@ -35,6 +35,11 @@ TrialResult ResultOf(const Memory::Comparison& ended) {
 
 }  // namespace
 
+// The comparison that takes the place of measuring none belongs to the warm-up.
+void Decider::SpendOnTrial(double us) {
+  if (!m_.left_out_none) m_.budget.Spend(us);
+}
+
 // Whether the step at `index` of the pattern, which is stale, is the second of two of plan B.
 bool Decider::IsPairOfB(uint16_t index) {
   const std::optional<uint16_t> before = std::exchange(m_.comparison->stale_at, index);
@@ -54,7 +59,7 @@ Verdict Decider::AddToTrial() {
     return compared.trial.Add(index, step.step_us);
   }
   ++compared.stale_steps;
-  if (is_b) m_.budget.Spend(StaleUs() - m_.usual_us);
+  if (is_b) SpendOnTrial(StaleUs() - m_.usual_us);
   compared.has_b_stalled = IsPairOfB(index);
   const bool ends = compared.has_b_stalled || compared.stale_steps >= kStepsOfChange;
   return ends ? Verdict::kReject : Verdict::kOpen;
@@ -67,15 +72,15 @@ std::optional<Decision> Decider::StepOfTrial() {
   const TrialResult result = ResultOf(ended);
   // Of a plan that was switched to at once it is the running one that may have taken longer.
   const double excess_us = ended.trial.excess_us();
-  // The comparison that takes the place of measuring none belongs to the warm-up.
-  if (!m_.left_out_none)
-    m_.budget.Spend(m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us));
+  SpendOnTrial(m_.to_verify ? std::abs(excess_us) : std::max(0.0, excess_us));
   if (result.blocks > 0) LearnFromTrial(ended, verdict);
   if (m_.to_verify && verdict == Verdict::kKeep) m_.misled_at_step = m_.steps;
   m_.to_verify.reset();
   EndExploration(verdict);
-  if (std::exchange(m_.left_out_none, false) && !RulesOutNone(result.ratio))
-    return GoOnWarmingUp(ended.was_us);
+  if (std::exchange(m_.left_out_none, false)) {
+    m_.none_ruled_out = RulesOutNone(result.ratio);
+    if (!m_.none_ruled_out) return GoOnWarmingUp(ended.was_us);
+  }
   if (verdict == Verdict::kKeep) {
     m_.bans.Ban(m_.running, m_.windows);
     return Switch(std::move(ended.b), "it " + result.text, ended.predicted_us, ended.was_us);

@@ -94,8 +94,8 @@ std::optional<Decision> Decider::GoOnWarmingUp(double was_us) {
   return Measure(has_bf16 ? Memory::Phase::kNone : Memory::Phase::kBf16, was_us);
 }
 
-// What none was left out for, if it has shown to be worth it.
-const Memory::Tried* Decider::FasterThan(double step_us) const {
+// What none was left out for, if it has shown to be worth it: it takes so much less than that.
+const Memory::Tried* Decider::FastestTriedBelow(double step_us) const {
   const Memory::Tried* fastest = nullptr;
   for (const Memory::Tried& tried : m_.tried) {
     if (!tried.is_current() || tried.medians.step_us > kWorthTrying * step_us) continue;
@@ -120,7 +120,7 @@ std::optional<Decision> Decider::EndOfNone() {
   Settle();
   m_.model.compute_us = none.compute_us;
   FitWire(job_, {m_.running, none.busy_us}, {bf16_plan, bf16.busy_us}, &m_.model);
-  if (const Memory::Tried* faster = FasterThan(std::min(none.step_us, bf16.step_us))) {
+  if (const Memory::Tried* faster = FastestTriedBelow(std::min(none.step_us, bf16.step_us))) {
     m_.to_verify = m_.running;
     return Switch(faster->plan, "warm-up: faster than bf16 and none", faster->medians.step_us,
                   none.step_us);

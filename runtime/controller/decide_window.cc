@@ -38,8 +38,10 @@ std::optional<Decision> Decider::EndOfWindow() {
   if (m_.to_verify) {
     // Whatever is left: one block says too little, and what runs has not been measured against it.
     const double budget_us = std::max(m_.budget.Left(sums.step_us), kVerifySteps * sums.step_us);
-    return Compare(*m_.to_verify, "compared with the plan before", {.budget_us = budget_us}, 0,
-                   sums.step_us);
+    const Trial::Options trial = {.rule = RuleFor(*m_.to_verify),
+                                  .may_end_after_one = !m_.left_out_none,
+                                  .budget_us = budget_us};
+    return Compare(*m_.to_verify, "compared with the plan before", trial, 0, sums.step_us);
   }
   // Further comparisons, in which nobody looks at bounds, wait until it is known whether one is
   // broken.

@@ -70,12 +70,13 @@ class Decider {
   std::optional<Decision> LeaveOutNone();
   bool RulesOutNone(double bf16_ratio) const;
   std::optional<Decision> GoOnWarmingUp(double was_us);
-  const Memory::Tried* FasterThan(double step_us) const;
+  const Memory::Tried* FastestTriedBelow(double step_us) const;
   std::optional<Decision> EndOfBf16();
   std::optional<Decision> EndOfNone();
   void Settle();
 
   // Trials: decide_trial.cc.
+  void SpendOnTrial(double us);
   bool IsPairOfB(uint16_t index);
   Verdict AddToTrial();
   std::optional<Decision> StepOfTrial();
@@ -126,7 +127,8 @@ class Decider {
   std::optional<Promise> AllOnRung(int rung, const Allowed& allowed) const;
   std::optional<Decision> Explore(double step_us);
   double KnownRatio(const Plan& plan, double step_us) const;
-  bool IsNoneFarSlower() const;
+  TrialBudget::Share BudgetShare() const;
+  static TrialRule RuleFor(const Plan& before);
   const Plan& Baseline(const Plan& none, const Plan& bf16, bool blind, double step_us) const;
   std::optional<Decision> CheckBaseline(double step_us);
 

@@ -1,5 +1,5 @@
 // Plan: which rung of its ladder each tensor of spec `auto` is on. An order is what a vote's result
-// brings: the plan from a turn on, or two plans to compare by turns, A B B A A B B A ...
+// brings: the plan from a turn on, or two plans to compare by turns.
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_PLAN_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_PLAN_H_
 
@@ -19,8 +19,8 @@ struct PlanEntry {
   friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };
 
-// Steps of one plan in a row while two are compared: A A B B B B A A where the first of them tells
-// nothing, which costs half as many of those.
+// Steps of one plan in a row while two are compared: A B B A A B B A and so on, or, where the first
+// one in a row tells nothing, A A B B B B A A, which has half as many of those.
 inline constexpr uint8_t kInARow = 2;
 inline constexpr uint8_t kInARowToSettle = 4;
 
@@ -32,7 +32,7 @@ struct PlanOrder {
 };
 
 // Whether the step at `index`, counted from the first in which two plans are compared, runs plan B:
-// A comes first, and last, for half as long as in between, so that a drift of the machine cancels.
+// A comes first, and last, for half as long as in between.
 bool IsOfB(uint16_t index, uint8_t in_a_row);
 // Whether `turn`, at or after from_turn, runs plan B.
 bool RunsPlanB(const PlanOrder& order, uint16_t turn);

@@ -9,8 +9,7 @@ namespace gradwire {
 namespace {
 
 constexpr int kMaxBlocks = 12;  // of four steps
-// After one block more of them would tell nothing new, and cost as much.
-constexpr double kClearlySlower = 1.15;
+constexpr double kEndsAfterOneBlock = 1.15;
 constexpr int kLeastBlocks = 2;  // that have a spread
 constexpr double kErrorsToReject = 0.5;
 // Few blocks may agree by chance.
@@ -48,13 +47,15 @@ std::vector<double> Trial::TellingLogs(bool of_b, Parity parity) const {
   return logs;
 }
 
+// Of those of a plan, of which there is one at least.
+bool Trial::AreFarApart(bool of_b) const {
+  const std::vector<double> logs = TellingLogs(of_b);
+  const auto [least, most] = std::minmax_element(logs.begin(), logs.end());
+  return FarApart(std::exp(*least), std::exp(*most));
+}
+
 bool Trial::IsDisturbed() const {
-  const auto far_apart = [&](bool of_b) {
-    const std::vector<double> logs = TellingLogs(of_b);
-    const auto [least, most] = std::minmax_element(logs.begin(), logs.end());
-    return FarApart(std::exp(*least), std::exp(*most));
-  };
-  const bool a = far_apart(false), b = far_apart(true);
+  const bool a = AreFarApart(false), b = AreFarApart(true);
   // Every second step of the job is longer: as many of either plan, so that it cancels out.
   const auto odd_over_even = [&](bool of_b) {
     return std::exp(Mean(TellingLogs(of_b, Parity::kOdd)) - Mean(TellingLogs(of_b, Parity::kEven)));
@@ -82,17 +83,16 @@ void Trial::AddSpread() {
   --freedom_;
 }
 
-// What the block took longer than as many steps of A would have.
+// What steps of B, and A's first ones, took longer than A does; 0: there is no A that tells.
 double Trial::ExcessOfBlock() const {
-  double us = 0, a_us = 0;
-  int as = 0;
+  double a_us = 0, others_us = 0;
+  int as = 0, others = 0;
   for (size_t i = 0; i < block_.size(); ++i) {
-    us += block_[i];
-    if (IsB(i) || !Tells(i)) continue;
-    a_us += block_[i];
-    ++as;
+    const bool is_telling_a = !IsB(i) && Tells(i);
+    (is_telling_a ? a_us : others_us) += block_[i];
+    if (block_[i] > 0) ++(is_telling_a ? as : others);
   }
-  return us - static_cast<double>(block_.size()) * a_us / as;
+  return as > 0 ? others_us - others * a_us / as : 0;
 }
 
 double Trial::mean() const { return Mean(ratios_); }
@@ -108,12 +108,11 @@ bool Trial::IsBFarSlower() const {
   return a_us > 0 && std::min(block_[first], block_[first + 1]) > kFarSlower * a_us;
 }
 
-// The steps of B that there are of an unfinished block, if two tell how long it takes and one of
-// A's does.
+// An unfinished block, if two steps of B tell how long it takes and one of A's does.
 bool Trial::IsTooDear() const {
   const bool tells = TellingLogs(true).size() >= 2 && !TellingLogs(false).empty();
-  if (IsWhole() || !tells) return false;
-  return excess_us_ + PartialExcess() > options_.budget_us &&
+  if (IsWhole() || !tells || AreFarApart(true) || AreFarApart(false)) return false;
+  return excess_us_ + ExcessOfBlock() > options_.budget_us &&
          RatioOfBlock() > options_.rule.reject_above;
 }
 
@@ -122,7 +121,7 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   if (number != block_number_) LeaveBlockFor(number);
   block_[index % block_.size()] = step_us;
   if (IsBFarSlower() || IsTooDear()) {
-    excess_us_ += PartialExcess();
+    excess_us_ += ExcessOfBlock();
     ratios_.push_back(RatioOfBlock());
     return Verdict::kReject;
   }
@@ -139,25 +138,10 @@ Verdict Trial::Add(uint16_t index, double step_us) {
   return Judge();
 }
 
-// What the steps of B that there are of a block took longer, if there is an A.
-double Trial::PartialExcess() const {
-  double a_us = 0, excess_us = 0;
-  int as = 0;
-  for (size_t i = 0; i < block_.size(); ++i) {
-    if (IsB(i) || block_[i] <= 0) continue;
-    a_us += block_[i];
-    ++as;
-  }
-  for (size_t i = 0; i < block_.size() && as > 0; ++i) {
-    if (IsB(i)) excess_us += std::max(0.0, block_[i] - a_us / as);
-  }
-  return excess_us;
-}
-
 void Trial::LeaveBlockFor(uint16_t number) {
   const bool is_whole = IsWhole();
   lost_blocks_ += number - block_number_ - (is_whole ? 1 : 0);
-  if (!is_whole) excess_us_ += PartialExcess();
+  if (!is_whole) excess_us_ += std::max(0.0, ExcessOfBlock());
   std::fill(block_.begin(), block_.end(), 0);
   block_number_ = number;
 }
@@ -166,7 +150,8 @@ bool Trial::HasAllBlocks() const { return OfFourSteps(blocks() + lost_blocks_) >
 
 Verdict Trial::Judge() const {
   const bool last = HasAllBlocks();
-  if (blocks() == 1 && mean() > std::log(kClearlySlower)) return Verdict::kReject;
+  if (options_.may_end_after_one && blocks() == 1 && mean() > std::log(kEndsAfterOneBlock))
+    return Verdict::kReject;
   const bool ends = last || excess_us_ > options_.budget_us;
   const int counted = OfFourSteps(blocks());
   if (counted < options_.min_blocks || blocks() < kLeastBlocks)

@@ -1,5 +1,6 @@
 // Trial: two plans compared in blocks of steps, A B B A, or A A B B B B A A, so that a drift of the
-// machine cancels out. A pure function of the step times.
+// machine cancels out: in the first all of it, in the second, where first steps do not tell, all
+// but that of a step and a third. A pure function of the step times.
 #ifndef GRADWIRE_RUNTIME_CONTROLLER_TRIAL_H_
 #define GRADWIRE_RUNTIME_CONTROLLER_TRIAL_H_
 
@@ -39,6 +40,9 @@ class Trial {
     // sends what the other has kept back. Only those behind it are compared, and for each there are
     // more of them.
     bool settles = false;
+    // What is clearly slower in the first block: further ones would cost as much. Not where chance
+    // must be left out.
+    bool may_end_after_one = true;
     // B encodes less: what the last block leaves open goes to it, if it was the faster one and has
     // not lost before. Of plans that make no difference 17 to 34 of 100 are kept then, of those 5 %
     // slower 5 at most.
@@ -71,6 +75,7 @@ class Trial {
   bool IsB(size_t index) const { return IsOfB(static_cast<uint16_t>(index), in_a_row()); }
   std::vector<double> TellingLogs(bool of_b, Parity parity = Parity::kBoth) const;
   bool IsWhole() const;
+  bool AreFarApart(bool of_b) const;
   bool IsDisturbed() const;
   bool IsBFarSlower() const;
   bool IsTooDear() const;
@@ -79,7 +84,6 @@ class Trial {
   // Of either plan in a block.
   int TellingSteps() const { return in_a_row() - (options_.settles ? 1 : 0); }
   double ExcessOfBlock() const;
-  double PartialExcess() const;
   void LeaveBlockFor(uint16_t number);
   int OfFourSteps(int blocks) const { return blocks * in_a_row() / kInARow; }
   bool HasAllBlocks() const;

@@ -9,7 +9,8 @@ namespace {
 // docs/controller.md has the reason for each.
 constexpr int kRememberedWindows = 64;  // after the end of a ban
 constexpr double kBudgetShare = 0.006;
-constexpr double kBudgetShareIfFaster = 0.02;
+constexpr double kLargerBudgetShare = 0.02;
+constexpr double kBudgetKeptSteps = 500;
 constexpr double kBudgetSteps = 3;
 constexpr double kStepsKept = 1;     // by explorations
 constexpr double kStepsToBegin = 1;  // a trial
@@ -46,8 +47,9 @@ int PlanBans::TimesLost(const Plan& plan) const {
 
 void PlanBans::Add(Entry entry) { entries_.push_back(std::move(entry)); }
 
-void TrialBudget::PassTime(double us, bool is_far_faster) {
-  allowed_us_ += (is_far_faster ? kBudgetShareIfFaster : kBudgetShare) * us;
+void TrialBudget::PassStep(double us, Share share) {
+  const double allowed_us = (share == Share::kLarger ? kLargerBudgetShare : kBudgetShare) * us;
+  allowed_us_ = std::min(allowed_us_ + allowed_us, spent_us_ + kBudgetKeptSteps * allowed_us);
 }
 
 double TrialBudget::LeftBut(double steps, double step_us) const {

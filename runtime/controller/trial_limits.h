@@ -44,9 +44,12 @@ class PlanBans {
 // before there was any.
 class TrialBudget {
  public:
-  // Of training, once it has warmed up. `is_far_faster`: than with none, so that trials make it no
-  // slower than that.
-  void PassTime(double us, bool is_far_faster);
+  // kLarger: steps are far shorter than with none, so that trials make none slower than that.
+  enum class Share : uint8_t { kUsual, kLarger };
+
+  // A step of training, once it has warmed up. Of what is not spent no more is kept than so many
+  // steps allow for as the claim is made for.
+  void PassStep(double us, Share share);
   void Spend(double us) { spent_us_ += us; }  // what plans on trial took longer than others
   // `step_us`: what a step takes now. 0: too little for a trial that tells anything.
   double Left(double step_us) const;

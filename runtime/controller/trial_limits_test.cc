@@ -57,20 +57,32 @@ TEST(TrialBudget, IsAFewStepsAndAShareOfTheTime) {
   TrialBudget budget;
   EXPECT_DOUBLE_EQ(budget.Left(100), 300);
   EXPECT_DOUBLE_EQ(budget.LeftToExplore(100), 200);
-  budget.PassTime(1e6, false);
-  EXPECT_DOUBLE_EQ(budget.Left(100), 6300);
-  budget.Spend(6150);
-  EXPECT_DOUBLE_EQ(budget.Left(100), 150);
+  for (int i = 0; i < 100; ++i) budget.PassStep(100, TrialBudget::Share::kUsual);
+  EXPECT_NEAR(budget.Left(100), 360, 1e-6);
+  budget.Spend(210);
+  EXPECT_NEAR(budget.Left(100), 150, 1e-6);
   EXPECT_EQ(budget.LeftToExplore(100), 0);
   budget.Spend(1000);
   EXPECT_EQ(budget.Left(100), 0);
-  EXPECT_EQ(budget.spent_us(), 7150);
+  EXPECT_EQ(budget.spent_us(), 1210);
 }
 
 TEST(TrialBudget, IsALargerShareWhereTrialsMakeNothingSlowerThanNone) {
   TrialBudget budget;
-  budget.PassTime(1e6, true);
-  EXPECT_DOUBLE_EQ(budget.Left(100), 20300);
+  for (int i = 0; i < 100; ++i) budget.PassStep(100, TrialBudget::Share::kLarger);
+  EXPECT_NEAR(budget.Left(100), 500, 1e-6);
+}
+
+// Any 500 steps are to be as fast as those of none: what was not spent in 10,000 is not spent in
+// them.
+TEST(TrialBudget, IsSavedUpForFiveHundredSteps) {
+  TrialBudget budget;
+  for (int i = 0; i < 10000; ++i) budget.PassStep(100, TrialBudget::Share::kLarger);
+  EXPECT_NEAR(budget.Left(100), 300 + 1000, 1e-6);
+  budget.Spend(50);
+  EXPECT_NEAR(budget.Left(100), 300 + 950, 1e-6);
+  budget.PassStep(100, TrialBudget::Share::kUsual);
+  EXPECT_NEAR(budget.Left(100), 300 + 300, 1e-6) << "none is no longer far slower";
 }
 
 // It would end after one block.
@@ -84,7 +96,7 @@ TEST(TrialBudget, IsNotSpentOnATrialThatTellsNothing) {
 
 TEST(TrialBudget, WhatWasSpentInStepsIsPaidBackInShorterOnes) {
   TrialBudget budget;
-  budget.PassTime(1e6, false);
+  for (int i = 0; i < 500; ++i) budget.PassStep(2000, TrialBudget::Share::kUsual);
   budget.Spend(6000);
   budget.Rescale(0.5);
   EXPECT_DOUBLE_EQ(budget.spent_us(), 6000) << "all of it is within the share of the time";

@@ -116,6 +116,17 @@ TEST(Trial, ADriftOfTheMachineCancelsOut) {
   EXPECT_NEAR(trial.mean(), 0, 1e-9);
 }
 
+// As a comment in trial.h says: steps of B lie a step and a third behind those of A.
+TEST(Trial, WherePlansSettleNearlyAllOfADriftCancelsOut) {
+  Trial trial({.rule = {-1, 1}, .settles = true, .budget_us = kPlenty});
+  double us = 1000;
+  for (uint16_t i = 0; i < 24; ++i) {
+    us *= 1.01;
+    EXPECT_EQ(trial.Add(i, us), Verdict::kOpen);
+  }
+  EXPECT_NEAR(trial.mean(), 4.0 / 3 * std::log(1.01), 1e-9);
+}
+
 // What is tried again and again wins by chance.
 TEST(Trial, WhatHasLostBeforeTakesMoreBlocks) {
   for (const int lost : {0, 1, 4, 20}) {
@@ -151,6 +162,25 @@ TEST(Trial, ABlockWithAStepMissingDoesNotCount) {
   Trial trial({.budget_us = kPlenty});
   for (const uint16_t i : {0, 1, 3, 4, 5, 6, 7}) EXPECT_EQ(trial.Add(i, 1000), Verdict::kOpen);
   EXPECT_EQ(trial.blocks(), 1);
+}
+
+TEST(Trial, ABlockOfEightWithAStepMissingDoesNotCount) {
+  for (const uint16_t missing : {0, 1, 2, 5, 6, 7}) {
+    Trial trial({.settles = true, .budget_us = kPlenty});
+    for (uint16_t i = 0; i < 16; ++i) {
+      if (i == missing) continue;
+      EXPECT_EQ(trial.Add(i, 1000), Verdict::kOpen) << i;
+    }
+    EXPECT_EQ(trial.blocks(), 1) << missing;
+  }
+}
+
+TEST(Trial, EndsWhereEveryBlockOfEightHasAStepMissing) {
+  Trial trial({.settles = true, .budget_us = kPlenty});
+  uint16_t i = 0;
+  while (i < 100 && trial.Add(i, 1000) == Verdict::kOpen) i += i % 8 == 3 ? 2 : 1;
+  EXPECT_LT(i, 57);
+  EXPECT_EQ(trial.blocks(), 0);
 }
 
 // Late in the last step of one block and the first of the next: twice as long as B's took.
@@ -220,11 +250,23 @@ TEST(Trial, StopsWithinABlockWhenItsBudgetIsSpent) {
   EXPECT_NEAR(trial.excess_us(), 900, 1e-9);
 }
 
+// One late rank makes no plan slow, neither in its time nor in what is left.
+TEST(Trial, ALateStepDoesNotSpendTheBudgetWithinABlock) {
+  Trial trial({.budget_us = 1000});
+  EXPECT_EQ(trial.Add(0, 1000), Verdict::kOpen);
+  EXPECT_EQ(trial.Add(1, 1000), Verdict::kOpen);
+  EXPECT_EQ(trial.Add(2, 2400), Verdict::kOpen);
+  EXPECT_EQ(trial.blocks(), 0);
+}
+
 TEST(Trial, StopsAfterOneBlockWhereBIsClearlySlower) {
   for (const double ratio : {1.1, 1.2}) {
-    Trial trial({.budget_us = kPlenty});
-    for (uint16_t i = 0; i < 3; ++i) trial.Add(i, IsB(i) ? 1000 * ratio : 1000);
-    EXPECT_EQ(trial.Add(3, 1000), ratio > 1.15 ? Verdict::kReject : Verdict::kOpen);
+    for (const bool may_end : {false, true}) {
+      Trial trial({.may_end_after_one = may_end, .budget_us = kPlenty});
+      for (uint16_t i = 0; i < 3; ++i) trial.Add(i, IsB(i) ? 1000 * ratio : 1000);
+      const bool ends = may_end && ratio > 1.15;
+      EXPECT_EQ(trial.Add(3, 1000), ends ? Verdict::kReject : Verdict::kOpen) << ratio;
+    }
   }
 }
 
