@@ -54,13 +54,16 @@ bool Trial::AreFarApart(bool of_b) const {
   return FarApart(std::exp(*least), std::exp(*most));
 }
 
+// The logarithm of a plan's odd steps over its even ones.
+double Trial::OddOverEven(bool of_b) const {
+  return Mean(TellingLogs(of_b, Parity::kOdd)) - Mean(TellingLogs(of_b, Parity::kEven));
+}
+
 bool Trial::IsDisturbed() const {
   const bool a = AreFarApart(false), b = AreFarApart(true);
   // Every second step of the job is longer: as many of either plan, so that it cancels out.
-  const auto odd_over_even = [&](bool of_b) {
-    return std::exp(Mean(TellingLogs(of_b, Parity::kOdd)) - Mean(TellingLogs(of_b, Parity::kEven)));
-  };
-  const bool alternates = a && b && !FarApart(odd_over_even(false), odd_over_even(true));
+  const bool alternates =
+      a && b && !FarApart(std::exp(OddOverEven(false)), std::exp(OddOverEven(true)));
   return (a || b) && !alternates;
 }
 
@@ -70,10 +73,7 @@ double Trial::RatioOfBlock() const { return Mean(TellingLogs(true)) - Mean(Telli
 // What a plan's steps in a block differ by, where every second step of the job may be longer by as
 // much in either plan.
 void Trial::AddSpread() {
-  double longer = 0;  // odd steps than even ones
-  for (const bool of_b : {false, true}) {
-    longer += (Mean(TellingLogs(of_b, Parity::kOdd)) - Mean(TellingLogs(of_b, Parity::kEven))) / 2;
-  }
+  const double longer = (OddOverEven(false) + OddOverEven(true)) / 2;
   for (const bool of_b : {false, true}) {
     std::vector<double> logs = TellingLogs(of_b, Parity::kEven);
     for (const double log : TellingLogs(of_b, Parity::kOdd)) logs.push_back(log - longer);

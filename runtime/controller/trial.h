@@ -76,6 +76,7 @@ class Trial {
   std::vector<double> TellingLogs(bool of_b, Parity parity = Parity::kBoth) const;
   bool IsWhole() const;
   bool AreFarApart(bool of_b) const;
+  double OddOverEven(bool of_b) const;
   bool IsDisturbed() const;
   bool IsBFarSlower() const;
   bool IsTooDear() const;
